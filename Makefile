@@ -1,0 +1,97 @@
+# Every target that needs Python packages makes .venv first. `make` alone lists the targets.
+
+PY := .venv/bin/python
+STAMP := .venv/.requirements-installed
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+STEPS ?=
+
+# A python of one's own choice: make setup PYTHON=/path/to/python
+PYTHON ?=
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz bench clean FORCE
+
+help:
+	@echo "make setup             make .venv and install requirements.txt"
+	@echo "make demo              see it work (DEMO_ARGS='--help' for its options)"
+	@echo "make test              every test on SQLite, then on PostgreSQL (PYTEST_ARGS='-k word')"
+	@echo "make test-sqlite       on SQLite only"
+	@echo "make test-postgres     on PostgreSQL only"
+	@echo "make lint              ruff: rules and format"
+	@echo "make format            let ruff mend what it can"
+	@echo "make types             mypy, strict"
+	@echo "make migrations-check  fail if a migration is missing"
+	@echo "make wheel-check       build the wheel and use it in an empty project"
+	@echo "make fuzz STEPS=1000   random operations against a model of what must hold"
+	@echo "make bench             the benchmarks"
+	@echo "make clean             remove .venv, caches and the local database"
+
+setup: $(STAMP)
+	@:
+
+# The stamp alone does not tell that the interpreter behind .venv is still there.
+$(STAMP): requirements.txt $(if $(wildcard $(PY)),,FORCE)
+	@found=; seen=; \
+	for python in $(PYTHONS); do \
+	  version=$$("$$python" -c 'import ensurepip, sys, venv; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))' 2>/dev/null) \
+	    && { found=$$python; break; }; \
+	  seen="$$seen $$python$${version:+ ($$version)}"; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "This needs Python 3.11 or newer with its venv module; none of these is:$$seen." >&2; \
+	  echo "Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making .venv with $$found ($$version) and installing requirements.txt; the first time takes a minute."; \
+	"$$found" -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+FORCE:
+
+# exec: the shell gives way to Python, so Ctrl-C finds only Python there, and its exit code is the recipe's.
+demo: setup
+	@exec $(PY) manage.py demo $(DEMO_ARGS)
+
+test: test-sqlite test-postgres
+
+test-sqlite: setup
+	TEST_DATABASE=sqlite $(PY) -m pytest $(PYTEST_ARGS)
+
+test-postgres: setup
+	TEST_DATABASE=postgres $(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: setup
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+types: setup
+	$(PY) -m mypy
+
+migrations-check: setup
+	$(PY) manage.py makemigrations --check --dry-run
+
+wheel-check: setup
+	.ci/wheel-check $(PY)
+
+fuzz: setup
+	$(PY) -m tests.fuzz $(if $(STEPS),--steps $(STEPS))
+
+bench: setup
+	@set -e; ran=; \
+	for script in benchmarks/*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  ran=yes; echo "== $$script"; $(PY) "$$script"; \
+	done; \
+	[ -n "$$ran" ] || echo "There is no benchmark in benchmarks/ yet."
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find var -mindepth 1 ! -name .gitignore -exec rm -rf {} +

@@ -1,0 +1,128 @@
+"""What a request at a session may hold: its settings, its surroundings and its budget, put together once.
+
+Every door (context, trigger, run) starts here, so that all of them compare the same numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compaction_app.budget import calibration_of, make_budget, reply_reserve, window_of
+from compaction_app.conf import Settings, get_settings
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.ladder import Surroundings
+from compaction_app.managers import counter
+from compaction_app.models import ChatSession
+from compaction_app.tokens import Count, count_messages, count_tools
+from compaction_app.values import Budget, Role
+
+logger = logging.getLogger("compaction_app.budget")
+
+# Models that were already logged as unknown: one line a model and process, not one a turn.
+_logged_models: set[str] = set()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowances:
+    session: ChatSession
+    settings: Settings
+    #: The chat model that the context is meant for.
+    model: str
+    surroundings: Surroundings
+    budget: Budget
+    count: Count
+
+
+def allowances_for(
+    session: ChatSession,
+    *,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+) -> Allowances:
+    """The allowances of one request; ``ConfigurationError`` where nothing is left for the conversation."""
+    settings = get_settings(session.settings)
+    count = counter()
+    chosen = model or session.model
+    window = _window(chosen, settings)
+    surroundings = _surround(session.system_prompt, tools, contributions, count, _reply(window, settings, reserved_tokens))
+    if surroundings.reserved > window // 2:
+        logger.warning(
+            "reserve session=%s reserved=%s window=%s: over half the window, compaction will be frequent",
+            session.pk,
+            surroundings.reserved,
+            window,
+        )
+    return Allowances(
+        session=session,
+        settings=settings,
+        model=chosen,
+        surroundings=surroundings,
+        budget=make_budget(
+            window, surroundings.reserved, settings, calibration_of(session.token_calibration, chosen)
+        ),
+        count=count,
+    )
+
+
+def _reply(window: int, settings: Settings, reserved_tokens: int | None) -> int:
+    if reserved_tokens is not None and reserved_tokens < 0:
+        raise InvalidMessage(f"reserved_tokens must be 0 or more, not {reserved_tokens}.", field="reserved_tokens")
+    return reply_reserve(window, settings, reserved_tokens)
+
+
+def _window(model: str, settings: Settings) -> int:
+    window = window_of(model, settings)
+    if window is not None:
+        return window
+    if model not in _logged_models:
+        _logged_models.add(model)
+        logger.info(
+            "window model=%s unknown, DEFAULT_CONTEXT_WINDOW=%s is used; name it in CONTEXT_WINDOWS",
+            model or "(none)",
+            settings.default_context_window,
+        )
+    return settings.default_context_window
+
+
+def _surround(
+    system_prompt: str,
+    tools: Sequence[Mapping[str, Any]] | None,
+    contributions: Sequence[Mapping[str, Any]],
+    count: Count,
+    reply_tokens: int,
+) -> Surroundings:
+    for contribution in contributions:
+        _check_contribution(contribution)
+    messages: list[Mapping[str, Any]] = [*contributions]
+    if system_prompt:
+        messages.insert(0, {"role": Role.SYSTEM, "content": system_prompt})
+    counts = count_messages(messages, count) if messages else []
+    system_tokens = counts[0] if system_prompt else 0
+    return Surroundings(
+        system_prompt=system_prompt,
+        contributions=tuple(contributions),
+        tokens=sum(counts) + count_tools(tools, count),
+        contribution_tokens=tuple(counts[1:] if system_prompt else counts),
+        system_tokens=system_tokens,
+        reply_tokens=reply_tokens,
+    )
+
+
+def _check_contribution(contribution: Mapping[str, Any]) -> None:
+    if not isinstance(contribution, Mapping) or contribution.get("role") not in (
+        Role.SYSTEM,
+        Role.DEVELOPER,
+        Role.USER,
+        Role.ASSISTANT,
+    ):
+        raise InvalidMessage(
+            "A contribution is a dict with the role system, developer, user or assistant, and content.",
+            field="contributions",
+        )
+    if not isinstance(contribution.get("content"), str):
+        raise InvalidMessage("A contribution's content is a text.", field="contributions")

@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+from django.core.checks import register
+
+from compaction_app import checks
+
+
+class CompactionConfig(AppConfig):
+    name = "compaction_app"
+    verbose_name = "Chat compaction"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        for check in checks.ALL:
+            register(check)

@@ -1,0 +1,197 @@
+"""Branches as values: rows in, :class:`values.Branch` out. The one place that reads a path of the tree.
+
+The chat turn, the background work, the admin and the API read through these functions, so an inspection
+shows what the model sees. Rules 3 and 4 live in the statements of ``sql``: a summary applies if its anchor is
+on the path, and the first live one met on the way up wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections
+
+from compaction_app import sql
+from compaction_app.exceptions import InvalidParent, MessageNotFound
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.validation import canonical
+from compaction_app.values import Branch, Kind, Message, Summary
+
+#: A pruned result takes at least this share of its bytes in tokens; no text of o200k is denser in practice.
+_DENSEST_BYTES_PER_TOKEN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The numbers of the trigger at a tip, read without content."""
+
+    tokens: int
+    path_tokens: int
+    summary_id: int | None
+
+
+def using_of(instance: ChatMessage | ChatSession) -> str:
+    """The database that the session lives in."""
+    return instance._state.db or "default"
+
+
+def require_tip(tip: ChatMessage) -> None:
+    """A branch is asked for by a message; a summary is not one."""
+    if tip.pk is None:
+        raise MessageNotFound("The message has not been stored yet.")
+    if tip.kind == Kind.SUMMARY:
+        raise InvalidParent(
+            "A summary is no tip: pass the message whose branch is meant, for one its anchor.", field="tip"
+        )
+
+
+def history_at(tip_id: int, using: str) -> History:
+    """Tokens of summary + pin + everything after the cutoff: one row, whatever the branch's length."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.HISTORY_TOKENS, {"tip": tip_id})
+        row = cursor.fetchone()
+    if row is None:
+        raise MessageNotFound(f"Message {tip_id} does not exist any more.")
+    path_tokens, summary_id, summary_tokens, cutoff_tokens, pinned_tokens = row
+    tokens = path_tokens - (cutoff_tokens or 0) + (summary_tokens or 0) + (pinned_tokens or 0)
+    return History(tokens=tokens, path_tokens=path_tokens, summary_id=summary_id)
+
+
+def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
+    """The branch as far back as a prompt of ``limit`` tokens can show it, in one query."""
+    parameters = {
+        "tip": tip_id,
+        "limit": limit,
+        "preserve": preserve,
+        "pruned": max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN),
+    }
+    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.CONTEXT, parameters))
+
+
+def load_structure(tip_id: int, using: str) -> Branch:
+    """The whole tail without content: what planning needs."""
+    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}))
+
+
+def load_whole_tail(tip_id: int, using: str) -> Branch:
+    """The whole tail with content: what a summarizer is shown."""
+    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}))
+
+
+def load_verbatim(tip_id: int, using: str) -> Branch:
+    """Root → tip, no summary: what ``MODE = "off"`` shows."""
+    rows = ChatMessage.objects.using(using).raw(sql.PATH_ROWS, {"node": tip_id, "min_depth": 1})
+    tail = sorted((message_value(row) for row in rows), key=lambda message: message.depth)
+    return _assembled(tip_id, tail, None, rows)
+
+
+def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
+    """The newest applicable summary: the first live one whose anchor is met walking up from ``tip``."""
+    summary_id = history_at(tip.pk, using_of(tip)).summary_id
+    return ChatMessage.objects.using(using_of(tip)).get(pk=summary_id) if summary_id else None
+
+
+def get_path(tip: ChatMessage) -> list[ChatMessage]:
+    """Root → tip as rows, without summaries."""
+    return ChatMessage.objects.db_manager(using_of(tip)).get_path(tip)
+
+
+def path_ids(node_id: int, using: str, min_depth: int = 1) -> list[int]:
+    """Ids from ``node`` up to ``min_depth``."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.PATH_IDS, {"node": node_id, "min_depth": min_depth})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def is_on_branch(ancestor_id: int, ancestor_depth: int, tip_id: int, using: str) -> bool:
+    """Whether a message is the tip or above it."""
+    return ancestor_id in path_ids(tip_id, using, ancestor_depth)
+
+
+def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bool:
+    """Whether the run that made ``base`` was triggered at this tip or further down the same branch."""
+    if base is None:
+        return False
+    run = CompactionRun.objects.using(using).filter(summary_id=base.id).select_related("tip").only("tip").first()
+    if run is None or run.tip is None:
+        return False
+    return is_on_branch(tip_id, tip_depth, run.tip_id, using)
+
+
+def tips(session: ChatSession) -> list[ChatMessage]:
+    """The last message of every branch, oldest first."""
+    return list(
+        ChatMessage.objects.using(using_of(session)).filter(session=session).tips().order_by("id").defer("reasoning")
+    )
+
+
+def variants(message: ChatMessage) -> list[ChatMessage]:
+    """The message and its siblings of kind message, in order: variant 1, 2, …"""
+    manager = ChatMessage.objects.db_manager(using_of(message))
+    return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
+
+
+def message_value(row: ChatMessage) -> Message:
+    return Message(
+        id=row.pk,
+        parent_id=row.parent_message_id,
+        depth=row.depth,
+        role=row.role,
+        tokens=row.token_count,
+        path_tokens=row.path_tokens,
+        content=row.content,
+        tool_calls=tuple(canonical(row.tool_calls or ())),
+        tool_call_id=row.tool_call_id,
+        name=row.name,
+        reasoning=canonical(row.reasoning),
+        attachments=tuple(canonical(row.attachments or ())),
+        created_at=row.created_at,
+    )
+
+
+def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
+    parts: dict[str, list[ChatMessage]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
+    for row in rows:
+        parts[row.part].append(row)
+    tail = sorted((message_value(row) for row in parts["tail"]), key=lambda message: message.depth)
+    summary = None
+    if parts["summary"]:
+        pinned = parts["pinned"][0] if parts["pinned"] else None
+        summary = _summary(parts["summary"][0], parts["cutoff"][0], pinned)
+    return _assembled(tip_id, tail, summary, [row for part in parts.values() for row in part])
+
+
+def _summary(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
+    return Summary(
+        id=row.pk,
+        anchor_id=row.parent_message_id,
+        anchor_depth=row.depth - 1,
+        cutoff_id=cutoff.pk,
+        cutoff_depth=cutoff.depth,
+        cutoff_path_tokens=cutoff.path_tokens,
+        tokens=row.token_count,
+        content=row.content,
+        pinned=message_value(pinned) if pinned else None,
+    )
+
+
+def _assembled(tip_id: int, tail: list[Message], base: Summary | None, rows: Iterable[ChatMessage]) -> Branch:
+    session_id = next((row.session_id for row in rows), None)
+    if session_id is None:
+        raise MessageNotFound(f"Message {tip_id} does not exist any more.")
+    cutoff_depth, cutoff_tokens = (base.cutoff_depth, base.cutoff_path_tokens) if base else (0, 0)
+    tip = tail[-1] if tail else None
+    tip_depth = tip.depth if tip else cutoff_depth
+    tip_tokens = tip.path_tokens if tip else cutoff_tokens
+    return Branch(
+        session_id=session_id,
+        tip_id=tip_id,
+        tip_depth=tip_depth,
+        tip_path_tokens=tip_tokens,
+        base=base,
+        tail=tuple(tail),
+        unread=tip_depth - cutoff_depth - len(tail),
+        unread_tokens=tip_tokens - cutoff_tokens - sum(message.tokens for message in tail),
+    )

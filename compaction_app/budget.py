@@ -1,0 +1,95 @@
+"""How much room there is, when to act, and what should remain. Pure.
+
+Counts are our own tokenizer's. Where a provider counts otherwise, ``calibration`` (its tokens ÷ ours) divides
+the limits before every comparison, so that counts stay what they were when they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compaction_app.conf import Settings
+from compaction_app.exceptions import ConfigurationError
+from compaction_app.values import Budget, CompactionParams
+
+#: A calibration outside these is a provider's quirk (cached or injected tokens), not a tokenizer's difference.
+CALIBRATION_RANGE = (0.8, 2.0)
+#: Weight of the newest observation.
+CALIBRATION_SMOOTHING = 0.3
+SUMMARY_SHARE = 0.15
+#: One compaction must not be followed by the next.
+TARGET_BELOW_THRESHOLD = 0.9
+
+
+def window_of(model: str, settings: Settings) -> int | None:
+    """The context window of a model in tokens; None where no table knows it."""
+    if settings.context_window:
+        return settings.context_window
+    prefixes = [prefix for prefix in settings.context_windows if model.startswith(prefix)]
+    return settings.context_windows[max(prefixes, key=len)] if prefixes else None
+
+
+def reply_reserve(window: int, settings: Settings, reserved_tokens: int | None = None) -> int:
+    """Tokens kept free for the reply: the argument, else RESERVED_TOKENS up to a quarter of the window."""
+    if reserved_tokens is not None:
+        return reserved_tokens
+    return min(settings.reserved_tokens, window // 4)
+
+
+def make_budget(window: int, reserved: int, settings: Settings, calibration: float = 1.0) -> Budget:
+    """The allowances at a window; ``reserved`` is everything sent that is not history, and the reply."""
+    available = window - reserved
+    if available <= 0:
+        raise ConfigurationError(
+            f"Nothing is left for the conversation: {reserved} tokens are reserved (system prompt, tools, "
+            f"contributions, reply) of a context window of {window}. Shorten them, lower RESERVED_TOKENS, or "
+            "use a model with a larger window.",
+            window=window,
+            reserved=reserved,
+        )
+    threshold = min(int(available * settings.trigger_ratio), settings.trigger_tokens_cap)
+    target = min(int(window * settings.target_ratio), int(TARGET_BELOW_THRESHOLD * threshold))
+    factor = clamp_calibration(calibration)
+    available = int(available / factor)
+    return Budget(
+        window=window,
+        reserved=reserved,
+        available=available,
+        threshold=int(threshold / factor),
+        target=int(target / factor),
+        summary_target=max(1, min(settings.summary_target_tokens, int(SUMMARY_SHARE * available))),
+        recent_ratio=settings.recent_messages_ratio,
+        recent_cap=settings.recent_tokens_cap,
+    )
+
+
+def get_compaction_params(history_tokens: int, budget: Budget) -> CompactionParams:
+    """Whether a history of this size is to be compacted, and how much of it may stay verbatim."""
+    recent = min(
+        int(history_tokens * budget.recent_ratio), budget.recent_cap, budget.target - budget.summary_target
+    )
+    return CompactionParams(
+        should_compact=history_tokens > budget.threshold,
+        threshold=budget.threshold,
+        target=budget.target,
+        tokens_for_recent=max(0, recent),
+    )
+
+
+def clamp_calibration(factor: float) -> float:
+    low, high = CALIBRATION_RANGE
+    return min(max(factor, low), high)
+
+
+def observe_calibration(previous: float | None, provider_tokens: int, our_tokens: int) -> float | None:
+    """The factor after one more observation; the previous one where there is nothing to learn."""
+    if provider_tokens <= 0 or our_tokens <= 0:
+        return previous
+    observed = clamp_calibration(provider_tokens / our_tokens)
+    if previous is None:
+        return round(observed, 4)
+    return round(previous + CALIBRATION_SMOOTHING * (observed - previous), 4)
+
+
+def calibration_of(calibrations: Mapping[str, float], model: str) -> float:
+    return clamp_calibration(float(calibrations.get(model, 1.0)))

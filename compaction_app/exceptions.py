@@ -1,0 +1,106 @@
+"""Errors that callers may catch. All share :class:`CompactionError`, whose docstring is the message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CompactionError(Exception):
+    """Something in compaction_app went wrong."""
+
+    code = "compaction_error"
+
+    def __init__(self, message: str | None = None, **attributes: Any) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+
+class ConfigurationError(CompactionError):
+    """A setting is missing, unknown or out of range."""
+
+    code = "configuration"
+
+
+class InvalidMessage(CompactionError, ValueError):
+    """The message can not be stored as it is; ``field`` names what is wrong."""
+
+    code = "invalid_message"
+    field: str = ""
+
+
+class InvalidParent(InvalidMessage):
+    """The parent can not take this message."""
+
+    code = "invalid_parent"
+
+
+class ImmutableTree(CompactionError):
+    """Messages are append-only: they are not moved, reordered or inserted between others."""
+
+    code = "immutable_tree"
+
+
+class MessageNotFound(CompactionError, LookupError):
+    """The message or session does not exist any more."""
+
+    code = "not_found"
+
+
+class NotASummary(CompactionError, ValueError):
+    """This works on summaries only."""
+
+    code = "not_a_summary"
+
+
+class ImportFailed(CompactionError, ValueError):
+    """The file can not be imported; ``line`` (1-based) says where, nothing was written."""
+
+    code = "import_failed"
+    line: int | None = None
+
+
+class ContextOverflow(CompactionError):
+    """The newest user message and the last group alone are larger than the context window.
+
+    ``needed`` and ``available`` are tokens.
+    """
+
+    code = "context_overflow"
+    needed: int = 0
+    available: int = 0
+
+
+class DurableTransactionRequired(CompactionError, RuntimeError):
+    """Call this outside ``transaction.atomic()``: no transaction may be open while a model is being called."""
+
+    code = "open_transaction"
+
+
+class CompactionFailed(CompactionError):
+    """The summary could not be made; nothing was changed. ``error_code`` and ``run_id`` tell more."""
+
+    code = "compaction_failed"
+    error_code: str = ""
+    run_id: int | None = None
+
+
+class CompactionRefused(CompactionError):
+    """A compaction was asked for and not started; ``reason`` is a skip or suppression code."""
+
+    code = "compaction_refused"
+    reason: str = ""
+
+
+class SummarizerError(CompactionError):
+    """A summarizer could not give a draft.
+
+    ``error_code`` is one of :class:`compaction_app.values.ErrorCode`; ``transient`` says that trying later may
+    help; ``retry_after`` is what the provider asked for, in seconds.
+    """
+
+    code = "summarizer_error"
+    error_code: str = "provider_error"
+    transient: bool = False
+    retry_after: float | None = None
+    model: str = ""

@@ -1,0 +1,226 @@
+"""A summary made of the conversation's own words: deterministic, offline, free.
+
+Everything said is taken apart into clauses. Each clause has shorter and shorter forms of itself, each form costs
+tokens and is worth what its words tell, and the budget is filled with the moves that tell most per token: first
+the shortest forms of rules, decisions and preferences, then of the rest, then longer forms of what is kept. So
+much is told briefly before anything is left out, and what repeats is worth less each time.
+
+The text of the previous summary is the only state between generations. Its lines are read back into clauses,
+which compete with the new ones by the same measure: what was worth keeping once still is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from compaction_app.facts import CONTENT, Word, is_decision, is_name, weigh
+from compaction_app.relative_dates import resolve_dates
+from compaction_app.selection import Unit, fill
+from compaction_app.sentences import SEPARATOR, keep_until, read_clause, split_clauses, whole_clause
+from compaction_app.superseding import Statement, find_superseded, read_statement
+from compaction_app.tokens import Count
+from compaction_app.tool_markers import call_name, one_line, tool_marker
+from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
+from compaction_app.values import Message, Role, attachment_line
+
+#: Heading of what has no date.
+UNDATED = "Conversation"
+
+#: How much the words of each speaker count. People say what must be remembered, models explain, tools dump.
+_SCALES = {Role.USER: 1.0, Role.SYSTEM: 1.0, Role.DEVELOPER: 1.0, Role.ASSISTANT: 0.6, Role.TOOL: 0.35}
+#: The nth best clause of one message counts 1 / (1 + n × this), so that one long message does not take all room.
+_CROWDING = 0.12
+#: A clause that survived a generation stands for many that did not.
+_SURVIVOR = 0.9
+_FOCUS = 1.8
+_MARKER_WEIGHT = 1.2
+_ATTACHMENT_WEIGHT = 2.0
+#: A word with a capital that is also written without one: a heading or a title more often than a name.
+_COMMON_NAME_WEIGHT = 0.8
+_CODE_WEIGHT = 0.8
+_RESULT_BYTES = 2000
+_RESULT_FIELDS = 40
+
+_HEADING = re.compile(r"#{1,6}\s+(?P<heading>.{1,120})")
+_LOWER_CASE = re.compile(r"\b[a-zà-öø-ÿ]{2,}\b")
+_SPOKEN = re.compile(r"(?P<speaker>(?P<role>user|assistant|system|developer|tool)(?: [^:\n]{1,64})?): (?P<text>.*)")
+
+Weigh = Callable[[str], Word]
+
+
+def summarize_extractively(
+    *,
+    covered: Sequence[Message],
+    previous_summary: str,
+    target_tokens: int,
+    count: Count,
+    instructions: str = "",
+) -> str:
+    """Markdown of at most ``target_tokens``: the most telling clauses in order, a heading a day, speakers first.
+
+    The same arguments give the same bytes, on every run and every machine.
+    """
+    reader = _Reader(instructions, [previous_summary, *(message.content for message in covered)])
+    units = [*reader.read_summary(previous_summary), *reader.read_messages(covered)]
+    units, needs = _without_superseded(_without_repeats(units))
+    text = fill(units, target=target_tokens, count=count, needs=needs)
+    return text or _nothing_said(covered, target_tokens, count)
+
+
+class _Reader:
+    """Turns texts into units. Remembers the words it has judged: most words of a conversation are repeats."""
+
+    def __init__(self, instructions: str, texts: Sequence[str]) -> None:
+        self._words: dict[str, Word] = {}
+        self._common: dict[str, None] = {}
+        for text in texts:
+            self._common.update(dict.fromkeys(_LOWER_CASE.findall(text)))
+        self._focus = {w.norm: True for w in map(weigh, instructions.split()) if w.strength >= CONTENT}
+
+    def read_summary(self, text: str) -> Iterator[Unit]:
+        """The lines of a previous summary; prose, where a model wrote it, is taken apart like any other."""
+        heading = UNDATED
+        for line in defuse(text).splitlines():
+            if found := _HEADING.fullmatch(line.strip()):
+                heading = one_line(found["heading"], 120)
+            elif spoken := _SPOKEN.fullmatch(line.strip()):
+                for clause in spoken["text"].split(SEPARATOR):
+                    if clause.strip():
+                        is_code = spoken["role"] == Role.TOOL and clause.startswith("[")
+                        yield self._unit(heading, spoken["role"], spoken["speaker"], clause.strip(), is_code, _SURVIVOR)
+            else:
+                for clause, is_code in split_clauses(line):
+                    yield self._unit(heading, Role.USER, "", clause, is_code, _SURVIVOR)
+
+    def read_messages(self, messages: Sequence[Message]) -> Iterator[Unit]:
+        results = results_of_calls(messages)
+        names = tool_names(messages)
+        for i, message in enumerate(messages):
+            day = _day(message.created_at)
+            heading = day.isoformat() if day else UNDATED
+            speaker = _speaker(message, names[i])
+            said = [
+                self._unit(heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code)
+                for clause, is_code in _said(message)
+            ]
+            yield from _crowded(said)
+            yield from (self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT) for a in message.attachments)
+            for call, result in zip(message.tool_calls, results[i], strict=True):
+                name = f"tool {call_name(call)}".strip().replace(":", ".")
+                yield self._whole(heading, name, tool_marker(call, result), _MARKER_WEIGHT)
+
+    def _unit(self, heading: str, role: str, speaker: str, text: str, is_code: bool, scale: float = 1.0) -> Unit:
+        if is_code:
+            weight = _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT
+            return self._whole(heading, speaker, text, weight)
+        clause = read_clause(defuse(text), self._weigh, self._common)
+        first = clause.firm and (role in (Role.USER, Role.SYSTEM, Role.DEVELOPER) or is_decision(text))
+        if role != Role.TOOL and (statement := read_statement(clause.text)) and (first or statement.own):
+            keep_until(clause, statement.value_start)
+        if self._focus and any(word.norm in self._focus for word in clause.words):
+            scale *= _FOCUS
+        scale *= _SCALES.get(Role(role), 1.0) if role in _SCALES else 1.0
+        return Unit(heading, speaker, clause, scale, first and role != Role.TOOL)
+
+    def _whole(self, heading: str, speaker: str, text: str, weight: float) -> Unit:
+        text = one_line(defuse(text), 300).replace(SEPARATOR, " - ")
+        focused = self._focus and any(weigh(token).norm in self._focus for token in text.split())
+        return Unit(heading, speaker, whole_clause(text, weight), _FOCUS if focused else 1.0)
+
+    def _weigh(self, token: str) -> Word:
+        word = self._words.get(token)
+        if word is None:
+            word = weigh(token)
+            if is_name(token, word) and word.norm in self._common:
+                word = word._replace(weight=_COMMON_NAME_WEIGHT)
+            self._words[token] = word
+        return word
+
+
+def _day(moment: datetime | None) -> date | None:
+    if moment is None:
+        return None
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+
+
+def _speaker(message: Message, tool: str) -> str:
+    name = tool if message.role == Role.TOOL else message.name
+    return one_line(f"{message.role} {name}".replace(":", "."), 64)
+
+
+def _said(message: Message) -> Iterator[tuple[str, bool]]:
+    if message.role != Role.TOOL:
+        return split_clauses(message.content)
+    fields = _fields(message.content)
+    if fields is not None:
+        return ((field, False) for field in fields)
+    return split_clauses(shorten(message.content, _RESULT_BYTES))
+
+
+def _fields(text: str) -> list[str] | None:
+    """A result in JSON as "name: value" for each value in it; None if it is something else."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return [field for field, _ in zip(_leaves(parsed, ""), range(_RESULT_FIELDS), strict=False)]
+
+
+def _leaves(value: Any, name: str, depth: int = 6) -> Iterator[str]:
+    if depth and isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else str(key), depth - 1)
+    elif depth and isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, name, depth - 1)
+    elif value not in (None, "", [], {}):
+        yield one_line(f"{name}: {value}" if name else str(value), 300)
+
+
+def _crowded(units: list[Unit]) -> list[Unit]:
+    """Each further clause of a message counts less, the most telling ones first."""
+    ranked = sorted(range(len(units)), key=lambda i: (-sum(word.weight for word in units[i].clause.words), i))
+    for rank, i in enumerate(ranked):
+        units[i].scale /= 1 + _CROWDING * rank
+    return units
+
+
+def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
+    """A clause said twice in the same words is kept where it was said first."""
+    seen: dict[tuple[str, str], None] = {}
+    kept = []
+    for unit in units:
+        key = (unit.speaker, " ".join(word.norm for word in unit.clause.words if word.strength >= CONTENT))
+        if key[1] and key in seen:
+            continue
+        seen[key] = None
+        kept.append(unit)
+    return kept
+
+
+def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
+    statements: list[Statement | None] = [
+        None if unit.clause.whole or unit.speaker.startswith("tool") else read_statement(unit.clause.text) for unit in units
+    ]
+    replaced, needs = find_superseded(statements, [unit.speaker for unit in units])
+    index = {}
+    kept: list[Unit] = []
+    for i, unit in enumerate(units):
+        if not replaced[i]:
+            index[i] = len(kept)
+            kept.append(unit)
+    return kept, {index[old]: index[new] for old, new in needs.items() if old in index and new in index}
+
+
+def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:
+    """Messages without a word in them: that much can be told."""
+    if not covered:
+        return ""
+    text = f"{len(covered)} message{'' if len(covered) == 1 else 's'} without any text in them"
+    return text if count([text])[0] <= target else ""

@@ -1,0 +1,171 @@
+"""Which words tell: facts, negations and the cues of rules, decisions and preferences.
+
+Shortening a sentence is a question of which words may go. Every word has a strength, from filler (first to go)
+to telling (never goes while its sentence stays), and a weight, which is what keeping it is worth. Both follow
+from the word itself and its neighbours, not from statistics of the text around it: a clause that was shortened
+once is judged the same when it is read again, so that a summary of a summary does not drift.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+#: Strengths. A text shortened to level n keeps the words of strength n and more.
+FILLER, FUNCTION, CONTENT, NEAR, BOUND, TELLING = range(6)
+
+
+class Word(NamedTuple):
+    strength: int
+    weight: float
+    #: What it is compared by: lower case, without the punctuation around it.
+    norm: str
+
+
+NEGATIONS = frozenset(
+    "not no never none nothing nobody nowhere neither nor without cannot cant dont wont isnt arent wasnt doesnt didnt "
+    "shouldnt wouldnt couldnt mustnt hasnt havent unless except "
+    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem sem mai senza non niet "
+    "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس بدون nie bez".split()
+)
+
+#: Words that bound what they stand with. Losing one turns a rule into another rule.
+_BOUNDS = frozenset(
+    "must mustn't only always every at-most at-least under over below above before after until till by max maximum min "
+    "minimum least most than less more exactly if except instead now anymore longer should shall "
+    "muss müssen soll immer nur mindestens höchstens doit doivent toujours seulement debe siempre solo deve sempre "
+    "должен должна всегда только يجب دائما فقط".split()
+)
+
+_FUNCTION = frozenset(
+    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself you you're you've "
+    "you'd you'll your yours he she him her his hers we we're we've we'd we'll us our ours they they're they've them "
+    "their theirs who whom whose which what's that's there's here's is are was were be been being am do does did done "
+    "have has had having will would can could may might of to in on at for with from as into onto about and so also "
+    "too very just then than such some any each both all own same other another again further once because while "
+    "where when how what why get gets got getting sure let let's lets make makes "
+    "der das und ist ein eine einen einem einer zu mit auf für von dem den im wir ich sie es sind wird auch "
+    "le la les un une des et est du de que qui dans pour sur avec ce cette je vous nous il elle "
+    "el los las una y en del con por para se lo su al es o os um uma do da dos das em na no "
+    "il gli di che per è sono het een van en is dat op te "
+    "и в на с по это к у о из за для что как а но я мы вы он она они و في من على إلى أن".split()
+) - {"no"}
+
+_FILLER = frozenset(
+    "well okay ok great thanks thank please actually basically really quite rather simply literally honestly "
+    "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright glad happy hope "
+    "course maybe perhaps probably kind sort bit lot feel free essentially generally typically overall additionally "
+    "furthermore moreover however therefore thus hence indeed anyway".split()
+)
+
+_NAME_WEIGHT = 1.5
+
+_PUNCTUATION = " \t\n.,;:!?…\"'“”‘’„«»()[]{}<>|*~。！？｡，、；：؟۔।॥「」『』（）《》【】·•–—-"
+_IDENTIFIER = re.compile(
+    r"[/\\@_#=]|://|\w\.\w|[a-z][A-Z]|\(\)|^--?[a-z]|^[A-Z][A-Z0-9]+-\d|^[0-9a-f]{7,40}$|\w-\d|\d[A-Za-z]\d|->|::"
+)
+_CONTRACTION = re.compile(r"n['’]t$", re.IGNORECASE)
+_UNSPACED = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_UNSPACED_TELLING = re.compile(
+    r"[0-9A-Za-z０-９\u30a1-\u30fa「」『』《》]|[不没沒无無非别別勿未]|必须|必須|禁止|只|ない|ません|決|决|预算|予算|안|않|못|없|금지"
+)
+
+_MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    "nov(?:ember)?|dec(?:ember)?"
+)
+#: What is told by several words together, and is worth nothing in part: quotations, code, dates, amounts.
+SPANS = re.compile(
+    r"`[^`\n]{1,200}`"
+    r'|"[^"\n]{2,160}"|“[^”\n]{2,160}”|«[^»\n]{2,160}»|„[^“”\n]{2,160}[“”]'
+    r"|(?<!\w)'[^'\n]{2,80}'(?!\w)|(?<!\w)‘[^’\n]{2,80}’(?!\w)"
+    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTHS})\b\.?(?:,? \d{{4}})?"
+    rf"|\b(?:{_MONTHS})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
+    r"|\d[\d.,]*(?: (?:%|[€$£¥₹])| (?:thousand|million|billion)\b(?: \w+)?)"
+    r"|[€$£¥₹] ?\d[\d.,]*",
+    re.IGNORECASE,
+)
+_SPAN_HINT = re.compile(r"[`\"“«„'‘\d€$£¥₹]")
+
+_RULE = (
+    r"\b(?:must|mustn['’]t|never|always|forbidden|prohibited|not allowed|off[- ]limits|under no circumstances|"
+    r"from now on|no more than|no later than|at most|at least|make sure|constraints?|allergic|allergy|intolerant|"
+    r"vegetarian|vegan|deadline|due (?:on|by)|budget|(?:max|min)imum|only (?:use|if|when|after|before|on|in|with)|"
+    r"cannot|can['’]t|avoid|without|insist)\b"
+    r"|(?:\A|[,;:.] |\b(?:please|you|we|and|but|also|so|just) )(?:do not|don['’]t) "
+    r"|\bI (?:do not|don['’]t|won['’]t|will not|never) (?!know|think|understand|see|remember|get|believe|mean)"
+)
+_DECISION = (
+    r"\b(?:decided|decision|agreed|settled on|chose|chosen|picked|opted|approved|rejected|confirmed|booked|"
+    r"(?:going|went) with|stick(?:ing)? (?:with|to)|switch(?:ed|ing)? to|no longer|"
+    r"let['’]s (?:use|go|keep|take|call|stick)|we(?:['’]ll| will) (?:use|go|keep|take|call))\b"
+)
+_PREFERENCE = (
+    r"\b(?:prefers?|preferred|preference|favou?rite|rather|call me|my name|i (?:really )?(?:love|hate|dislike)|"
+    r"please (?:use|keep|write|answer|reply|call|always|stick|format))\b"
+)
+_OTHER_LANGUAGES = (
+    r"\b(?:niemals|nie|immer|darf nicht|dürfen nicht|verboten|muss|müssen|bitte nicht|entschieden|bevorzuge|lieber|"
+    r"jamais|toujours|interdit|il faut|doit|décidé|préfère|nunca|siempre|prohibido|debe|decidido|decidimos|prefiero|"
+    r"mai|sempre|vietato|deve|deciso|preferisco|proibido|decidimos|prefiro|nooit|altijd|moet|"
+    r"никогда|всегда|нельзя|запрещено|должен|должна|решили|предпочитаю)\b"
+    r"|يجب|ممنوع|دائما|أبدا|قررنا|أفضل|لا ت"
+    r"|必须|必須|不要|不能|不许|不可|禁止|只能|决定|決定|偏好|喜欢|喜歡|预算|預算|截止|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
+    r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
+)
+_FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}", re.IGNORECASE)
+_DECIDED = re.compile(_DECISION, re.IGNORECASE)
+
+
+def find_cue(text: str) -> re.Match[str] | None:
+    """Where a rule, prohibition, constraint, decision or preference shows itself."""
+    return _FIRM.search(text)
+
+
+def is_decision(text: str) -> bool:
+    return _DECIDED.search(text) is not None
+
+
+def find_spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in SPANS.finditer(text)] if _SPAN_HINT.search(text) else []
+
+
+def is_negation(norm: str) -> bool:
+    return norm in NEGATIONS or _CONTRACTION.search(norm) is not None
+
+
+def is_name(token: str, word: Word) -> bool:
+    """Written like a name: a capital and nothing else to tell it from the first word of a sentence."""
+    return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
+
+
+def weigh(token: str) -> Word:
+    """The strength and weight of one word, whatever stands around it."""
+    core = token.strip(_PUNCTUATION)
+    norm = core.lower()
+    if not core:
+        return Word(FUNCTION, 0.0, "")
+    if norm in NEGATIONS or _CONTRACTION.search(core):
+        return Word(TELLING, 0.4, norm)
+    if norm in _BOUNDS:
+        return Word(BOUND, 0.3, norm)
+    if norm in _FILLER:
+        return Word(FILLER, 0.0, norm)
+    if norm.replace("’", "'") in _FUNCTION:
+        return Word(FUNCTION, 0.02, norm)
+    if core.isalpha() and core.islower() and core.isascii():
+        return Word(CONTENT, 0.3, norm)
+    return _weigh_unusual(core, norm)
+
+
+def _weigh_unusual(core: str, norm: str) -> Word:
+    if _UNSPACED.search(core):
+        # A run without spaces is several words: it weighs by its length, and goes only as a whole.
+        return Word(TELLING if _UNSPACED_TELLING.search(core) else NEAR, min(0.12 * len(core), 3.0), norm)
+    if _IDENTIFIER.search(core):
+        return Word(TELLING, 3.0, norm)
+    if any(character.isdigit() for character in core):
+        return Word(TELLING, 1.0 if len(core) == 1 else 2.0, norm)
+    if core[0].isupper():
+        return Word(TELLING, _NAME_WEIGHT, norm)
+    return Word(CONTENT, 0.3, norm)

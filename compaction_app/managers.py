@@ -1,0 +1,460 @@
+"""treebeard's node API over an append-only tree, in constant queries at any depth.
+
+The stock adjacency list costs a query per ancestor, recurses once per level and lets root operations span the
+whole table. Here every read is one recursive statement (``sql``), roots are confined to their session, and
+every write begins with an UPDATE of the session row: on SQLite ``select_for_update`` does nothing, and on
+PostgreSQL ``FOR UPDATE`` would block plain inserts that point at the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections, models, router, transaction
+from django.db.models import Q
+from django.db.models.deletion import Collector
+from django.db.models.expressions import RawSQL
+from django.utils import timezone
+from treebeard.al_tree import AL_NodeManager
+from treebeard.exceptions import InvalidPosition
+from treebeard.utils import check_create_args
+
+from compaction_app import sql
+from compaction_app.conf import load, site_setting
+from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
+from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
+from compaction_app.validation import open_calls_after, validate_message
+from compaction_app.values import Kind, Role, RunStatus
+
+if TYPE_CHECKING:
+    from compaction_app.models import ChatMessage, ChatSession
+
+#: As deep as a tree can get; PostgreSQL and SQLite both compare it as an integer.
+UNLIMITED = 2**31 - 1
+#: The most that the column ``token_count`` holds on PostgreSQL; SQLite would take more.
+MAX_TOKENS = 2**31 - 1
+
+
+def lock_session(session_id: Any, using: str) -> None:
+    """Make this transaction the only writer of the session until it ends."""
+    from compaction_app.models import ChatSession
+
+    if not ChatSession.objects.using(using).filter(pk=session_id).update(updated_at=timezone.now()):
+        raise MessageNotFound(f"Session {session_id} does not exist any more.")
+
+
+class CompactionRunQuerySet(models.QuerySet):
+    """Runs by state."""
+
+    def open(self) -> CompactionRunQuerySet:
+        return self.filter(status__in=[RunStatus.READY, RunStatus.RUNNING])
+
+    def finished(self) -> CompactionRunQuerySet:
+        return self.exclude(status__in=[RunStatus.READY, RunStatus.RUNNING])
+
+    def claimable(self, now: Any) -> CompactionRunQuerySet:
+        """Ready and due, or claimed and abandoned: the lease ran out."""
+        due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
+        stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+        return self.filter((Q(status=RunStatus.READY) & due) | stalled)
+
+
+class ChatMessageQuerySet(models.QuerySet):
+    """Nodes by kind and state; ``delete`` takes whole subtrees."""
+
+    def messages(self) -> ChatMessageQuerySet:
+        return self.filter(kind=Kind.MESSAGE)
+
+    def summaries(self) -> ChatMessageQuerySet:
+        return self.filter(kind=Kind.SUMMARY)
+
+    def live(self) -> ChatMessageQuerySet:
+        return self.filter(kind=Kind.SUMMARY, retired_at__isnull=True)
+
+    def tips(self) -> ChatMessageQuerySet:
+        """Messages that no message follows."""
+        following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
+        return self.messages().filter(~models.Exists(following))
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete these nodes and all below them: a constant number of statements for each topmost one.
+
+        Unlike ``chat.delete_message`` this is the storage's own deletion: it records no erasure.
+        """
+        if self.query.is_sliced:
+            raise TypeError("Cannot use 'limit' or 'offset' with delete().")
+        self._for_write = True
+        manager = self.model._default_manager.db_manager(self.db)
+        deleted = 0
+        with transaction.atomic(using=self.db):
+            rows = self.order_by("depth").values_list("pk", "parent_message_id", "session_id")
+            parents = {pk: parent for pk, parent, _ in rows}
+            # In one order, so that two deletions at once do not wait for each other.
+            for session_id in sorted({session for _, _, session in rows}):
+                lock_session(session_id, self.db)
+            for pk, parent in parents.items():
+                if parent not in parents:
+                    deleted += manager.delete_subtree(pk)
+        self._result_cache = None
+        return deleted, {self.model._meta.label: deleted}
+
+    delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
+    delete.queryset_only = True  # type: ignore[attr-defined]  # as above, for managers
+
+
+class ChatMessageManager(AL_NodeManager.from_queryset(ChatMessageQuerySet)):  # type: ignore[misc]  # dynamic base
+    """The tree's door: reads in one recursive statement, appends as last child, nothing moved."""
+
+    def in_database_of(self, instance: models.Model | None) -> ChatMessageQuerySet:
+        """All nodes of the database that ``instance`` came from, unless this manager is bound to another."""
+        nodes = self.get_queryset()
+        nodes._add_hints(instance=instance)
+        return nodes
+
+    # -- reads ------------------------------------------------------------------------------------------
+
+    def get_path(self, node: ChatMessage) -> list[ChatMessage]:
+        """Root → node, the node included."""
+        rows = self.in_database_of(node).raw(sql.PATH_ROWS, {"node": node.pk, "min_depth": 1})
+        return sorted(rows, key=lambda row: row.depth)
+
+    def get_ancestors(self, node: ChatMessage) -> list[ChatMessage]:
+        """Root → parent of ``node``."""
+        return self.get_path(node)[:-1]
+
+    def get_root(self, node: ChatMessage) -> ChatMessage:
+        if node.parent_message_id is None:
+            return node
+        roots = self.in_database_of(node).raw(sql.ROOT_ROW, {"node": node.pk, "min_depth": 1})
+        return next(iter(roots), node)
+
+    def is_ancestor(self, ancestor: ChatMessage, node: ChatMessage) -> bool:
+        """Whether ``ancestor`` is above ``node``."""
+        with connections[self.in_database_of(node).db].cursor() as cursor:
+            cursor.execute(
+                sql.IS_ANCESTOR, {"node": node.pk, "ancestor": ancestor.pk, "min_depth": ancestor.depth}
+            )
+            return cursor.fetchone() is not None
+
+    def get_descendants(
+        self, node: ChatMessage, include_self: bool = False, max_depth: int | None = None
+    ) -> list[ChatMessage]:
+        tree = self.get_tree(node, max_depth=max_depth)
+        return tree if include_self else tree[1:]
+
+    def get_descendant_count(self, node: ChatMessage, max_depth: int | None = None) -> int:
+        with connections[self.in_database_of(node).db].cursor() as cursor:
+            cursor.execute(sql.SUBTREE_COUNT, {"node": node.pk, "levels": max_depth or UNLIMITED})
+            # A node that is gone has no descendants either.
+            return max(int(cursor.fetchone()[0]) - 1, 0)
+
+    def get_descendants_group_count(
+        self, parent: ChatMessage | None = None, *, session: ChatSession | None = None
+    ) -> list[ChatMessage]:
+        group = self.get_root_nodes(session) if parent is None else self.get_children(parent)
+        # As a subquery and not as a list of ids: databases limit the number of parameters.
+        ids, parameters = group.order_by().values("pk").query.get_compiler(group.db).as_sql()
+        with connections[group.db].cursor() as cursor:
+            cursor.execute(sql.DESCENDANT_COUNTS.format(nodes=ids), parameters)
+            counts = dict(cursor.fetchall())
+        nodes = list(group)
+        for node in nodes:
+            node.descendants_count = counts.get(node.pk, 0)
+        return nodes
+
+    def get_tree(
+        self,
+        parent: ChatMessage | None = None,
+        max_depth: int | None = None,
+        *,
+        session: ChatSession | None = None,
+    ) -> list[ChatMessage]:
+        """Depth first, siblings in order, ``parent`` first. Without a parent: a session's trees, or all."""
+        if parent is not None:
+            rows: Iterable[ChatMessage] = self.in_database_of(parent).raw(
+                sql.SUBTREE_ROWS, {"node": parent.pk, "levels": max_depth or UNLIMITED}
+            )
+            return depth_first(rows, parent.pk)
+        nodes = self.in_database_of(session)
+        if session is not None:
+            nodes = nodes.filter(session=session)
+        if max_depth:
+            nodes = nodes.filter(depth__lte=max_depth)
+        return depth_first(nodes, None)
+
+    def get_root_nodes(self, session: ChatSession | None = None) -> ChatMessageQuerySet:
+        roots = self.in_database_of(session).filter(parent__isnull=True).order_by("session", "sib_order")
+        return roots if session is None else roots.filter(session=session)
+
+    def get_children(self, node: ChatMessage) -> ChatMessageQuerySet:
+        return self.in_database_of(node).filter(parent=node).order_by("sib_order")
+
+    def get_siblings(self, node: ChatMessage) -> ChatMessageQuerySet:
+        siblings = self.in_database_of(node).filter(parent_message_id=node.parent_message_id)
+        if node.parent_message_id is None:
+            siblings = self.in_database_of(node).filter(session_id=node.session_id, parent__isnull=True)
+        return siblings.order_by("sib_order")
+
+    def get_prev_sibling(self, node: ChatMessage) -> ChatMessage | None:
+        return self.get_siblings(node).filter(sib_order__lt=node.sib_order).last()
+
+    def get_next_sibling(self, node: ChatMessage) -> ChatMessage | None:
+        return self.get_siblings(node).filter(sib_order__gt=node.sib_order).first()
+
+    def get_annotated_list(
+        self, parent: ChatMessage | None = None, max_depth: int | None = None
+    ) -> list[tuple[ChatMessage, dict[str, Any]]]:
+        """Depth first with ``open``, ``close`` and ``level``; ``max_depth`` counts from the root."""
+        nodes = self.get_tree(parent, max_depth=_levels_below(parent, max_depth))
+        if max_depth:
+            nodes = [node for node in nodes if node.depth <= max_depth]
+        return self.get_annotated_list_qs(nodes)
+
+    # -- writes -----------------------------------------------------------------------------------------
+
+    @check_create_args
+    def add_root(
+        self, create_kwargs: dict[str, Any] | None = None, *, instance: ChatMessage | None = None
+    ) -> ChatMessage:
+        """Add a root to the session that the instance names; the last of that session's roots."""
+        node = instance or self.model(**(create_kwargs or {}))
+        return self.append_chain(None, [node])[0]
+
+    @check_create_args
+    def add_child(
+        self,
+        target: ChatMessage,
+        create_kwargs: dict[str, Any] | None = None,
+        *,
+        instance: ChatMessage | None = None,
+    ) -> ChatMessage:
+        node = instance or self.model(**(create_kwargs or {}))
+        return self.append_chain(target, [node])[0]
+
+    @check_create_args
+    def add_sibling(
+        self,
+        target: ChatMessage,
+        pos: str | None = None,
+        create_kwargs: dict[str, Any] | None = None,
+        instance: ChatMessage | None = None,
+    ) -> ChatMessage:
+        """Add a variant of ``target``: the last sibling, the only place that renumbers nobody."""
+        if pos not in (None, "last-sibling"):
+            if pos in self._valid_pos_for_add_sibling:
+                raise ImmutableTree(f"A sibling is added as last-sibling, not {pos}: nothing is renumbered.")
+            raise InvalidPosition(f"Invalid relative position: {pos}")
+        node = instance or self.model(**(create_kwargs or {}))
+        _check_session([node], target.session_id)
+        if target.parent_message_id is None:
+            return self.db_manager(self._writing_to(target)).append_chain(None, [node])[0]
+        return self.append_chain(self._stub(target), [node])[0]
+
+    def append_chain(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Write ``nodes`` as a chain below ``parent`` (or as a new root): all of them or none.
+
+        Three statements around the inserts' own: lock, read the parent, insert.
+        """
+        if not nodes:
+            return []
+        self._prepare(parent, nodes)
+        using = self._writing_to(parent or nodes[0])
+        with transaction.atomic(using=using):
+            lock_session(nodes[0].session_id, using)
+            place = _Place.below(parent, nodes[0], using) if parent else _Place.root(nodes[0], using)
+            for node in nodes:
+                place.take(node)
+                node.save(using=using, force_insert=True)
+                place = place.under(node)
+        return list(nodes)
+
+    def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> None:
+        """Validate and count before the session is locked: neither needs the database."""
+        _check_session(nodes, parent.session_id if parent is not None else nodes[0].session_id)
+        if any(node.kind == Kind.SUMMARY for node in nodes[:-1]):
+            raise InvalidParent("A summary is a leaf: nothing follows it in a chain.", field="parent")
+        max_bytes = site_setting("MAX_MESSAGE_BYTES")
+        for node in nodes:
+            validate_message(vars(node), max_bytes=max_bytes)
+        uncounted = [node for node in nodes if not node.token_count]
+        for node, tokens in zip(uncounted, count_messages([vars(n) for n in uncounted], counter()), strict=True):
+            node.token_count = tokens
+
+    def _writing_to(self, near: ChatMessage) -> str:
+        return self._db or router.db_for_write(self.model, instance=near)
+
+    def _stub(self, child: ChatMessage) -> ChatMessage:
+        """The parent of a node without reading it: ``append_chain`` reads what it needs under the lock."""
+        parent = self.model(id=child.parent_message_id, session_id=child.session_id)
+        parent._state.db = child._state.db
+        return parent
+
+    def delete_subtree(self, node_id: int) -> int:
+        """Delete a node and all below it; returns how many. References from runs and events become null."""
+        using = self._db or router.db_for_write(self.model)
+        with transaction.atomic(using=using), connections[using].cursor() as cursor:
+            _ReferencesIntoSubtree(node_id, using).settle()
+            cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
+            return cursor.rowcount
+
+    # -- refused ----------------------------------------------------------------------------------------
+
+    def move(self, node: ChatMessage, target: ChatMessage, pos: str | None = None) -> None:
+        raise ImmutableTree("Messages are never moved; append a variant instead.")
+
+    def load_bulk(self, bulk_data: Any, parent: Any = None, keep_ids: bool = False) -> list[int]:
+        raise ImmutableTree("Use chat.append_messages or the import_chats command: they check each message.")
+
+    def dump_bulk(self, parent: Any = None, keep_ids: bool = True) -> list[Any]:
+        raise ImmutableTree("A nested dump overflows on a deep chat; use the export_chats command.")
+
+    def find_problems(self) -> None:
+        raise ImmutableTree("Use the verify_chats command.")
+
+    def fix_tree(self) -> None:
+        raise ImmutableTree("Use the verify_chats command; nothing rewrites a tree.")
+
+
+def counter() -> Any:
+    """The site's token counter."""
+    return load(site_setting("TOKEN_COUNTER"))()
+
+
+def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessage]:
+    """Rows of one subtree (or of whole trees) in depth-first order, siblings by ``sib_order``."""
+    children: dict[int | None, list[ChatMessage]] = {}
+    found = sorted(rows, key=lambda row: (str(row.session_id), row.sib_order), reverse=True)
+    for row in found:
+        children.setdefault(None if row.pk == top else row.parent_message_id, []).append(row)
+    ordered, stack = [], list(children.get(None, ()))
+    while stack:
+        node = stack.pop()
+        ordered.append(node)
+        stack.extend(children.get(node.pk, ()))
+    return ordered
+
+
+def _levels_below(parent: ChatMessage | None, max_depth: int | None) -> int | None:
+    """How far below ``parent`` a depth counted from the root lies: at least one level, as 0 means all."""
+    if not max_depth:
+        return None
+    return max_depth if parent is None else max(max_depth - parent.depth, 1)
+
+
+def _check_session(nodes: Sequence[ChatMessage], session_id: Any) -> None:
+    """All of one session, which those without one take."""
+    if session_id is None:
+        raise InvalidParent("A message needs a session.", field="session")
+    to_python = nodes[0]._meta.get_field("session").target_field.to_python
+    for node in nodes:
+        if node.session_id is None:
+            node.session_id = session_id
+        node.session_id = to_python(node.session_id)
+        if node.session_id != to_python(session_id):
+            raise InvalidParent("The parent belongs to another session.", field="parent")
+
+
+class _ReferencesIntoSubtree(Collector):
+    """Rows that point at a node or below it follow their ``on_delete``: one statement a relation at any size.
+
+    Django's own rules, but where its collector would go down level by level and name every deleted row, this
+    names them all by one recursive subquery. The nodes themselves are left to the caller: no signals are sent
+    for them.
+    """
+
+    def __init__(self, node_id: int, using: str) -> None:
+        from compaction_app.models import ChatMessage
+
+        super().__init__(using=using)
+        self.top = ChatMessage(pk=node_id)
+        self.node_ids = RawSQL(sql.NODE_AND_BELOW, [node_id])
+
+    def settle(self) -> None:
+        self.collect([self.top])
+        self.data[type(self.top)].clear()
+        self.delete()
+
+    def related_objects(
+        self, related_model: type[models.Model], related_fields: Sequence[Any], objs: Sequence[Any]
+    ) -> models.QuerySet:
+        if not isinstance(objs[0], type(self.top)):
+            return super().related_objects(related_model, related_fields, objs)
+        if related_model is type(self.top):
+            return related_model._base_manager.none()
+        pointing = Q.create([(f"{field.name}__in", self.node_ids) for field in related_fields], connector=Q.OR)
+        return related_model._base_manager.using(self.using).filter(pointing)
+
+
+class _Place:
+    """Where the next node goes: read once under the lock, then carried down the chain."""
+
+    def __init__(
+        self,
+        *,
+        parent_id: int | None,
+        depth: int,
+        path_tokens: int,
+        last_order: int,
+        open_calls: list[str],
+    ) -> None:
+        self.parent_id = parent_id
+        self.depth = depth
+        self.path_tokens = path_tokens
+        self.last_order = last_order
+        self.open_calls = open_calls
+
+    @classmethod
+    def root(cls, node: ChatMessage, using: str) -> _Place:
+        roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
+        last = roots.aggregate(last=models.Max("sib_order"))["last"] or 0
+        return cls(parent_id=None, depth=0, path_tokens=0, last_order=last, open_calls=[])
+
+    @classmethod
+    def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Place:
+        group = sorted(
+            type(node).objects.using(using).raw(sql.CALL_GROUP, {"parent": parent.pk}), key=lambda row: row.depth
+        )
+        if not group:
+            raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
+        row = group[-1]
+        if row.session_id != node.session_id:
+            raise InvalidParent("The parent belongs to another session.", field="parent")
+        if row.kind == Kind.SUMMARY:
+            raise InvalidParent("A summary is a leaf: append below the message it is anchored at.", field="parent")
+        open_calls: list[str] = []
+        for member in group:
+            open_calls = open_calls_after(open_calls, vars(member))
+        return cls(
+            parent_id=row.pk,
+            depth=row.depth,
+            path_tokens=row.path_tokens,
+            last_order=row.last_order,
+            open_calls=open_calls,
+        )
+
+    def take(self, node: ChatMessage) -> None:
+        """Give ``node`` its position; raises where it can not stand here."""
+        node.parent_message_id = self.parent_id
+        node.sib_order = self.last_order + 1
+        node.depth = self.depth + 1
+        if node.kind == Kind.SUMMARY:
+            node.path_tokens = self.path_tokens
+            return
+        waiting = self.open_calls
+        self.open_calls = open_calls_after(waiting, vars(node))
+        if node.role != Role.TOOL:
+            # The context supplies a result for each of these calls; this message is what closes them.
+            node.token_count += len(waiting) * TOKENS_PER_MISSING_RESULT
+        if not 0 <= node.token_count <= MAX_TOKENS:
+            raise InvalidMessage(f"token_count must be from 0 to {MAX_TOKENS:,}.", field="token_count")
+        node.path_tokens = self.path_tokens + node.token_count
+
+    def under(self, node: ChatMessage) -> _Place:
+        return _Place(
+            parent_id=node.pk,
+            depth=node.depth,
+            path_tokens=node.path_tokens,
+            last_order=0,
+            open_calls=self.open_calls,
+        )

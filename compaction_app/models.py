@@ -1,0 +1,385 @@
+"""Sessions, messages, runs and events.
+
+A conversation is a tree of :class:`ChatMessage` nodes below a :class:`ChatSession`. A summary is a node too:
+``parent`` is its anchor, ``last_summarized_message`` its cutoff. The database itself keeps the rules that
+matter most when two workers meet: one open run per anchor, one live summary per anchor and cutoff, a place of
+its own for every sibling.
+
+An adjacency list, because a chat is a deep chain: a materialized path overflows at depth 63 with treebeard's
+defaults and its key grows with depth, nested sets rewrite half the tree on each append.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from treebeard.al_tree import AL_Node
+
+from compaction_app import sql
+from compaction_app.conf import find_problems
+from compaction_app.exceptions import ConfigurationError
+from compaction_app.fields import ParentMessageField
+from compaction_app.managers import ChatMessageManager, CompactionRunQuerySet
+from compaction_app.validation import validate_session
+from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Trigger
+
+
+def display_words(enum: type[StrEnum]) -> list[tuple[str, str]]:
+    """Choices of a field: the stored word and the one that people see."""
+    return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
+
+
+class ChatSession(models.Model):
+    """A conversation: the root of its messages' tree, and what is sent along with them."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="chat_sessions",
+    )
+    title = models.CharField(max_length=255, blank=True, default="")
+    model = models.CharField(max_length=255, blank=True, default="", help_text="The chat model's name.")
+    system_prompt = models.TextField(blank=True, default="", help_text="Sent first, never compacted.")
+    settings = models.JSONField(default=dict, blank=True, help_text="Overrides of COMPACTION for this session.")
+    token_calibration = models.JSONField(
+        default=dict, blank=True, help_text="Model name → provider's tokens ÷ our estimate, smoothed."
+    )
+    erasures = models.PositiveIntegerField(
+        default=0, help_text="Counts redactions and deletions: a run that started before one can not commit."
+    )
+    external_id = models.CharField(max_length=255, blank=True, default="")
+    metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "external_id"],
+                condition=~Q(external_id=""),
+                name="compaction_session_external_id",
+            ),
+            # NULL owners are distinct to a unique index, so sessions without one need their own.
+            models.UniqueConstraint(
+                fields=["external_id"],
+                condition=~Q(external_id="") & Q(owner__isnull=True),
+                name="compaction_ownerless_external_id",
+            ),
+        ]
+        indexes = [models.Index(fields=["owner", "-updated_at"], name="compaction_session_recent")]
+        permissions = [("compact_chatsession", "Can compact a session's branches")]
+
+    def __str__(self) -> str:
+        return self.title or f"Session {self.pk}"
+
+    def clean(self) -> None:
+        for problem in find_problems(django_settings.COMPACTION if _configured() else {}, self.settings):
+            if problem.error:
+                raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        update_fields: Iterable[str] | None = kwargs.get("update_fields")
+        written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
+        validate_session(written)
+        if written.get("settings", {}) != {}:
+            try:
+                self.clean()
+            except ValidationError as error:
+                raise ConfigurationError(" ".join(error.messages)) from error
+        super().save(*args, **kwargs)
+
+
+def _configured() -> bool:
+    return hasattr(django_settings, "COMPACTION")
+
+
+class ChatMessage(AL_Node):
+    """One node of a conversation: a message, or a summary of the messages above it.
+
+    Written through ``chat.append_message`` and the manager's ``add_root`` / ``add_child``; never moved and
+    never changed, redaction and deletion excepted.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(
+        ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False, editable=False
+    )
+    # No index of its own: (parent, sib_order) begins with it.
+    parent = ParentMessageField(
+        "self",
+        on_delete=models.CASCADE,
+        related_name="children_set",
+        null=True,
+        blank=True,
+        db_index=False,
+        editable=False,
+    )
+    # The cutoff and the pin stand above the summary, so they can only go together with it.
+    last_summarized_message = models.ForeignKey(
+        "self",
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_index=False,
+        editable=False,
+        verbose_name="cutoff",
+    )
+    pinned_message = models.ForeignKey(
+        "self",
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_index=False,
+        editable=False,
+    )
+    kind = models.CharField(max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
+    role = models.CharField(max_length=10, choices=display_words(Role))
+    content = models.TextField(blank=True, default="")
+    tool_calls = models.JSONField(null=True, blank=True)
+    tool_call_id = models.CharField(max_length=255, blank=True, default="")
+    name = models.CharField(max_length=255, blank=True, default="")
+    reasoning = models.JSONField(null=True, blank=True)
+    attachments = models.JSONField(null=True, blank=True)
+    token_count = models.PositiveIntegerField(default=0, help_text="Tokens of what is sent, wrapper included.")
+    path_tokens = models.PositiveBigIntegerField(default=0, help_text="Tokens from the root to here, inclusive.")
+    depth = models.PositiveIntegerField(default=1, help_text="1 for a root.")
+    sib_order = models.PositiveIntegerField(default=1)
+    usage = models.JSONField(null=True, blank=True)
+    model = models.CharField(max_length=255, blank=True, default="")
+    metadata = models.JSONField(default=dict, blank=True)
+    sent_context = models.JSONField(
+        null=True, blank=True, help_text="On replies: what was really sent to get this reply."
+    )
+    external_id = models.CharField(max_length=255, blank=True, default="")
+    idempotency_key = models.CharField(max_length=255, blank=True, default="")
+    retired_at = models.DateTimeField(null=True, blank=True)
+    retired_reason = models.CharField(max_length=255, blank=True, default="")
+    redacted_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = ChatMessageManager()
+
+    class Meta:
+        db_table = sql.MESSAGES
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind=Kind.SUMMARY, last_summarized_message__isnull=False)
+                | Q(kind=Kind.MESSAGE, last_summarized_message__isnull=True, pinned_message__isnull=True),
+                name="compaction_summary_has_cutoff",
+            ),
+            # Rule 13: a summary is plain untrusted text; it never carries what a model "thought" or "called".
+            models.CheckConstraint(
+                condition=Q(kind=Kind.MESSAGE)
+                | Q(role=Role.USER, tool_calls__isnull=True, reasoning__isnull=True, parent__isnull=False),
+                name="compaction_summary_is_plain_text",
+            ),
+            models.CheckConstraint(condition=Q(role__in=[str(r) for r in Role]), name="compaction_known_role"),
+            models.CheckConstraint(condition=Q(depth__gte=1), name="compaction_depth_from_one"),
+            models.UniqueConstraint(fields=["parent", "sib_order"], name="compaction_sibling_order"),
+            models.UniqueConstraint(
+                fields=["session", "sib_order"], condition=Q(parent__isnull=True), name="compaction_root_order"
+            ),
+            models.UniqueConstraint(
+                fields=["parent", "last_summarized_message"],
+                condition=Q(kind=Kind.SUMMARY, retired_at__isnull=True),
+                name="compaction_one_live_summary",
+            ),
+            models.UniqueConstraint(
+                fields=["session", "external_id"],
+                condition=~Q(external_id=""),
+                name="compaction_message_external_id",
+            ),
+            models.UniqueConstraint(
+                fields=["session", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+                name="compaction_idempotency_key",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["session", "id"], name="compaction_session_messages"),
+            # Deleting a message makes the database look for rows that point at it.
+            models.Index(
+                fields=["last_summarized_message"],
+                condition=Q(last_summarized_message__isnull=False),
+                name="compaction_by_cutoff",
+            ),
+            models.Index(
+                fields=["pinned_message"], condition=Q(pinned_message__isnull=False), name="compaction_by_pin"
+            ),
+        ]
+        permissions = [
+            ("retire_summary", "Can retire a summary"),
+            ("redact_chatmessage", "Can redact a message"),
+        ]
+
+    def __str__(self) -> str:
+        """Never the content: names end up in logs, error pages and admin breadcrumbs."""
+        if self.kind == Kind.SUMMARY:
+            return f"Summary {self.pk} up to message {self.last_summarized_message_id}"
+        return f"Message {self.pk} ({self.role})"
+
+    @property
+    def parent_id(self) -> int | None:
+        """treebeard's name for ``parent_message_id``."""
+        return self.parent_message_id
+
+    @parent_id.setter
+    def parent_id(self, value: int | None) -> None:
+        self.parent_message_id = value
+
+    @property
+    def is_summary(self) -> bool:
+        return self.kind == Kind.SUMMARY
+
+    def get_depth(self, update: bool = False) -> int:
+        if update:
+            self.refresh_from_db(fields=["depth"])
+        return self.depth
+
+    def is_leaf(self) -> bool:
+        """No message follows; summaries are not counted."""
+        return not type(self).objects.get_children(self).filter(kind=Kind.MESSAGE).exists()
+
+    def is_sibling_of(self, node: ChatMessage) -> bool:
+        """Of the same parent; roots are siblings within their session only."""
+        return self.parent_message_id == node.parent_message_id and self.session_id == node.session_id
+
+    def is_descendant_of(self, node: ChatMessage) -> bool:
+        return type(self).objects.is_ancestor(node, self)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete this node and all below it, in the database that it came from."""
+        return type(self).objects.in_database_of(self).filter(pk=self.pk).delete(*args, **kwargs)
+
+    delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
+
+
+class CompactionRun(models.Model):
+    """One attempt to compact a branch, and the audit of it."""
+
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
+    tip = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip"
+    )
+    anchor = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_anchor"
+    )
+    cutoff = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_cutoff"
+    )
+    base = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_built_on"
+    )
+    summary = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by"
+    )
+    previous_run = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups"
+    )
+    generation = models.PositiveIntegerField(null=True, blank=True)
+    trigger = models.CharField(max_length=10, choices=display_words(Trigger))
+    status = models.CharField(max_length=10, choices=display_words(RunStatus), default=RunStatus.READY)
+    strategy = models.CharField(
+        max_length=20, choices=display_words(Strategy), default=Strategy.AUTO_COMPACT, blank=True
+    )
+    skip_reason = models.CharField(max_length=30, blank=True, default="")
+    error_code = models.CharField(max_length=30, blank=True, default="")
+    error_detail = models.TextField(blank=True, default="")
+    instructions = models.TextField(blank=True, default="")
+    policy_line = models.TextField(blank=True, default="")
+    summarizer_model = models.CharField(max_length=255, blank=True, default="")
+    prompt_version = models.CharField(max_length=50, blank=True, default="")
+    nonce = models.CharField(max_length=40, blank=True, default="")
+    settings = models.JSONField(default=dict, blank=True, help_text="Resolved when the run was opened.")
+    budget = models.JSONField(default=dict, blank=True, help_text="Window, reserve and allowances then, tokens.")
+    shortened_inputs = models.JSONField(
+        default=list, blank=True, help_text="Messages that the summarizer was shown head-and-tail."
+    )
+    reserved_tokens = models.PositiveIntegerField(default=0)
+    input_tokens = models.PositiveIntegerField(null=True, blank=True)
+    output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    cached_tokens = models.PositiveIntegerField(null=True, blank=True)
+    cost = models.DecimalField(max_digits=14, decimal_places=8, null=True, blank=True)
+    tokens_before = models.PositiveIntegerField(null=True, blank=True)
+    tokens_after = models.PositiveIntegerField(null=True, blank=True)
+    messages_compacted = models.PositiveIntegerField(null=True, blank=True)
+    retention_before = models.FloatField(null=True, blank=True)
+    retention_after = models.FloatField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    claim_token = models.UUIDField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    erasures_seen = models.PositiveIntegerField(default=0)
+    task_id = models.CharField(max_length=255, blank=True, default="")
+    enqueued_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = CompactionRunQuerySet.as_manager()
+
+    class Meta:
+        db_table = sql.RUNS
+        constraints = [
+            # Rule 10 stands on this one: whatever the broker delivers twice, one open run per anchor.
+            models.UniqueConstraint(
+                fields=["session", "anchor"],
+                condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
+                name="compaction_one_open_run",
+            ),
+            models.UniqueConstraint(fields=["session", "generation"], name="compaction_generation"),
+            models.CheckConstraint(
+                condition=Q(status__in=[str(s) for s in RunStatus]), name="compaction_known_status"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=RunStatus.SUCCEEDED) | Q(generation__isnull=False),
+                name="compaction_success_has_generation",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["session", "-id"], name="compaction_session_runs"),
+            models.Index(
+                fields=["status", "next_attempt_at"],
+                condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
+                name="compaction_open_runs",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.pk} ({self.status})"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in (RunStatus.READY, RunStatus.RUNNING)
+
+
+class CompactionEvent(models.Model):
+    """Something that compaction did or noticed: numbers and codes, never conversation text."""
+
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
+    message = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="compaction_events"
+    )
+    kind = models.CharField(max_length=40, choices=display_words(EventKind))
+    payload = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(F("session"), F("id").desc(), name="compaction_session_events")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.pk})"

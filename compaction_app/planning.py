@@ -1,0 +1,288 @@
+"""Where to cut a branch, what to show the summarizer, and where to anchor its summary. Pure.
+
+A *cut* is an index into the tail: everything before it is covered, everything from it on stays verbatim. Cuts
+stand before a user message, so that whole turns are covered; only where one turn is too large alone does a cut
+stand inside it, before a later reply, and that turn's user message is then pinned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from compaction_app.budget import get_compaction_params
+from compaction_app.conf import Settings
+from compaction_app.values import Branch, Budget, CompactionPlan, Lookahead, Message, Role, Skip, SkipReason, Summary
+
+logger = logging.getLogger("compaction_app.planning")
+
+
+class InputLimit(Protocol):
+    """How large a request a summarizer takes, and how large the parts of ours are, in tokens as serialized."""
+
+    max_tokens: int
+
+    def blocks(self, messages: Sequence[Message]) -> list[int]: ...
+
+    def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int: ...
+
+
+def get_messages_to_summarize(
+    messages: Sequence[Message], tokens_for_recent: int, *, preserve: int = 2
+) -> tuple[list[Message], list[Message]]:
+    """Split into (covered, kept): the newest messages within the budget stay, beginning with a user message.
+
+    The last ``preserve`` messages stay whatever their size.
+    """
+    cut = _turn_cut(messages, tokens_for_recent, preserve)
+    return list(messages[:cut]), list(messages[cut:])
+
+
+def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int) -> int:
+    start, total = len(messages), 0
+    while start > 0:
+        tokens = messages[start - 1].tokens
+        kept = len(messages) - start
+        if kept >= preserve and total + tokens > tokens_for_recent:
+            break
+        if kept < preserve and tokens > tokens_for_recent > 0:
+            logger.info("keep message=%s tokens=%s budget=%s", messages[start - 1].id, tokens, tokens_for_recent)
+        total += tokens
+        start -= 1
+    following = next((i for i in range(start, len(messages)) if messages[i].starts_turn), None)
+    if following is not None and len(messages) - following >= preserve:
+        return following
+    # Moving these to the covered part would break the floor, or leave no user message: keep their whole turn.
+    return _last_user(messages, start) or 0
+
+
+def _last_user(messages: Sequence[Message], end: int) -> int | None:
+    return next((i for i in range(end - 1, -1, -1) if messages[i].starts_turn), None)
+
+
+def plan_compaction(
+    branch: Branch,
+    base: Summary | None,
+    budget: Budget,
+    settings: Settings,
+    *,
+    focused: bool = False,
+    follow_up: bool = False,
+    limit: InputLimit | None = None,
+) -> CompactionPlan | Skip:
+    """Decide what the next compaction of ``branch`` covers.
+
+    ``focused``: it has instructions or a policy line. ``follow_up``: it goes on where a partial generation
+    stopped. ``limit``: what the summarizer takes; without it the plan is not cut short.
+    """
+    history = branch.history_tokens
+    over = history > budget.threshold
+    if not over and not focused and not follow_up and branch.seen_by_base:
+        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+    cuts = _Cuts(branch.tail, base, settings.preserve_recent_messages)
+    cut = _choose_cut(cuts, budget, get_compaction_params(history, budget).tokens_for_recent)
+    if not cut and over:
+        cut = _choose_cut(cuts, budget, 0, force=True)
+    if not cut:
+        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+    planner = _Planner(cuts, budget, settings, Lookahead.TIP if focused else Lookahead(settings.lookahead))
+    return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
+
+
+def _choose_cut(cuts: _Cuts, budget: Budget, tail_budget: int, *, force: bool = False) -> int:
+    """The cut for a tail budget; 0 if nothing can be covered."""
+    cut = _turn_cut(cuts.tail, tail_budget, cuts.preserve)
+    if not cuts.covers(cut):
+        cut = 0
+    pinned = cuts.pin_tokens(cut)
+    too_large = budget.summary_target + pinned + cuts.kept_tokens(cut) > budget.target
+    if too_large or (force and not cut):
+        return cuts.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
+    return cut
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """The tail and what each cut in it would mean."""
+
+    tail: Sequence[Message]
+    base: Summary | None
+    preserve: int
+
+    @cached_property
+    def turn_user(self) -> list[int | None]:
+        """For each message the index of its turn's user message; None where that stands above the tail."""
+        users: list[int | None] = []
+        current = None
+        for index, message in enumerate(self.tail):
+            current = index if message.starts_turn else current
+            users.append(current)
+        return users
+
+    def kept_tokens(self, cut: int) -> int:
+        return sum(message.tokens for message in self.tail[cut:])
+
+    def pin(self, cut: int) -> Message | None:
+        """The user message of the turn that the cut lies in; None if the cut lies between turns."""
+        inherited = self.base.pinned if self.base else None
+        if cut == 0:
+            return inherited
+        if cut < len(self.tail) and self.tail[cut].starts_turn:
+            return None
+        user = self.turn_user[cut - 1]
+        return inherited if user is None else self.tail[user]
+
+    def pin_tokens(self, cut: int) -> int:
+        pin = self.pin(cut)
+        return pin.tokens if pin else 0
+
+    def covered(self, cut: int) -> tuple[Message, ...]:
+        pin = self.pin(cut)
+        let_go = self.base.pinned if self.base and self.base.pinned and self.base.pinned is not pin else None
+        inside = tuple(message for message in self.tail[:cut] if message is not pin)
+        return ((let_go,) if let_go else ()) + inside
+
+    def covers(self, cut: int) -> bool:
+        """A cut that covers nothing but a pinned message is no cut."""
+        return cut > 1 or (cut == 1 and self.tail[0] is not self.pin(1))
+
+    def inside(self, start: int, tail_budget: int, room: int) -> int:
+        """The cut inside a turn for what is kept from ``start`` on: the earliest that fits, else the latest."""
+        points = [i for i in self.inside_points() if i > start]
+        kept, before = self.kept_tokens(start), start
+        for point in points:
+            kept -= sum(message.tokens for message in self.tail[before:point])
+            before = point
+            if kept <= min(tail_budget, room - self.pin_tokens(point)):
+                return point
+        return points[-1] if points else 0
+
+    def inside_points(self) -> list[int]:
+        """Right before each assistant message that is not the first reply of its turn and leaves the floor.
+
+        Earlier calls are closed there: an assistant message closes whatever was open.
+        """
+        points = []
+        replied = bool(self.base and self.base.pinned)
+        for index, message in enumerate(self.tail):
+            if message.starts_turn:
+                replied = False
+            elif message.role == Role.ASSISTANT:
+                if replied and len(self.tail) - index >= self.preserve and self.covers(index):
+                    points.append(index)
+                replied = True
+        return points
+
+    def legal(self, end: int) -> list[int]:
+        """Every cut up to ``end`` in order: before user messages and inside turns."""
+        turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn and self.covers(i)]
+        return sorted({*turns, *(i for i in self.inside_points() if i <= end)})
+
+
+@dataclass(frozen=True)
+class _Planner:
+    cuts: _Cuts
+    budget: Budget
+    settings: Settings
+    lookahead: Lookahead
+
+    def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
+        """The plan for a cut; ``kept_from`` is where the verbatim part begins once all generations are done."""
+        cuts, base = self.cuts, self.cuts.base
+        covered, pinned = cuts.covered(cut), cuts.pin(cut)
+        replaced = (base.tokens if base else 0) + sum(message.tokens for message in covered)
+        span = self.lookahead_span(cut)
+        anchor_id, anchor_depth = self.anchor(cut, span)
+        return CompactionPlan(
+            covered=covered,
+            lookahead=_newest_within(span, self.settings.lookahead_tokens),
+            kept=tuple(cuts.tail[cut:]),
+            base=base,
+            pinned=pinned,
+            cutoff=cuts.tail[cut - 1],
+            anchor_id=anchor_id,
+            anchor_depth=anchor_depth,
+            target_tokens=self.target(replaced, cuts.kept_tokens(kept_from), pinned),
+            replaced_tokens=replaced,
+            partial=partial,
+            shorten=shorten,
+        )
+
+    def target(self, replaced: int, kept: int, pinned: Message | None) -> int:
+        full = self.budget.summary_target
+        room = self.budget.target - kept - (pinned.tokens if pinned else 0)
+        wanted = max(min(full, room), full // 5)
+        return max(1, min(wanted, int((1 - self.settings.min_saving_ratio) * replaced)))
+
+    def lookahead_span(self, cut: int) -> tuple[Message, ...]:
+        """What the summarizer may look at beyond the cut. Its last message pulls the anchor down to it."""
+        kept = tuple(self.cuts.tail[cut:])
+        if self.lookahead == Lookahead.TIP:
+            return kept
+        if self.lookahead == Lookahead.NONE:
+            return ()
+        return kept[: _last_user(kept, len(kept)) or 0]
+
+    def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
+        """The deepest of look-ahead, cutoff, the base's anchor and what closes a call left open at the cutoff.
+
+        The base's anchor, since the new summary holds what the base was told; the closing message, since on a
+        branch without it the call's result may still come, and would stand there without its call.
+        """
+        tail = self.cuts.tail
+        candidates = [(m.depth, m.id) for m in (tail[cut - 1], *span[-1:])]
+        if self.cuts.base:
+            candidates.append((self.cuts.base.anchor_depth, self.cuts.base.anchor_id))
+        if _has_open_call(tail[:cut]):
+            candidates.append((tail[cut].depth, tail[cut].id))
+        depth, message_id = max(candidates)
+        return message_id, depth
+
+    def limited(self, cut: int, limit: InputLimit) -> CompactionPlan:
+        """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
+        whole = self.plan(cut, kept_from=cut)
+        sizes = dict(
+            zip((m.id for m in self.cuts.covered(cut)), limit.blocks(self.cuts.covered(cut)), strict=True)
+        )
+        pin = whole.pinned
+        if pin and pin.id not in sizes:
+            sizes[pin.id] = limit.blocks([pin])[0]
+
+        def size(plan: CompactionPlan) -> int:
+            return limit.overhead(plan.base, plan.pinned, plan.lookahead) + sum(sizes[m.id] for m in plan.covered)
+
+        if size(whole) <= limit.max_tokens:
+            return whole
+        shorter = [point for point in self.cuts.legal(cut) if point < cut]
+        low, high = 0, len(shorter)
+        while low < high:
+            middle = (low + high) // 2
+            fits = size(self.plan(shorter[middle], kept_from=cut, partial=True)) <= limit.max_tokens
+            low, high = (middle + 1, high) if fits else (low, middle)
+        if low:
+            return self.plan(shorter[low - 1], kept_from=cut, partial=True)
+        # Not even the first legal cut fits: take it, and show its largest messages head-and-tail.
+        first = shorter[0] if shorter else cut
+        return self.plan(first, kept_from=cut, partial=bool(shorter), shorten=True)
+
+
+def _newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    start, total = len(messages), 0
+    while start > 0 and total + messages[start - 1].tokens <= tokens:
+        start -= 1
+        total += messages[start].tokens
+    return tuple(messages[start:])
+
+
+def _has_open_call(messages: Sequence[Message]) -> bool:
+    """Whether the call group that ends these messages still waits for a result."""
+    answered = []
+    for message in reversed(messages):
+        if message.role == Role.TOOL:
+            answered.append(message.tool_call_id)
+            continue
+        return any(str(call.get("id")) not in answered for call in message.tool_calls)
+    return False

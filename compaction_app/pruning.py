@@ -1,0 +1,281 @@
+"""Shortening what a model is shown, free of charge and without changing what is stored. Pure.
+
+``prune`` shortens old tool results; ``fit`` is the deterministic last resort, when the prompt would not fit
+the window now. Both keep a tool call and its results together, and neither touches the newest user message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.tokens import Count
+from compaction_app.transcript import shorten
+from compaction_app.values import Message, Role
+
+_BLANKS = re.compile(r"[ \t\r\f\v]+")
+_BLANK_LINES = re.compile(r"\s*\n\s*")
+#: Below this a shortened result tells nothing; the notice alone takes a third of it.
+SMALLEST_RESULT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Messages after pruning, and for each one shortened the bytes left out."""
+
+    messages: tuple[Message, ...]
+    left_out: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return sum(message.tokens for message in self.messages)
+
+
+def recount(message: Message, content: str, count: Count) -> Message:
+    """The message with other content. What its count holds beyond its own texts (the results supplied for
+    calls that it closed) stays in it."""
+    before, after = count([message.content, content])
+    return replace(message, content=content, tokens=message.tokens - before + after)
+
+
+def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
+    """Index from which the last ``keep_turns`` turns begin; 0 if there are not more."""
+    users = [index for index, message in enumerate(messages) if message.starts_turn]
+    return users[-keep_turns] if len(users) >= keep_turns else 0
+
+
+def prune(messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count) -> Pruned:
+    """Old tool results over ``max_bytes`` become head + notice + tail; the same when done twice."""
+    limit = protected_from(messages, keep_turns)
+    return _rewrite_results(messages, range(limit), lambda text: shorten(text, max_bytes), count)
+
+
+def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count) -> Pruned:
+    """White space in old tool results collapsed. It hurts code and diffs, so it is off by default."""
+    limit = protected_from(messages, keep_turns)
+    return _rewrite_results(messages, range(limit), collapse_blanks, count)
+
+
+def collapse_blanks(text: str) -> str:
+    return _BLANK_LINES.sub("\n", _BLANKS.sub(" ", text)).strip()
+
+
+def _rewrite_results(messages: Sequence[Message], indices: range, rewrite: object, count: Count) -> Pruned:
+    result, left_out = list(messages), {}
+    for index in indices:
+        message = messages[index]
+        if message.role != Role.TOOL:
+            continue
+        content = rewrite(message.content)  # type: ignore[operator]  # a plain function of one text
+        if content != message.content:
+            result[index] = recount(message, content, count)
+            left_out[message.id] = len(message.content.encode()) - len(content.encode())
+    return Pruned(messages=tuple(result), left_out=left_out)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What of a history is shown when not all of it fits."""
+
+    messages: tuple[Message, ...]
+    left_out: dict[int, int]
+    dropped: int
+    summary: bool = True
+    pinned: bool = True
+
+
+def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages that stand or fall together: an assistant message and the results of its calls."""
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role == Role.TOOL and groups and groups[-1][0].tool_calls:
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return groups
+
+
+def fit(
+    messages: Sequence[Message],
+    *,
+    summary_tokens: int,
+    pinned: Message | None,
+    available: int,
+    target: int,
+    preserve: int,
+    max_bytes: int,
+    count: Count,
+    unread: int = 0,
+) -> Fitted:
+    """Leave out the oldest turns until the history is at most ``target``; raise only if nothing helps.
+
+    ``unread`` messages before the first one were not even read: they can not be shown.
+    """
+    fitting = _Fitting(
+        groups=_without_orphans(messages),
+        fixed=summary_tokens,
+        pinned=pinned,
+        preserve=preserve,
+        count=count,
+    )
+    if not unread and fitting.total() <= available:
+        return fitting.result(len(messages))
+    target = min(target, available)
+    fitting.drop_turns(target)
+    fitting.shorten_results(max_bytes, target)
+    fitting.drop_groups(target)
+    fitting.drop_preserved(available)
+    fitting.drop_pin(available)
+    fitting.drop_summary(available)
+    limit = max_bytes
+    while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
+        limit = max(limit // 4, SMALLEST_RESULT_BYTES)
+        fitting.shorten_results(limit, available)
+    if fitting.total() > available:
+        needed = fitting.total()
+        raise ContextOverflow(
+            f"The newest user message and the last group alone take {needed} tokens; {available} are available.",
+            needed=needed,
+            available=available,
+        )
+    return fitting.result(len(messages) + unread)
+
+
+def _without_orphans(messages: Sequence[Message]) -> list[list[Message]]:
+    """Groups whose call was read; results that lost their call to the reading window are no use alone."""
+    return [group for group in call_groups(messages) if group[0].role != Role.TOOL]
+
+
+class _Fitting:
+    """The state of one fit: which groups are still shown, and how."""
+
+    def __init__(
+        self, *, groups: list[list[Message]], fixed: int, pinned: Message | None, preserve: int, count: Count
+    ) -> None:
+        self.groups = groups
+        self.summary_tokens = fixed
+        self.pinned = pinned
+        self.count = count
+        self.left_out: dict[int, int] = {}
+        self.show_summary = True
+        self.show_pinned = pinned is not None
+        self.newest_user = next((g for g in reversed(groups) if g[0].starts_turn), None)
+        self.preserved = self._last(preserve)
+
+    def _last(self, preserve: int) -> list[int]:
+        """First ids of the groups that hold the last ``preserve`` messages."""
+        held, ids = 0, []
+        for group in reversed(self.groups):
+            if held >= preserve:
+                break
+            held += len(group)
+            ids.append(group[0].id)
+        return ids
+
+    def total(self) -> int:
+        shown = sum(message.tokens for group in self.groups for message in group)
+        pinned = self.pinned.tokens if self.pinned and self.show_pinned else 0
+        return shown + pinned + (self.summary_tokens if self.show_summary else 0)
+
+    def _keeps(self, group: list[Message]) -> bool:
+        return group is self.newest_user or group[0].id in self.preserved
+
+    def _drop(self, candidates: list[list[Message]], limit: int) -> None:
+        """Leave out the oldest of these groups, one by one, while the history is over ``limit``."""
+        total = self.total()
+        gone = set()
+        for group in candidates:
+            if total <= limit:
+                break
+            total -= sum(message.tokens for message in group)
+            gone.add(id(group))
+        self.groups = [group for group in self.groups if id(group) not in gone]
+
+    def drop_turns(self, target: int) -> None:
+        """Whole turns, oldest first, the newest turn apart."""
+        total = self.total()
+        turns = self._turns()
+        gone = set()
+        for turn in turns[:-1]:
+            if total <= target:
+                break
+            leaving = [group for group in turn if not self._keeps(group)]
+            total -= sum(message.tokens for group in leaving for message in group)
+            gone.update(id(group) for group in leaving)
+        self.groups = [group for group in self.groups if id(group) not in gone]
+
+    def _turns(self) -> list[list[list[Message]]]:
+        turns: list[list[list[Message]]] = []
+        for group in self.groups:
+            if group[0].starts_turn or not turns:
+                turns.append([])
+            turns[-1].append(group)
+        return turns
+
+    def shorten_results(self, max_bytes: int, target: int) -> None:
+        """Tool results head-and-tail, the largest first."""
+        total = self.total()
+        places = [
+            (message.tokens, g, m)
+            for g, group in enumerate(self.groups)
+            for m, message in enumerate(group)
+            if message.role == Role.TOOL
+        ]
+        for _, g, m in sorted(places, key=lambda place: (-place[0], place[1], place[2])):
+            if total <= target:
+                return
+            message = self.groups[g][m]
+            content = shorten(message.content, max_bytes)
+            if content == message.content:
+                continue
+            shorter = recount(message, content, self.count)
+            if shorter.tokens >= message.tokens:
+                continue
+            self.left_out[message.id] = self.left_out.get(message.id, 0) + (
+                len(message.content.encode()) - len(content.encode())
+            )
+            total += shorter.tokens - message.tokens
+            self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
+
+    def drop_groups(self, target: int) -> None:
+        """The oldest call groups of what is left, the preserved ones apart."""
+        self._drop([group for group in self.groups if not self._keeps(group)], target)
+
+    def drop_preserved(self, available: int) -> None:
+        self._drop([group for group in self.groups[:-1] if group is not self._newest()], available)
+
+    def _newest(self) -> list[Message] | None:
+        return next((g for g in reversed(self.groups) if g[0].starts_turn), None)
+
+    def drop_pin(self, available: int) -> None:
+        # A pin is the newest user message wherever the tail holds no later one.
+        if self._newest() is not None and self.total() > available:
+            self.show_pinned = False
+
+    def drop_summary(self, available: int) -> None:
+        if self.total() > available:
+            self.show_summary = False
+
+    def result(self, count: int) -> Fitted:
+        messages = tuple(message for group in self.groups for message in group)
+        return Fitted(
+            messages=messages,
+            left_out=self.left_out,
+            dropped=count - len(messages),
+            summary=self.show_summary,
+            pinned=self.show_pinned,
+        )
+
+
+__all__ = [
+    "Fitted",
+    "Pruned",
+    "call_groups",
+    "collapse_blanks",
+    "fit",
+    "micro_compact",
+    "protected_from",
+    "prune",
+]

@@ -1,0 +1,243 @@
+"""Filling a budget with clauses: which stay, in which form, and the text they make.
+
+Every clause offers moves: its shortest form costs some tokens and tells something, each longer form costs and
+tells a little more. Moves are made in the order of what they tell per token, rules and decisions first, until
+the text is as large as it may be. The text is counted as a whole, so the target is kept exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from compaction_app.facts import CONTENT, TELLING
+from compaction_app.sentences import LEVELS, SEPARATOR, Clause, clip
+from compaction_app.tokens import Count
+
+#: A target below this has no room for headings.
+HEADING_TOKENS = 60
+#: Drafts below this are refused (``MIN_SUMMARY_CHARS``); a tiny target is filled to it where it can be.
+FEWEST_CHARS = 30
+#: About what a speaker and a line end add for a new unit, shared with its neighbours.
+_NEW_LINE_TOKENS = 3
+#: The numbers of a table tell less than those of a sentence: further ones of a clause count only so much.
+_TELLING_WORDS = 8
+_CROWDED_TELLING = 0.25
+#: How many further moves are tried for the room that the best ones leave.
+_TRIES = 48
+
+
+@dataclass(slots=True)
+class Unit:
+    """A clause with who said it, when, and how much its words count."""
+
+    heading: str
+    speaker: str
+    clause: Clause
+    scale: float
+    #: A rule, decision or preference: it is placed before anything else.
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    unit: int
+    #: The form before, None if the unit is not in the text yet.
+    before: int | None
+    after: int
+    cost: int
+    #: Position in the order of moves; smaller is earlier.
+    key: tuple[int, float, int]
+
+
+def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int, int]) -> str:
+    """The text of the best forms of ``units`` in at most ``target`` tokens.
+
+    ``needs`` maps a unit to another without which it would mislead.
+    """
+    moves = _order(_moves(units, count), needs)
+    headings = target >= HEADING_TOKENS
+    chosen = _largest_prefix(units, moves, target, count, headings)
+    _use_room(units, moves, chosen, target, count, needs, headings)
+    text = render(units, chosen, headings=headings)
+    if len(text) < FEWEST_CHARS and moves:
+        return _squeeze(units, moves, text, target, count)
+    return text
+
+
+def render(units: Sequence[Unit], chosen: Mapping[int, int], *, headings: bool = True) -> str:
+    """Markdown: a heading a day, a line for each run of one speaker."""
+    lines: list[str] = []
+    heading: str | None = None
+    speaker: str | None = None
+    for i in sorted(chosen):
+        unit = units[i]
+        text = unit.clause.shortened(chosen[i])
+        if headings and unit.heading != heading:
+            heading, speaker = unit.heading, None
+            lines.append(f"## {heading}")
+        if unit.speaker == speaker:
+            lines[-1] += SEPARATOR + text
+        else:
+            speaker = unit.speaker
+            lines.append(f"{speaker}: {text}" if speaker else text)
+    return "\n".join(lines)
+
+
+def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
+    forms = [_forms(unit.clause) for unit in units]
+    costs = iter(count([text for offered in forms for _, text in offered]))
+    priced = [[(level, next(costs) + 1) for level, _ in offered] for offered in forms]
+    told = _told(units, priced)
+    moves: list[_Move] = []
+    for i, offered in enumerate(priced):
+        points = [(level, cost, told[i][level]) for level, cost in offered]
+        moves += _worthwhile(i, points, first=units[i].first)
+    return moves
+
+
+def _forms(clause: Clause) -> list[tuple[int, str]]:
+    """The distinct forms of a clause, shortest first."""
+    if clause.whole:
+        return [(0, clause.text)]
+    forms: list[tuple[int, str]] = []
+    for level in range(clause.strongest, -1, -1):
+        text = clause.shortened(level)
+        if text and (not forms or text != forms[-1][1]):
+            forms.append((level, text))
+    return forms
+
+
+def _told(units: Sequence[Unit], priced: Sequence[Sequence[tuple[int, int]]]) -> list[list[float]]:
+    """For each unit and level what the form tells, each word less the more often it was told by a better unit."""
+    seen: dict[str, int] = {}
+    told: list[list[float]] = [[] for _ in units]
+    for i in sorted(range(len(units)), key=lambda i: (-_density(units[i], priced[i]), i)):
+        unit = units[i]
+        by_strength = [0.0] * len(LEVELS)
+        telling = 0
+        for word, strength in zip(unit.clause.words, unit.clause.strengths, strict=True):
+            weight = word.weight
+            if word.strength >= CONTENT:
+                times = seen.get(word.norm, 0)
+                seen[word.norm] = times + 1
+                weight /= 1 + times
+            if strength == TELLING:
+                telling += 1
+                weight *= 1.0 if telling <= _TELLING_WORDS else _CROWDED_TELLING
+            by_strength[strength] += weight
+        told[i] = [unit.scale * total for total in reversed(list(accumulate(reversed(by_strength))))]
+    return told
+
+
+def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
+    """What the shortest form tells per token if nothing else were told."""
+    if not offered:
+        return 0.0
+    level, cost = offered[0]
+    weights = zip(unit.clause.words, unit.clause.strengths, strict=True)
+    return unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
+
+
+def _worthwhile(i: int, points: Sequence[tuple[int, int, float]], *, first: bool) -> list[_Move]:
+    """The moves of one unit, each telling less per token than the one before: forms that never pay are skipped."""
+    hull: list[tuple[int | None, int, float]] = [(None, 0, 0.0)]
+    for level, cost, value in points:
+        if cost <= hull[-1][1]:
+            continue
+        while len(hull) > 1 and _rate(hull[-2], hull[-1]) <= _rate(hull[-1], (level, cost, value)):
+            hull.pop()
+        hull.append((level, cost, value))
+    return [
+        _Move(
+            unit=i,
+            before=before[0],
+            after=after[0] or 0,
+            cost=after[1] - before[1],
+            key=(0 if first and before[0] is None else 1, -_rate(before, after), i),
+        )
+        for before, after in zip(hull, hull[1:], strict=False)
+    ]
+
+
+def _rate(before: tuple[int | None, int, float], after: tuple[int | None, int, float]) -> float:
+    # The speaker and the line around a new unit are not free either.
+    overhead = _NEW_LINE_TOKENS if before[0] is None else 0
+    return (after[2] - before[2]) / (after[1] - before[1] + overhead)
+
+
+def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
+    """Moves in order, a unit that another needs before that one."""
+    keys = {move.unit: move.key for move in moves if move.before is None}
+    for older in sorted(needs):
+        newer = needs[older]
+        if older in keys and newer in keys and keys[newer] > keys[older]:
+            keys[newer] = (*keys[older][:2], -1)
+    return sorted(moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, move.cost))
+
+
+def _largest_prefix(
+    units: Sequence[Unit], moves: Sequence[_Move], target: int, count: Count, headings: bool
+) -> dict[int, int]:
+    """The forms after as many of the first moves as the target allows, counted exactly."""
+    # Joined text is hardly smaller than the sum of its parts, so what is far over need not be rendered.
+    costs = accumulate(move.cost for move in moves)
+    high = next((k for k, total in enumerate(costs) if total > 1.25 * target + 40), len(moves))
+    low = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _size(units, _after(moves[:middle]), count, headings) <= target:
+            low = middle
+        else:
+            high = middle - 1
+    return _after(moves[:low])
+
+
+def _after(moves: Iterable[_Move]) -> dict[int, int]:
+    return {move.unit: move.after for move in moves}
+
+
+def _size(units: Sequence[Unit], chosen: Mapping[int, int], count: Count, headings: bool) -> int:
+    return count([render(units, chosen, headings=headings)])[0] if chosen else 0
+
+
+def _use_room(
+    units: Sequence[Unit],
+    moves: Sequence[_Move],
+    chosen: dict[int, int],
+    target: int,
+    count: Count,
+    needs: Mapping[int, int],
+    headings: bool,
+) -> None:
+    """Spend what the first move that did not fit has left over on smaller ones behind it."""
+    room = target - _size(units, chosen, count, headings)
+    tries = _TRIES
+    for move in moves:
+        if room < 2 or not tries:
+            return
+        needed = needs.get(move.unit)
+        if chosen.get(move.unit) != move.before or move.cost > room or (needed is not None and needed not in chosen):
+            continue
+        tries -= 1
+        size = _size(units, {**chosen, move.unit: move.after}, count, headings)
+        if size <= target:
+            chosen[move.unit] = move.after
+            room = target - size
+
+
+def _squeeze(units: Sequence[Unit], moves: Sequence[_Move], text: str, target: int, count: Count) -> str:
+    """A target so small that not one clause fits: the head and tail of the most important one."""
+    unit = units[moves[0].unit]
+    prefix = f"{unit.speaker}: " if unit.speaker else ""
+    candidates = [text, render(units, {moves[0].unit: 0})]
+    for full in (prefix + unit.clause.text, unit.clause.text):
+        low, high = 0, len(full)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if count([clip(full, middle)])[0] <= target else (low, middle - 1)
+        candidates.append(clip(full, low))
+    sizes = count(candidates)
+    fitting = [candidate for candidate, size in zip(candidates, sizes, strict=True) if size <= target]
+    return next((c for c in fitting if len(c) >= FEWEST_CHARS), max(fitting, key=len, default=""))

@@ -1,0 +1,191 @@
+"""The recursive statements, each with the reason for its form. Pure text: no ORM.
+
+One dialect serves SQLite and PostgreSQL. ``walk`` goes from a tip towards the root, so its cost is the number
+of messages it visits and never the size of the table or the number of branches. It visits, and never sorts:
+callers order by depth, the only order there is (rule 4).
+"""
+
+from __future__ import annotations
+
+MESSAGES = "compaction_app_chatmessage"
+RUNS = "compaction_app_compactionrun"
+
+# The newest live summary anchored at a message. A scalar subquery, because joining the summary's row made
+# SQLite build a bloom filter over the whole table (1 → 10 ms at a million rows); the partial unique index
+# on (parent, cutoff) of live summaries answers it.
+_LIVE_SUMMARY = (
+    f"(SELECT max(s.id) FROM {MESSAGES} s"
+    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL)"
+)
+_LIVE_CUTOFF_DEPTH = (
+    f"(SELECT c.depth FROM {MESSAGES} s JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id"
+    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " ORDER BY s.id DESC LIMIT 1)"
+)
+
+# What a message will cost at the least when it is shown: pruning may shorten an old tool result, so counting
+# it in full would stop reading too early and drop messages that fit. %(pruned)s is a lower bound for one.
+_SHOWN = "CASE WHEN {row}.role = 'tool' AND {row}.token_count > %(pruned)s THEN %(pruned)s ELSE {row}.token_count END"
+
+# tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
+# n: rows so far; shown: their least cost; newest_group: 1 within the tip's own call group; users: user
+# messages so far. The summary is looked for until found; once it is, the walk stops above its cutoff.
+_WALK = f"""
+walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cutoff_depth) AS (
+    SELECT m.id, m.parent_message_id, m.depth, m.role, 1, {_SHOWN.format(row="m")}, 1,
+           CASE WHEN m.role = 'user' THEN 1 ELSE 0 END,
+           {_LIVE_SUMMARY.format(row="m")}, {_LIVE_CUTOFF_DEPTH.format(row="m")}
+    FROM {MESSAGES} m WHERE m.id = %(tip)s
+    UNION ALL
+    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_SHOWN.format(row="p")},
+           CASE WHEN w.newest_group = 1 AND w.role = 'tool' THEN 1 ELSE 0 END,
+           w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
+           COALESCE(w.summary_id, {_LIVE_SUMMARY.format(row="p")}),
+           COALESCE(w.cutoff_depth, {_LIVE_CUTOFF_DEPTH.format(row="p")})
+    FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
+    WHERE w.cutoff_depth IS NULL OR w.depth > w.cutoff_depth + 1
+)"""
+
+# Columns that ``branches`` turns into values. Content of rows that only give positions is not read.
+_COLUMNS = """m.id, m.session_id, m.parent_message_id, m.last_summarized_message_id, m.pinned_message_id,
+    m.kind, m.role, {content} AS content, m.tool_calls, m.tool_call_id, m.name, {reasoning} AS reasoning,
+    m.attachments, m.token_count, m.path_tokens, m.depth, m.sib_order, m.created_at"""
+_WITH_CONTENT = _COLUMNS.format(content="m.content", reasoning="m.reasoning")
+_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL")
+
+
+def _tail_rows(columns: str, condition: str) -> str:
+    return f"""
+SELECT {columns}, 'tail' AS part FROM walk w JOIN {MESSAGES} m ON m.id = w.id
+WHERE w.depth > COALESCE((SELECT max(cutoff_depth) FROM walk), 0) {condition}
+UNION ALL
+SELECT {columns}, 'summary' FROM {MESSAGES} m WHERE m.id = (SELECT max(summary_id) FROM walk)
+UNION ALL
+SELECT {columns}, 'pinned' FROM {MESSAGES} m
+WHERE m.id = (SELECT s.pinned_message_id FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM walk))
+UNION ALL
+SELECT {_STRUCTURE}, 'cutoff' FROM {MESSAGES} m
+WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM walk))
+"""
+
+
+#: Everything a context needs, in one query: the summary, its pin and cutoff, and the tail back to the window.
+#: Rows that no prompt can hold are walked but not read, except those that a prompt must show whatever the
+#: size: the newest user message, the tip's own call group and the last %(preserve)s messages.
+CONTEXT = f"WITH RECURSIVE {_WALK} " + _tail_rows(
+    _WITH_CONTENT,
+    "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
+)
+
+#: The whole tail, for planning a compaction: first the structure, then (in the background) the content.
+STRUCTURE = f"WITH RECURSIVE {_WALK} " + _tail_rows(_STRUCTURE, "")
+WHOLE_TAIL = f"WITH RECURSIVE {_WALK} " + _tail_rows(_WITH_CONTENT, "")
+
+#: The numbers of the trigger, one row, no content: the walk ends at the first live summary it meets.
+HISTORY_TOKENS = f"""
+WITH RECURSIVE up(id, parent_id, summary_id) AS (
+    SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m")} FROM {MESSAGES} m WHERE m.id = %(tip)s
+    UNION ALL
+    SELECT p.id, p.parent_message_id, {_LIVE_SUMMARY.format(row="p")}
+    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
+)
+SELECT t.path_tokens,
+       (SELECT max(summary_id) FROM up) AS summary_id,
+       (SELECT s.token_count FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up)) AS summary_tokens,
+       (SELECT c.path_tokens FROM {MESSAGES} c WHERE c.id = (SELECT s.last_summarized_message_id
+            FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS cutoff_path_tokens,
+       (SELECT p.token_count FROM {MESSAGES} p WHERE p.id = (SELECT s.pinned_message_id
+            FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS pinned_tokens
+FROM {MESSAGES} t WHERE t.id = %(tip)s
+"""
+
+#: Ids of the path root → node, the node included, with depths. Ids only: ancestors are asked for membership.
+PATH = f"""
+WITH RECURSIVE path(id, parent_id, depth) AS (
+    SELECT m.id, m.parent_message_id, m.depth FROM {MESSAGES} m WHERE m.id = %(node)s
+    UNION ALL
+    SELECT p.id, p.parent_message_id, p.depth FROM path JOIN {MESSAGES} p ON p.id = path.parent_id
+    WHERE p.depth >= %(min_depth)s
+)
+"""
+
+#: Rows of that path, for ``get_ancestors`` and ``get_branch``: one query at any depth.
+PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
+PATH_IDS = PATH + "SELECT id, depth FROM path"
+#: Its first row only: the way there is walked by id, and one row is read.
+ROOT_ROW = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.parent_message_id IS NULL"
+
+#: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
+IS_ANCESTOR = PATH + "SELECT 1 FROM path WHERE id = %(ancestor)s AND id <> %(node)s"
+
+#: A node and all below it. Children are found through the (parent, sib_order) index, level by level.
+SUBTREE = f"""
+WITH RECURSIVE subtree(id, level) AS (
+    SELECT m.id, 0 FROM {MESSAGES} m WHERE m.id = %(node)s
+    UNION ALL
+    SELECT c.id, subtree.level + 1 FROM subtree JOIN {MESSAGES} c ON c.parent_message_id = subtree.id
+    WHERE subtree.level < %(levels)s
+)
+"""
+SUBTREE_ROWS = SUBTREE + f"SELECT m.* FROM subtree JOIN {MESSAGES} m ON m.id = subtree.id"
+SUBTREE_COUNT = SUBTREE + "SELECT count(*) FROM subtree"
+SUBTREE_IDS = SUBTREE + "SELECT id FROM subtree"
+
+#: For every node of a query (the children of a parent, the roots of a session) the number of nodes below it.
+DESCENDANT_COUNTS = f"""
+WITH RECURSIVE below(top, id) AS (
+    SELECT m.id, m.id FROM {MESSAGES} m WHERE m.id IN ({{nodes}})
+    UNION ALL
+    SELECT below.top, c.id FROM below JOIN {MESSAGES} c ON c.parent_message_id = below.id
+)
+SELECT top, count(*) - 1 FROM below GROUP BY top
+"""
+
+_NODE_AND_BELOW = f"""
+    WITH RECURSIVE subtree(id) AS (
+        SELECT m.id FROM {MESSAGES} m WHERE m.id = {{node}}
+        UNION ALL
+        SELECT c.id FROM subtree JOIN {MESSAGES} c ON c.parent_message_id = subtree.id
+    )
+    SELECT id FROM subtree
+"""
+
+#: Ids of a node and all below it as a subquery with one positional parameter, as ``RawSQL`` takes it.
+NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
+
+#: A redaction changes one count; every prefix sum at or below it moves by the same amount (SQL adds, so two
+#: redactions at once do not overwrite each other). Summaries carry their anchor's sum and move with it.
+SHIFT_PATH_TOKENS = f"""
+UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
+"""
+
+#: A subtree goes in one statement: row by row would leave children without parents for a moment, and
+#: Django's collector recurses once per level.
+DELETE_SUBTREE = f"""
+DELETE FROM {MESSAGES} WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
+"""
+
+#: What a new child needs to know of its parent: the parent's row and its open call group, that is the tool
+#: results directly above and the assistant message they answer.
+CALL_GROUP = f"""
+WITH RECURSIVE grp(id, parent_id, role, depth) AS (
+    SELECT m.id, m.parent_message_id, m.role, m.depth FROM {MESSAGES} m WHERE m.id = %(parent)s
+    UNION ALL
+    SELECT p.id, p.parent_message_id, p.role, p.depth
+    FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id WHERE grp.role = 'tool'
+)
+SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.depth,
+       m.path_tokens, m.token_count,
+       COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s), 0) AS last_order
+FROM grp JOIN {MESSAGES} m ON m.id = grp.id
+"""
+
+#: Every live summary that was built on this one, at any remove: through the runs' bases.
+BUILT_ON = f"""
+WITH RECURSIVE built(id) AS (
+    SELECT m.id FROM {MESSAGES} m WHERE m.id = %(summary)s
+    UNION
+    SELECT r.summary_id FROM built JOIN {RUNS} r ON r.base_id = built.id WHERE r.summary_id IS NOT NULL
+)
+SELECT id FROM built
+"""

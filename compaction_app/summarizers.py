@@ -1,0 +1,347 @@
+"""Summarizers: what turns a request into a draft, and the cascade that does not give up with the first model.
+
+A summarizer is a class with ``max_input_tokens`` (None: no limit) and ``summarize(request) -> SummaryDraft``;
+a host names its own in ``SUMMARIZER``. :func:`run_summarizer` asks one of any kind: drafts are judged by
+``accept``, one that is too long is asked for once more, tighter, and what remains unusable raises
+:class:`SummarizerError`.
+
+The order of asking is a generator that yields questions and is sent answers. Synchronous and asynchronous
+callers drive the same one, so there is one cascade to get right and no wrapper that holds a thread while a
+model thinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from compaction_app.conf import Settings, load
+from compaction_app.exceptions import SummarizerError
+from compaction_app.extractive import summarize_extractively
+from compaction_app.openai_client import Clients, ModelEntry, ask, model_entries
+from compaction_app.prompts import count_request, tighter
+from compaction_app.provider_errors import Failure
+from compaction_app.tokens import Count
+from compaction_app.transcript import defuse
+from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
+
+logger = logging.getLogger("compaction_app.summarizers")
+
+#: Says why a draft can not become a summary, or None if it can.
+Accept = Callable[[SummaryDraft], ErrorCode | None]
+#: Told of events while a summarizer works. May be called from an event loop, so it collects and does no I/O.
+OnEvent = Callable[[EventKind, dict[str, Any]], None]
+#: Seconds of a lease beyond what the models may take: loading, planning, the commit.
+LEASE_MARGIN = 5.0
+
+_DRAFT_CODES = frozenset(
+    {
+        ErrorCode.EMPTY,
+        ErrorCode.TOO_SHORT,
+        ErrorCode.TRUNCATED,
+        ErrorCode.REFUSED,
+        ErrorCode.TOOL_CALL,
+        ErrorCode.LEAKED_WRAPPER,
+        ErrorCode.OVERSIZE,
+        ErrorCode.NO_PROGRESS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    request: SummaryRequest
+    #: None for a summarizer that is not a cascade.
+    entry: ModelEntry | None = None
+
+
+_Answer = SummaryDraft | Failure
+_Dialogue = Generator[_Question, _Answer, SummaryDraft]
+
+
+class ExtractiveSummarizer:
+    """Quotes the most telling sentences. Deterministic, without network: the same request, the same bytes."""
+
+    max_input_tokens: int | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._count: Count = load(settings.token_counter)()
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        text = summarize_extractively(
+            covered=request.covered,
+            previous_summary=request.previous_summary,
+            target_tokens=request.target_tokens,
+            count=self._count,
+            instructions=request.instructions,
+        )
+        # It quotes: a message about <user> tags must not look like a leak of the wrapper.
+        return SummaryDraft(text=defuse(text), model="extractive")
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
+        # A long branch takes seconds of one core, which an event loop does not have.
+        return await asyncio.to_thread(self.summarize, request)
+
+
+class OpenAISummarizer:
+    """A cascade of models behind any OpenAI-compatible endpoint.
+
+    Each model is asked once, plus one tighter retry of a draft that was too long; a failure or a refused
+    draft goes on to the next. ``clients`` makes the client of an entry, a new one for every call, which is
+    closed afterwards: the place for a host's proxies and certificates.
+    """
+
+    def __init__(
+        self, settings: Settings, *, session_model: str = "", clients: Clients | None = None
+    ) -> None:
+        self.entries = model_entries(settings, session_model)
+        self._clients = clients
+        self._count: Count = load(settings.token_counter)()
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        """What to plan for: the first model's. A later one that is too small for a request is passed over."""
+        return self.entries[0].max_input_tokens if self.entries else None
+
+    def summarize(
+        self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+    ) -> SummaryDraft:
+        return _drive(self._cascade(request, accept, on_event), lambda question: _run(self._answer(question)))
+
+    async def asummarize(
+        self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+    ) -> SummaryDraft:
+        return await _adrive(self._cascade(request, accept, on_event), self._answer)
+
+    async def _answer(self, question: _Question) -> _Answer:
+        assert question.entry is not None
+        return await ask(question.entry, question.request, self._clients)
+
+    def _cascade(self, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None) -> _Dialogue:
+        size = count_request(request, self._count)
+        failures: list[Failure] = []
+        for entry in self.entries:
+            if size > entry.max_input_tokens:
+                detail = f"{size} tokens, takes {entry.max_input_tokens}"
+                failures.append(
+                    _log(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
+                )
+                continue
+            draft = yield from _ask_model(entry.model, entry, request, accept, on_event, failures)
+            if draft:
+                return draft
+        raise _give_up(failures)
+
+
+def _ask_model(
+    name: str,
+    entry: ModelEntry | None,
+    request: SummaryRequest,
+    accept: Accept | None,
+    on_event: OnEvent | None,
+    failures: list[Failure],
+) -> Generator[_Question, _Answer, SummaryDraft | None]:
+    """Ask one model, and once more if its draft is too long. None, with the reasons in ``failures``, if in
+    vain."""
+    for question in (request, tighter(request)):
+        answer = yield _Question(question, entry)
+        if isinstance(answer, Failure):
+            failures.append(_log(answer))
+            return None
+        code = accept(answer) if accept else None
+        if code is None:
+            logger.info("done model=%s tokens=%s chars=%s", name, answer.output_tokens, len(answer.text))
+            return answer
+        failures.append(_log(Failure(model=name, code=code, detail=f"{len(answer.text)} characters")))
+        retry = code == ErrorCode.OVERSIZE and question is request
+        if on_event and (retry or code == ErrorCode.NO_PROGRESS):
+            on_event(_EVENTS[code], {"model": name, **_figures(answer, question)})
+        if not retry:
+            return None
+    return None
+
+
+_EVENTS = {ErrorCode.OVERSIZE: EventKind.SUMMARY_OVERSIZE, ErrorCode.NO_PROGRESS: EventKind.NO_PROGRESS}
+
+
+def _figures(draft: SummaryDraft, request: SummaryRequest) -> dict[str, int]:
+    return {
+        "target_tokens": request.target_tokens,
+        "output_tokens": draft.output_tokens,
+        "characters": len(draft.text),
+    }
+
+
+def _log(failure: Failure) -> Failure:
+    logger.warning("failed model=%s code=%s transient=%s", failure.model, failure.code, failure.transient)
+    return failure
+
+
+def _give_up(failures: Sequence[Failure]) -> SummarizerError:
+    """The error of a whole cascade. It is transient if one failure was: that model may yet answer."""
+    if not failures:
+        return SummarizerError(
+            "No model is configured: SUMMARIZER_MODELS is empty and the session names none.",
+            error_code=ErrorCode.BAD_REQUEST,
+            attempts=[],
+        )
+    telling = min(failures, key=_rank)
+    waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
+    return SummarizerError(
+        "; ".join(f"{f.model}: {f.code}" + (f" ({f.detail})" if f.detail else "") for f in failures),
+        error_code=telling.code,
+        transient=telling.transient,
+        retry_after=max(waits, default=None),
+        model=telling.model,
+        attempts=[(failure.model, failure.code) for failure in failures],
+    )
+
+
+def _rank(failure: Failure) -> int:
+    """What says most about a cascade: that waiting may help, then what a model that did answer wrote."""
+    if failure.transient:
+        return 0
+    return 1 if failure.code in _DRAFT_CODES else 2
+
+
+def run_summarizer(
+    summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+) -> SummaryDraft:
+    """An accepted draft from any summarizer, or :class:`SummarizerError`."""
+    if _judges_itself(summarizer.summarize):
+        return _checked(summarizer, summarizer.summarize(request, accept, on_event))
+
+    def answer(question: _Question) -> SummaryDraft:
+        try:
+            return _checked(summarizer, summarizer.summarize(question.request))
+        except SummarizerError:
+            raise
+        except Exception as error:
+            raise _host_error(summarizer, error) from error
+
+    return _drive(_single(summarizer, request, accept, on_event), answer)
+
+
+async def arun_summarizer(
+    summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+) -> SummaryDraft:
+    """As :func:`run_summarizer`. A summarizer without ``asummarize`` works in a thread of its own."""
+    asummarize = getattr(summarizer, "asummarize", None)
+    if asummarize and _judges_itself(asummarize):
+        return _checked(summarizer, await asummarize(request, accept, on_event))
+    if not asummarize and _judges_itself(summarizer.summarize):
+        return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, request, accept, on_event))
+
+    async def answer(question: _Question) -> SummaryDraft:
+        try:
+            if asummarize:
+                return _checked(summarizer, await asummarize(question.request))
+            return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, question.request))
+        except SummarizerError:
+            raise
+        except Exception as error:
+            raise _host_error(summarizer, error) from error
+
+    return await _adrive(_single(summarizer, request, accept, on_event), answer)
+
+
+def make_summarizer(settings: Settings, session_model: str = "") -> Any:
+    """An instance of what ``SUMMARIZER`` names, given those of ``settings`` and ``session_model`` that it
+    takes."""
+    make = load(settings.summarizer)
+    parameters = inspect.signature(make).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    offered = {"settings": settings, "session_model": session_model}
+    return make(**{name: value for name, value in offered.items() if takes_any or name in parameters})
+
+
+def lease_seconds(settings: Settings, session_model: str = "", *, margin: float = LEASE_MARGIN) -> float:
+    """What the whole cascade can take: each model its time-out twice, for the tighter retry, and a margin."""
+    return 2 * sum(entry.timeout for entry in model_entries(settings, session_model)) + margin
+
+
+def _single(
+    summarizer: Any, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None
+) -> _Dialogue:
+    failures: list[Failure] = []
+    draft = yield from _ask_model(type(summarizer).__name__, None, request, accept, on_event, failures)
+    if draft is None:
+        raise _give_up(failures)
+    return draft
+
+
+def _judges_itself(summarize: Callable[..., Any]) -> bool:
+    return "accept" in inspect.signature(summarize).parameters
+
+
+def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
+    if isinstance(draft, SummaryDraft):
+        return draft
+    name = type(summarizer).__name__
+    raise SummarizerError(
+        f"{name} must return a SummaryDraft, not {type(draft).__name__}.",
+        model=name,
+        attempts=[(name, ErrorCode.PROVIDER_ERROR)],
+    )
+
+
+def _host_error(summarizer: Any, error: Exception) -> SummarizerError:
+    """Only the type is recorded: the text of a host's exception may quote the conversation."""
+    name = type(summarizer).__name__
+    timed_out = isinstance(error, TimeoutError)
+    code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
+    return SummarizerError(
+        f"{name} raised {type(error).__name__}",
+        error_code=code,
+        transient=timed_out or isinstance(error, ConnectionError),
+        model=name,
+        attempts=[(name, code)],
+    )
+
+
+def _drive(dialogue: _Dialogue, answer: Callable[[_Question], _Answer]) -> SummaryDraft:
+    try:
+        question = next(dialogue)
+        while True:
+            question = dialogue.send(answer(question))
+    except StopIteration as done:
+        draft: SummaryDraft = done.value
+        return draft
+
+
+async def _adrive(dialogue: _Dialogue, answer: Callable[[_Question], Awaitable[_Answer]]) -> SummaryDraft:
+    try:
+        question = next(dialogue)
+        while True:
+            question = dialogue.send(await answer(question))
+    except StopIteration as done:
+        draft: SummaryDraft = done.value
+        return draft
+
+
+def _run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Run one call to its end on an event loop of its own.
+
+    Why synchronous callers get a loop at all: cancelling a task really closes its connection at the deadline.
+    A synchronous client can only time out between two bytes, and closing it from another thread neither wakes
+    a blocked read nor is safe under TLS.
+    """
+    if not _is_loop_running():
+        return asyncio.run(coroutine)
+    # Called synchronously from asynchronous code (a notebook, say), where a second loop needs a second
+    # thread.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,180 @@
+"""Which statement has been replaced by a later one: "the budget is 3,000", then "the budget is 2,400 now".
+
+Only what is clearly the same subject with a new value is let go: the same words for the subject, a value of the
+same kind, and a sign that it changed. Where subjects merely share words (the budget, the food budget) both stay,
+and the older one stays only together with the newer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compaction_app import facts
+
+_CHANGED = (
+    r"moved|changed|switched|updated|raised|lowered|increased|reduced|postponed|pushed|extended|cut|renamed|dropped|"
+    r"rescheduled|bumped|corrected|revised|geändert|verschoben|cambiado|changé"
+)
+_TO = r"\s+(?:(?:up|down|back|forward|out|over)\s+)?(?:from\s+.{1,60}?\s+)?(?:to|auf|à|a)\s+"
+_FORMS = (
+    re.compile(
+        rf"\A(?P<subject>.{{2,80}}?)\s+(?:(?:has|have|is|was|were|got|been|wurde|ha sido|a été)\s+){{0,2}}(?:{_CHANGED}|set)"
+        rf"{_TO}(?P<value>.+)\Z",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\A(?:(?:please|let['’]s|we|i|we['’]ve|i['’]ve|they|now|actually|ok|so|just|have|had|will)\W+){0,4}"
+        rf"(?:{_CHANGED}|set|change|move|switch|update|raise|lower|increase|reduce|postpone|push|extend|rename|reschedule|"
+        rf"bump)\s+(?P<subject>.{{2,60}}?){_TO}(?P<value>.+)\Z",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\A(?P<subject>.{2,80}?)(?:\s+(?:is|are|will be|becomes?|should be|must be|remains|ist|sind|est|son|è|=|→)\s+|:\s+|=)"
+        r"(?P<value>.+)\Z",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\A(?P<subject>[^\s，。、:：]{1,16}?)(?:是|为|為|改为|改成|は|：)(?P<value>.+)\Z"),
+)
+_NEWER = re.compile(
+    rf"\b(?:now|actually|instead|correction|no longer|any ?more|from now on|as of|new|{_CHANGED}|"
+    r"jetzt|nun|ab sofort|maintenant|désormais|ahora|adesso|agora|теперь)\b|现在|現在|改为|改成|今は",
+    re.IGNORECASE,
+)
+_CUE_WORDS = frozenset(
+    "now actually new current currently correction update updated revised final latest instead currently still "
+    "jetzt nun neue neuer neues maintenant ahora nuevo nueva adesso agora теперь".split()
+)
+_OWNED = re.compile(r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE)
+_OTHERS = frozenset("his her their your its sein ihr son sa su".split())
+_REMAINDER = re.compile(r",\s|;\s|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s", re.IGNORECASE)
+_LEADING = re.compile(r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE)
+_TRAILING = re.compile(r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE)
+_ABOUT_NOTHING = re.compile(r"\A(?:if|unless|when|what|where|who|how|why|would|could|can|does|do|is|are|was)\b", re.IGNORECASE)
+_UNIT = re.compile(r"\d[\d.,:]*\s*([^\W\d_]+|[%€$£¥])?")
+_UNSPACED_CUE = re.compile("现在|現在|今は")
+
+#: What a thing has one of: said again with another value and without any "now", it has still changed.
+_SINGULAR = frozenset(
+    "budget deadline limit due port version name address email phone password price cost rate goal owner "
+    "status date time title target frist haushalt plazo presupuesto délai 预算 截止日期 予算".split()
+)
+
+_VALUE_WORDS = 8
+_SUBJECT_WORDS = 5
+#: Statements looked back at per shared word: enough for a conversation, and it bounds the work for a log.
+_LOOK_BACK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    subject: tuple[str, ...]
+    value: str
+    #: The first number's unit; "" if it has none.
+    unit: str
+    #: Says that something changed.
+    newer: bool
+    #: About something of the speaker's own.
+    own: bool
+    #: Says nothing else that could be lost with it.
+    sole: bool
+    #: Where the value begins in the text.
+    value_start: int
+
+    @property
+    def has_number(self) -> bool:
+        return any(character.isdigit() for character in self.value)
+
+
+def read_statement(text: str) -> Statement | None:
+    """``text`` as "subject is value", if it is that plainly."""
+    if len(text) > 240 or text.endswith(("?", "？")) or _ABOUT_NOTHING.match(text):
+        return None
+    for form in _FORMS:
+        match = form.match(text)
+        if match and (statement := _statement(text, match)):
+            return statement
+    return None
+
+
+def find_superseded(
+    statements: Sequence[Statement | None], speakers: Sequence[str]
+) -> tuple[list[bool], dict[int, int]]:
+    """For each statement whether a later one replaces it; and which older one may stay only with which newer one."""
+    replaced = [False] * len(statements)
+    needs: dict[int, int] = {}
+    by_word: dict[str, list[int]] = {}
+    for i, newer in enumerate(statements):
+        if newer is None:
+            continue
+        for j in _candidates(newer, by_word):
+            older = statements[j]
+            if older is None or replaced[j] or not _comparable(older, newer, speakers[j] == speakers[i]):
+                continue
+            if older.subject == newer.subject and _replaces(older, newer):
+                replaced[j] = True
+            elif newer.newer or older.subject == newer.subject:
+                needs[j] = i
+        for word in newer.subject:
+            by_word.setdefault(word, []).append(i)
+    return replaced, needs
+
+
+def _candidates(statement: Statement, by_word: dict[str, list[int]]) -> list[int]:
+    """Earlier statements whose subject contains this one's, or the other way round, shares at least a word."""
+    found: dict[int, None] = {}
+    for word in statement.subject:
+        found.update(dict.fromkeys(by_word.get(word, ())[-_LOOK_BACK:]))
+    return sorted(found)
+
+
+def _comparable(older: Statement, newer: Statement, same_speaker: bool) -> bool:
+    if not same_speaker and (older.own or newer.own):
+        return False
+    if older.has_number != newer.has_number:
+        return False
+    small, large = sorted((older.subject, newer.subject), key=len)
+    return all(word in large for word in small)
+
+
+def _replaces(older: Statement, newer: Statement) -> bool:
+    if not older.sole or (older.unit and newer.unit and older.unit != newer.unit):
+        return False
+    return newer.newer or older.value == newer.value or any(word in _SINGULAR for word in newer.subject)
+
+
+def _statement(text: str, match: re.Match[str]) -> Statement | None:
+    value, remainder = _cut(match["value"])
+    subject = _subject(match["subject"])
+    words = value.split()
+    if not subject or len(subject) > _SUBJECT_WORDS or not words or len(words) > _VALUE_WORDS:
+        return None
+    if any(facts.is_negation(word.strip(".,").lower()) for word in words):
+        return None
+    unit = _UNIT.search(value)
+    return Statement(
+        subject=subject,
+        value=value.lower(),
+        unit=(unit.group(1) or "").lower().rstrip("s") if unit else "",
+        newer=_NEWER.search(text) is not None,
+        own=_OWNED.search(match["subject"]) is not None,
+        sole=not any(facts.weigh(word).strength == facts.TELLING for word in remainder.split()),
+        value_start=match.start("value"),
+    )
+
+
+def _cut(value: str) -> tuple[str, str]:
+    """The value without "now", and what is said after it."""
+    end = _REMAINDER.search(value)
+    head, remainder = (value[: end.start()], value[end.end() :]) if end else (value, "")
+    return _TRAILING.sub("", _LEADING.sub("", head)).strip(" .,!。"), remainder
+
+
+def _subject(text: str) -> tuple[str, ...]:
+    words = []
+    for token in _UNSPACED_CUE.sub("", text).split():
+        word = facts.weigh(token)
+        if word.norm in _OTHERS or (word.strength > facts.FUNCTION and word.norm not in _CUE_WORDS):
+            words.append(word.norm)
+    return tuple(sorted(dict.fromkeys(words)))

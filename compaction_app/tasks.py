@@ -1,0 +1,168 @@
+"""Celery tasks, and the one way to enqueue a run.
+
+A task carries only a run's id: what is to be done stands in the database, and whoever claims the run does it.
+Delivered twice, the second delivery finds it claimed; never delivered, the sweep finds it waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from celery import current_app, shared_task
+from django.conf import settings as django_settings
+from django.db import router
+from django.db.models import Q
+from django.utils import timezone
+
+from compaction_app import branches, runs
+from compaction_app.allowances import allowances_for
+from compaction_app.compaction import Outcome, compact_chat_history
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.opening import Request, is_over_threshold, open_run
+from compaction_app.values import ErrorCode, RunStatus, Suppression, Trigger
+
+logger = logging.getLogger("compaction_app.tasks")
+
+#: A chat turn waits this long at worst for a broker that does not answer.
+ENQUEUE_TIMEOUT_SECONDS = 1.0
+#: A run enqueued this long ago and still ready was lost with its broker, or waits behind others.
+LOST_AFTER_SECONDS = 60
+#: compact_session comes back after this where another worker's run is in the way.
+SESSION_RETRY_SECONDS = 5
+# Far above what any branch needs: each generation must raise the cutoff, so this only ends a defect.
+_MAX_GENERATIONS = 1000
+
+
+def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
+    """Hand a run to the workers. Never raises and never waits long: the sweep picks up what this could not."""
+    using = run._state.db or "default"
+    marked = CompactionRun.objects.using(using).filter(pk=run.pk)
+    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
+    try:
+        task_id = _publish("compact_branch", [run.pk, using], countdown)
+    except Exception as error:
+        # Whatever a broker can throw: a chat turn goes on (rule 11).
+        marked.update(enqueued_at=None)
+        logger.warning("enqueue run=%s failed (%s); the sweep will enqueue it", run.pk, type(error).__name__)
+        return False
+    marked.update(task_id=task_id or "")
+    return True
+
+
+def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
+    """Send one task on a connection of its own, whose every step has a time-out and no retry.
+
+    The host's pool may hold a connection that waits for ever on a broker gone silent.
+    """
+    options = {
+        **(current_app.conf.broker_transport_options or {}),
+        "socket_timeout": ENQUEUE_TIMEOUT_SECONDS,
+        "socket_connect_timeout": ENQUEUE_TIMEOUT_SECONDS,
+        "max_retries": 0,
+        "connect_retries_timeout": ENQUEUE_TIMEOUT_SECONDS,
+    }
+    queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
+    with current_app.connection_for_write(
+        connect_timeout=ENQUEUE_TIMEOUT_SECONDS, transport_options=options
+    ) as connection:
+        result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
+            arguments,
+            connection=connection,
+            countdown=countdown or None,
+            retry=False,
+            **({"queue": queue} if queue else {}),
+        )
+    return str(result.id)
+
+
+@shared_task(name="compaction_app.tasks.compact_branch", acks_late=True, reject_on_worker_lost=True)
+def compact_branch(run_id: int, using: str = "default") -> str:
+    """Carry out one run, enqueue its next generation, or put it off where a provider was briefly away."""
+    outcome = compact_chat_history(run_id, using)
+    if outcome is None:
+        return "not claimed"
+    _go_on(outcome)
+    return str(outcome.run.status)
+
+
+def _go_on(outcome: Outcome) -> None:
+    if outcome.follow_up is not None:
+        enqueue(outcome.follow_up)
+    run = outcome.run
+    if run.status == RunStatus.READY:
+        due = run.next_attempt_at or timezone.now()
+        enqueue(run, countdown=max(0.0, (due - timezone.now()).total_seconds()) + 0.1)
+
+
+@shared_task(name="compaction_app.tasks.compact_session", bind=True, acks_late=True, reject_on_worker_lost=True)
+def compact_session(self: Any, session_id: str, using: str = "default") -> dict[str, int]:
+    """Bring every branch of a session to or under its threshold, from shallow tips to deep ones.
+
+    Shallow first: a summary on the shared part serves the deeper branches too.
+    """
+    session = ChatSession.objects.using(using).filter(pk=session_id).first()
+    if session is None:
+        return {"tips": 0, "runs": 0, "waiting": 0}
+    tips = sorted(branches.tips(session), key=lambda tip: (tip.depth, tip.pk))
+    done = waiting = 0
+    for tip in tips:
+        count, waits = _compact_tip(session, tip, using)
+        done += count
+        waiting += waits
+    if waiting and not self.request.called_directly:
+        raise self.retry(countdown=SESSION_RETRY_SECONDS, max_retries=None)
+    return {"tips": len(tips), "runs": done, "waiting": waiting}
+
+
+def _compact_tip(session: ChatSession, tip: ChatMessage, using: str) -> tuple[int, bool]:
+    """Runs made for one tip, and whether another worker's run was in the way."""
+    allowances = allowances_for(session)
+    for made in range(_MAX_GENERATIONS):
+        if not is_over_threshold(tip, allowances):
+            return made, False
+        request = Request(tip=tip, trigger=Trigger.THRESHOLD, allowances=allowances, forced=True)
+        opening = open_run(request)
+        if opening.run is None:
+            return made, opening.reason == Suppression.OPEN_RUN
+        outcome = compact_chat_history(opening.run.pk, using)
+        while outcome is not None and outcome.follow_up is not None:
+            outcome = compact_chat_history(outcome.follow_up.pk, using)
+        if outcome is None or outcome.run.status not in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
+            if outcome is not None:
+                _go_on(outcome)
+            return made, outcome is None
+    logger.error("session=%s tip=%s did not come to rest after %s runs", session.pk, tip.pk, _MAX_GENERATIONS)
+    return _MAX_GENERATIONS, False
+
+
+@shared_task(name="compaction_app.tasks.recover_compactions")
+def recover_compactions() -> dict[str, int]:
+    """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up what hopeless."""
+    found = {"enqueued": 0, "given_up": 0}
+    for using in _databases():
+        now = timezone.now()
+        lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
+        due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
+        waiting = Q(status=RunStatus.READY) & due & lost
+        stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+        for run in CompactionRun.objects.using(using).filter(waiting | stalled).order_by("id").iterator():
+            if run.attempts >= runs.MAX_ATTEMPTS:
+                found["given_up"] += _give_up(run, using)
+            else:
+                found["enqueued"] += enqueue(run)
+    logger.info("sweep enqueued=%s given_up=%s", found["enqueued"], found["given_up"])
+    return found
+
+
+def _give_up(run: CompactionRun, using: str) -> bool:
+    claimed = runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS)
+    if claimed is None:
+        return False
+    return runs.fail(claimed, run.error_code or ErrorCode.PROVIDER_ERROR, f"Given up after {run.attempts} attempts.")
+
+
+def _databases() -> list[str]:
+    aliases = list(django_settings.DATABASES)
+    return [alias for alias in aliases if router.allow_migrate_model(alias, CompactionRun)]

@@ -1,0 +1,159 @@
+"""One request to the scripted server while it is being answered.
+
+A step (``steps``) is a function of an :class:`Exchange`. It answers once, or hangs, or breaks the connection;
+how a reply looks on the wire, whole or as a stream of server-sent events, is known here only.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
+from threading import Event
+from typing import Any
+
+from compaction_app.tokens import TOKENS_PER_MESSAGE, ExactTokenCounter
+
+Body = dict[str, Any]
+Step = Callable[["Exchange"], None]
+
+#: How often a waiting exchange looks whether its client left or the server stops.
+_POLL_SECONDS = 0.01
+
+
+class Exchange:
+    """The request in ``body``, and the ways to answer it."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler, body: Body, *, number: int, stopping: Event) -> None:
+        self.body = body
+        #: 1 for the first request that the server was sent.
+        self.number = number
+        #: The client closed its side before it had the whole answer.
+        self.client_left = False
+        self._handler = handler
+        self._stopping = stopping
+
+    @property
+    def model(self) -> str:
+        return str(self.body.get("model", ""))
+
+    @property
+    def api_key(self) -> str:
+        return str(self._handler.headers.get("Authorization", "")).removeprefix("Bearer ")
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep; False at once when the client leaves or the server stops."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._stopping.wait(min(_POLL_SECONDS, left)):
+                return False
+            if self._is_client_gone():
+                self.client_left = True
+                return False
+        return True
+
+    def _is_client_gone(self) -> bool:
+        # A peek tells a closed connection (no bytes) from a silent one (would block) without eating a byte.
+        connection = self._handler.connection
+        connection.setblocking(False)
+        try:
+            return not connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        finally:
+            connection.setblocking(True)
+
+    def send(
+        self, status: int, data: bytes, content_type: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.start(status, content_type, {"Content-Length": str(len(data)), **(headers or {})})
+        self.write(data)
+
+    def send_json(self, status: int, payload: Any, headers: Mapping[str, str] | None = None) -> None:
+        self.send(status, json.dumps(payload).encode(), "application/json", headers)
+
+    def send_error(self, status: int, headers: Mapping[str, str] | None = None, **error: Any) -> None:
+        """An error as OpenAI words it."""
+        self.send_json(status, {"error": {"param": None, "code": None, **error}}, headers)
+
+    def start(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+        self._handler.send_response(status)
+        self._handler.send_header("Content-Type", content_type)
+        for name, value in headers.items():
+            self._handler.send_header(name, value)
+        self._handler.end_headers()
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._handler.wfile.write(data)
+            self._handler.wfile.flush()
+        except OSError:
+            # Not an error of the server: a client that gave up is what some scripts are about.
+            self.client_left = True
+
+    def hang_up(self) -> None:
+        """Close the connection, whatever the client still waits for."""
+        self._handler.close_connection = True
+
+    def send_message(
+        self, message: Mapping[str, Any], *, finish_reason: str, usage: Mapping[str, Any] | None = None
+    ) -> None:
+        """A chat completion, streamed if the request asked for a stream. ``usage`` is counted if not
+        given."""
+        counted = dict(usage) if usage is not None else self.count_usage(message)
+        if self.body.get("stream"):
+            self._stream(message, finish_reason, counted)
+            return
+        choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
+        self.send_json(
+            200, {**self._envelope("chat.completion"), "choices": [choice], "usage": counted or None}
+        )
+
+    def count_usage(self, message: Mapping[str, Any]) -> Body:
+        """Exact tokens of the request and of ``message``, so that calibration against this server stays near
+        1."""
+        prompt = [content_text(m.get("content")) for m in self.body.get("messages", [])]
+        sent = sum(ExactTokenCounter()(prompt)) + TOKENS_PER_MESSAGE * len(prompt)
+        written = sum(ExactTokenCounter()([str(message.get("content") or "")]))
+        return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
+
+    def _envelope(self, kind: str) -> Body:
+        return {"id": f"chatcmpl-{self.number}", "object": kind, "created": 0, "model": self.model}
+
+    def _stream(self, message: Mapping[str, Any], finish_reason: str, usage: Body) -> None:
+        self.start(200, "text/event-stream", {"Connection": "close"})
+        self._handler.close_connection = True
+        deltas: list[Body] = [{"role": "assistant", "content": ""}, *_deltas(message), {}]
+        for n, delta in enumerate(deltas):
+            ended = finish_reason if n == len(deltas) - 1 else None
+            self._send_chunk(choices=[{"index": 0, "delta": delta, "finish_reason": ended}])
+        if (self.body.get("stream_options") or {}).get("include_usage"):
+            self._send_chunk(choices=[], usage=usage)
+        self.write(b"data: [DONE]\n\n")
+
+    def _send_chunk(self, **payload: Any) -> None:
+        chunk = {**self._envelope("chat.completion.chunk"), **payload}
+        self.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+
+def content_text(content: Any) -> str:
+    """Text of a message's ``content``, which may be a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content)
+    return str(content or "")
+
+
+def _deltas(message: Mapping[str, Any]) -> list[Body]:
+    """Text word by word, then what else the message has."""
+    words = str(message.get("content") or "").split(" ")
+    pieces = [word if n == 0 else f" {word}" for n, word in enumerate(words)]
+    result: list[Body] = [{"content": piece} for piece in pieces if piece]
+    if calls := message.get("tool_calls"):
+        result.append({"tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]})
+    if refusal := message.get("refusal"):
+        result.append({"refusal": refusal})
+    return result

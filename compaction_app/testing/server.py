@@ -1,0 +1,295 @@
+"""A real HTTP server that speaks OpenAI's chat API and does what it is scripted to do.
+
+Point any OpenAI client at ``server.url``. Each request takes the next step of the script: a reply, a 429, a
+hang, a dropped connection (``steps``); with no step left it takes the default one. The server keeps what it
+was asked, so a test can say how often a model was called and what it was shown::
+
+    with ScriptedOpenAIServer() as server:
+        server.script([steps.rate_limited(retry_after=2), steps.reply("## Recap …")])
+        server.script([steps.refusal()], model="second-model")
+
+Also a program, for tests that need it in a process of its own: ``python -m compaction_app.testing.server``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Event, Thread
+from types import TracebackType
+from typing import Any, Self
+
+from compaction_app.testing import steps
+from compaction_app.testing.exchange import Body, Exchange, Step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One request to ``/v1/chat/completions`` as it came in."""
+
+    body: Body
+    #: Names in lower case.
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Script:
+    queue: deque[Step] = field(default_factory=deque)
+    default: Step | None = None
+
+
+class ScriptedOpenAIServer:
+    """See the module. Thread-safe; ``stop`` releases every request that still hangs."""
+
+    def __init__(
+        self,
+        script: Iterable[Step] = (),
+        *,
+        default: Step | None = None,
+        models: Sequence[str] = ("scripted",),
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.models = tuple(models)
+        self._changed = Condition()
+        self._stopping = Event()
+        self._calls: list[Call] = []
+        self._disconnects = 0
+        self._script = _Script(deque(script), default or steps.reply())
+        self._by_model: dict[str, _Script] = {}
+        self._httpd = _HTTPServer((host, port), self)
+        self._thread = Thread(
+            target=self._httpd.serve_forever, args=(0.05,), name="scripted-openai", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """What an OpenAI client takes as ``base_url``."""
+        host, port = self._httpd.server_address[:2]
+        return f"http://{host!s}:{port}/v1"
+
+    @property
+    def requests(self) -> list[Body]:
+        """Bodies of the chat requests so far, in order of arrival."""
+        return [call.body for call in self.calls]
+
+    @property
+    def calls(self) -> list[Call]:
+        with self._changed:
+            return list(self._calls)
+
+    @property
+    def disconnects(self) -> int:
+        """Requests whose client left before it had its answer."""
+        with self._changed:
+            return self._disconnects
+
+    def count(self, model: str) -> int:
+        """How often ``model`` was asked."""
+        return sum(request.get("model") == model for request in self.requests)
+
+    def script(
+        self, steps: Iterable[Step] = (), *, model: str | None = None, default: Step | None = None
+    ) -> None:
+        """Add steps to the script, or to that of one model. ``default`` is what follows when they are used
+        up.
+
+        A model with a script of its own falls back to the common one when that has neither step nor default.
+        """
+        with self._changed:
+            script = self._script if model is None else self._by_model.setdefault(model, _Script())
+            script.queue.extend(steps)
+            script.default = default or script.default
+
+    def reset(self) -> None:
+        """Forget the scripts (not the defaults) and what was asked."""
+        with self._changed:
+            self._calls.clear()
+            self._disconnects = 0
+            self._script.queue.clear()
+            self._by_model.clear()
+
+    def wait_for(self, requests: int, timeout: float = 10.0) -> list[Body]:
+        """Wait until that many requests came in; raises :class:`TimeoutError` if they do not."""
+        self._wait(lambda: len(self._calls) >= requests, timeout, f"{requests} requests")
+        return self.requests
+
+    def wait_for_disconnects(self, disconnects: int, timeout: float = 10.0) -> None:
+        """Wait until that many clients left before they had their answer."""
+        self._wait(lambda: self._disconnects >= disconnects, timeout, f"{disconnects} disconnects")
+
+    def _wait(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(reached, timeout):
+                seen = f"{len(self._calls)} requests, {self._disconnects} disconnects"
+                raise TimeoutError(f"no {what} within {timeout} s, only {seen}")
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._httpd.shutdown()
+            self._thread.join()
+        self._httpd.server_close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def answer(self, handler: BaseHTTPRequestHandler, body: Body) -> None:
+        """Record the request and take the next step. Called on the thread of its connection."""
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        with self._changed:
+            self._calls.append(Call(body=body, headers=headers))
+            number = len(self._calls)
+            step = self._next_step(str(body.get("model", "")))
+            self._changed.notify_all()
+        exchange = Exchange(handler, body, number=number, stopping=self._stopping)
+        step(exchange)
+        if exchange.client_left:
+            handler.close_connection = True
+            with self._changed:
+                self._disconnects += 1
+                self._changed.notify_all()
+
+    def _next_step(self, model: str) -> Step:
+        for script in (self._by_model.get(model), self._script):
+            if script is None:
+                continue
+            if script.queue:
+                return script.queue.popleft()
+            if script.default is not None:
+                return script.default
+        raise LookupError("the common script always has a default")
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+    # A burst of workers must not be refused by the default backlog of 5.
+    request_queue_size = 256
+
+    def __init__(self, address: tuple[str, int], owner: ScriptedOpenAIServer) -> None:
+        self.owner = owner
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that a step or a client broke is no news; anything else is a bug and is printed."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _HTTPServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        exchange = Exchange(self, {}, number=0, stopping=Event())
+        if self.path != "/v1/chat/completions":
+            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
+            return
+        try:
+            body = json.loads(data)
+        except ValueError:
+            exchange.send_error(400, message="The body is not JSON.", type="invalid_request_error")
+            return
+        self.server.owner.answer(self, body)
+
+    def do_GET(self) -> None:
+        exchange = Exchange(self, {}, number=0, stopping=Event())
+        if self.path != "/v1/models":
+            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
+            return
+        models = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "test"}
+            for name in self.server.owner.models
+        ]
+        exchange.send_json(200, {"object": "list", "data": models})
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
+        """Silent: ``requests`` is the log."""
+
+
+def parse_step(text: str) -> Step:
+    """A step from the command line: ``name`` or ``name=argument``, the argument in JSON or as plain text."""
+    name, has_argument, argument = text.partition("=")
+    if name not in STEP_NAMES:
+        raise argparse.ArgumentTypeError(f"no step {name!r}; known are {', '.join(STEP_NAMES)}")
+    make: Callable[..., Step] = getattr(steps, name)
+    return make(_value(argument)) if has_argument else make()
+
+
+def _value(argument: str) -> Any:
+    try:
+        return json.loads(argument)
+    except ValueError:
+        return argument
+
+
+STEP_NAMES = (
+    "reply",
+    "fill_target",
+    "rate_limited",
+    "insufficient_quota",
+    "server_error",
+    "unauthorized",
+    "bad_request",
+    "hang",
+    "late",
+    "drip",
+    "drop",
+    "malformed",
+    "empty",
+    "length",
+    "refusal",
+    "tool_call",
+    "context_overflow",
+    "unsupported_parameter",
+)
+
+
+_DESCRIPTION = "A scripted OpenAI-compatible server. Prints its address, then serves until it is interrupted."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m compaction_app.testing.server", description=_DESCRIPTION)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
+    parser.add_argument("--model", action="append", help="a model to list; repeat for more")
+    parser.add_argument(
+        "--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; repeat"
+    )
+    parser.add_argument("--default", type=parse_step, help="the step when no other is left")
+    options = parser.parse_args(arguments)
+    server = ScriptedOpenAIServer(
+        options.step,
+        default=options.default,
+        models=options.model or ("scripted",),
+        host=options.host,
+        port=options.port,
+    )
+    ended = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main()

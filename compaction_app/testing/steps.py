@@ -1,0 +1,223 @@
+"""What the scripted server can do with a request. Each function makes a step for
+``ScriptedOpenAIServer.script``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from compaction_app.testing.exchange import Body, Exchange, Step, content_text
+from compaction_app.tokens import ExactTokenCounter
+
+#: What a server without a script answers: long enough to be accepted as a summary, short enough to save much.
+DEFAULT_TEXT = "## Recap\n\nThe user asked for something and you answered it. All of it is done."
+
+_ASKED_SIZE = re.compile(r"about (\d+) tokens")
+
+
+def reply(
+    text: str = DEFAULT_TEXT, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop"
+) -> Step:
+    """Answer with ``text``. ``usage`` is counted exactly if not given; ``{}`` sends none."""
+    return reply_with(lambda _body: text, usage=usage, finish_reason=finish_reason)
+
+
+def reply_with(
+    write: Callable[[Body], str], *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop"
+) -> Step:
+    """Answer with what ``write`` makes of the request's body."""
+    return lambda exchange: exchange.send_message(
+        {"content": write(exchange.body)}, usage=usage, finish_reason=finish_reason
+    )
+
+
+def fill_target(share: float = 1.0) -> Step:
+    """Answer with a text that fills ``share`` of the size that the prompt asks for; 300 tokens if it asks for
+    none."""
+
+    def write(body: Body) -> str:
+        # Only the instructions count: a conversation may speak of tokens too. A tighter retry stands last.
+        system = [m for m in body.get("messages", []) if m.get("role") == "system"]
+        asked = [int(n) for m in system for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
+        return text_of_tokens(int((asked[-1] if asked else 300) * share))
+
+    return reply_with(write)
+
+
+def text_of_tokens(tokens: int) -> str:
+    """A text of at most ``tokens`` tokens, and hardly less. The same number gives the same text."""
+    lines = ["## Recap", ""]
+    room = tokens - 3
+    for n in count(1):
+        line = f"Point {n}: the user settled matter {n}, and you noted it."
+        # One more for the end of the line.
+        room -= ExactTokenCounter()([line])[0] + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def rate_limited(retry_after: float | str | None = None) -> Step:
+    """429; ``retry_after`` is the header: seconds, or an HTTP date."""
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return lambda exchange: exchange.send_error(
+        429, headers, message="Rate limit reached for requests.", type="requests", code="rate_limit_exceeded"
+    )
+
+
+def insufficient_quota() -> Step:
+    """429 that waiting does not help."""
+    return lambda exchange: exchange.send_error(
+        429,
+        message="You exceeded your current quota, please check your plan and billing details.",
+        type="insufficient_quota",
+        code="insufficient_quota",
+    )
+
+
+def server_error(status: int = 500) -> Step:
+    return lambda exchange: exchange.send_error(
+        status, message="The server had an error while processing your request.", type="server_error"
+    )
+
+
+def unauthorized() -> Step:
+    """401 that quotes the key it was sent, as some providers do."""
+    return lambda exchange: exchange.send_error(
+        401,
+        message=f"Incorrect API key provided: {exchange.api_key}.",
+        type="invalid_request_error",
+        code="invalid_api_key",
+    )
+
+
+def bad_request(message: str = "Bad request.", *, status: int = 400, **error: Any) -> Step:
+    return lambda exchange: exchange.send_error(
+        status, message=message, **{"type": "invalid_request_error", **error}
+    )
+
+
+def echoing_validation_error() -> Step:
+    """422 in the words of FastAPI, which quotes the whole input: the leak that error details must not pass
+    on."""
+
+    def answer(exchange: Exchange) -> None:
+        text = content_text(exchange.body["messages"][-1].get("content"))
+        exchange.send_json(
+            422, {"detail": [{"type": "value_error", "msg": f"Bad value {text}", "input": text}]}
+        )
+
+    return answer
+
+
+def hang(seconds: float = 3600.0) -> Step:
+    """Say nothing for ``seconds``, then break the connection. Ends when the client leaves or the server
+    stops."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.wait(seconds)
+        exchange.hang_up()
+
+    return answer
+
+
+def late(seconds: float, then: Step | None = None) -> Step:
+    """Do ``then`` (a reply) after ``seconds``."""
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.wait(seconds):
+            (then or reply())(exchange)
+
+    return answer
+
+
+def drip(interval: float = 0.05) -> Step:
+    """Send a byte each ``interval`` for ever: each one restarts a client's read time-out."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.start(200, "application/json", {"Content-Length": "1000000"})
+        while exchange.wait(interval) and not exchange.client_left:
+            exchange.write(b" ")
+        exchange.hang_up()
+
+    return answer
+
+
+def drop() -> Step:
+    """Break the connection in the middle of the reply."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.start(200, "application/json", {"Content-Length": "1000"})
+        exchange.write(b'{"id": "chatcmpl-')
+        exchange.hang_up()
+
+    return answer
+
+
+def malformed(
+    data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json"
+) -> Step:
+    """200 with a body that is no chat completion."""
+    return lambda exchange: exchange.send(200, data, content_type)
+
+
+def empty() -> Step:
+    return reply("")
+
+
+def length(text: str = DEFAULT_TEXT) -> Step:
+    """A reply that the output cap cut short."""
+    return reply(text, finish_reason="length")
+
+
+def refusal() -> Step:
+    return lambda exchange: exchange.send_message(
+        {"content": None, "refusal": "I can't help with that."}, finish_reason="stop"
+    )
+
+
+def tool_call(name: str = "search", arguments: str = '{"query": "weather"}') -> Step:
+    """A reply that calls a tool instead of writing."""
+    call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return lambda exchange: exchange.send_message(
+        {"content": None, "tool_calls": [call]}, finish_reason="tool_calls"
+    )
+
+
+def context_overflow(
+    dialect: str = "openai", *, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000
+) -> Step:
+    """400: the prompt is too long, in the words of ``openai`` or ``llama.cpp``."""
+    if dialect == "llama.cpp":
+        return lambda exchange: exchange.send_error(
+            400,
+            code=400,
+            message="the request exceeds the available context size, try increasing it",
+            type="exceed_context_size_error",
+            n_prompt_tokens=n_prompt_tokens,
+            n_ctx=n_ctx,
+        )
+    if dialect != "openai":
+        raise ValueError(f"dialect must be 'openai' or 'llama.cpp', not {dialect!r}")
+    return lambda exchange: exchange.send_error(
+        400,
+        message=f"This model's maximum context length is {n_ctx} tokens. However, your messages resulted in "
+        f"{n_prompt_tokens} tokens. Please reduce the length of the messages.",
+        type="invalid_request_error",
+        param="messages",
+        code="context_length_exceeded",
+    )
+
+
+def unsupported_parameter(name: str) -> Step:
+    """400: the model does not take this parameter."""
+    return lambda exchange: exchange.send_error(
+        400,
+        message=f"Unsupported parameter: '{name}' is not supported with this model.",
+        type="invalid_request_error",
+        param=name,
+        code="unsupported_parameter",
+    )

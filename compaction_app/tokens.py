@@ -1,0 +1,103 @@
+"""Counting tokens: the same text gives the same number, whatever model comes later.
+
+A message is counted once, when it is appended, by ``TOKEN_COUNTER``. What differs from model to model is
+corrected where counts are compared with a window (``budget``), never in the counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import toktok
+
+from compaction_app.values import NO_RESULT, attachment_line
+
+#: Role, delimiters and end marker that chat formats put around each message (OpenAI's cookbook: 3 to 4).
+TOKENS_PER_MESSAGE = 4
+#: Flat count of an attachment that does not bring its own ``tokens`` (a small image in OpenAI's low detail: 85).
+TOKENS_PER_ATTACHMENT = 85
+#: Wrapper and ``[no result]`` text (four o200k tokens) of the result supplied for an unanswered call.
+TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+class TokenCounter(Protocol):
+    """What ``TOKEN_COUNTER`` names: a class without arguments whose instances count texts."""
+
+    def __call__(self, texts: Sequence[str]) -> list[int]: ...
+
+
+class ExactTokenCounter:
+    """o200k_base, exactly as the models of OpenAI count, without a download (``toktok-rs``)."""
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        # One thread: a pool that starts for a single short message costs more than it saves.
+        return toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)
+
+
+class CharacterTokenCounter:
+    """``ceil(chars / 3.5 × 1.1)``: Vystak's calibrated characters, for hosts without a tokenizer wheel."""
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        return [math.ceil(len(text) / 3.5 * 1.1) for text in texts]
+
+
+def message_texts(message: Mapping[str, Any]) -> list[str]:
+    """The texts of a message that a model reads: content, name, and name and arguments of every tool call."""
+    texts = [str(message.get("content") or "")]
+    if name := message.get("name"):
+        texts.append(str(name))
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        texts += [str(function.get("name", "")), str(function.get("arguments", ""))]
+    return texts
+
+
+def attachment_tokens(attachments: Iterable[Mapping[str, Any]]) -> int:
+    return sum(int(a.get("tokens") or TOKENS_PER_ATTACHMENT) for a in attachments)
+
+
+def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[int]:
+    """Tokens of each message (dicts in the OpenAI chat format, plus ``attachments``), wrapper included.
+
+    All texts go to the counter in one call.
+    """
+    texts: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for message in messages:
+        start = len(texts)
+        texts += message_texts(message)
+        texts += [attachment_line(a) for a in message.get("attachments") or ()]
+        spans.append((start, len(texts)))
+    counts = count(texts)
+    return [
+        TOKENS_PER_MESSAGE + sum(counts[start:end]) + attachment_tokens(message.get("attachments") or ())
+        for message, (start, end) in zip(messages, spans, strict=True)
+    ]
+
+
+def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:
+    """Tokens of tool schemas, counted as the JSON that is sent."""
+    if not tools:
+        return 0
+    return sum(count([json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools]))
+
+
+__all__ = [
+    "NO_RESULT",
+    "TOKENS_PER_ATTACHMENT",
+    "TOKENS_PER_MESSAGE",
+    "TOKENS_PER_MISSING_RESULT",
+    "CharacterTokenCounter",
+    "Count",
+    "ExactTokenCounter",
+    "TokenCounter",
+    "attachment_tokens",
+    "count_messages",
+    "count_tools",
+    "message_texts",
+]

@@ -1,0 +1,210 @@
+"""A branch as text that a summarizer reads: one block a message, XML-like, escaped.
+
+Everything a person or a tool wrote is escaped, so that no message can close its block, open another one, or
+imitate the cutoff marker. Long tool results and, where the summarizer is too small, long messages are shown head
+and tail by :func:`shorten`, which says how much it left out; the same function prunes contexts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from compaction_app.tool_markers import call_name, find_error, one_line, register_tool_marker, tool_marker
+from compaction_app.values import Message, ReasoningRule, Role, attachment_line
+
+#: Tags that only the wrapper writes. A draft that holds one has copied its input.
+OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "cutoff")
+#: Tags of the wrapper that are also words a conversation about markup or code may need.
+COMMON_TAGS = (*(role.value for role in Role), "message", "reasoning", "pinned", "instructions")
+
+_OWN_TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(OWN_TAGS)})\b)(?:([^<>]*)>)?", re.IGNORECASE)
+_COMMON_TAG = re.compile(rf"(?:(?<!\w)<|<(?=\s*/))(\s*/?\s*(?:{'|'.join(COMMON_TAGS)})(?:\s[^<>]*|/)?)>")
+
+#: How deep provider-native reasoning is searched; the known ones need four.
+_REASONING_DEPTH = 8
+_REASONING_KEYS = ("text", "thinking", "summary", "content", "reasoning", "reasoning_content", "reasoning_details")
+
+
+def escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def defuse(text: str) -> str:
+    """Quoted text in which nothing is a wrapper tag any more: ``<user>`` becomes ``‹user›``.
+
+    ``a < b``, ``<div>`` and ``List<user>`` stay: what is no tag of ours is quoted as it was written.
+    """
+    if "<" not in text:
+        return text
+    text = _OWN_TAG.sub(lambda tag: f"‹{tag[1]}" + (f"{tag[2]}›" if tag[2] is not None else ""), text)
+    return _COMMON_TAG.sub(r"‹\1›", text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` in at most ``limit`` bytes of UTF-8: head, ``...truncated N bytes...``, tail.
+
+    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut. A limit
+    too small for the notice leaves the head alone.
+    """
+    # A character takes at most four bytes; most texts need no encoding to be known to fit.
+    if len(text) * 4 <= limit:
+        return text
+    encoded = text.encode("utf-8", "surrogatepass")
+    size = len(encoded)
+    if size <= limit:
+        return text
+    room = limit - len(_notice(size))
+    if room <= 0:
+        return _decode(encoded[: _boundary(encoded, max(limit, 0))])
+    head = _boundary(encoded, room - room // 3)
+    tail = size - room // 3
+    while tail < size and _inside_character(encoded[tail]):
+        tail += 1
+    return _decode(encoded[:head]) + _notice(tail - head) + _decode(encoded[tail:])
+
+
+def render_messages(
+    messages: Sequence[Message],
+    *,
+    reasoning: str = ReasoningRule.SUMMARIZE,
+    result_bytes: int = 2000,
+    limits: Mapping[int, int] | None = None,
+) -> list[str]:
+    """One block of text per message, in order; to be joined with newlines.
+
+    ``limits`` maps the id of a message to the bytes that its text may take, before escaping, where the
+    summarizer is too small for all of it.
+    """
+    results = results_of_calls(messages)
+    names = _names_of_results(messages)
+    return [
+        _render_result(message, names.get(i, ""), result_bytes, (limits or {}).get(message.id))
+        if message.role == Role.TOOL
+        else _render_message(message, results[i], reasoning, (limits or {}).get(message.id))
+        for i, message in enumerate(messages)
+    ]
+
+
+def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
+    """For each message the result text of each of its calls, in order; None where it is not among ``messages``.
+
+    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest group before
+    it.
+    """
+    results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
+    for i, caller, position in _answers(messages):
+        results[caller][position] = messages[i].content
+    return results
+
+
+def tool_names(messages: Sequence[Message]) -> list[str]:
+    """For each message the name of the tool that it is a result of; "" where it is none or not known."""
+    names = _names_of_results(messages)
+    return [names.get(i, "") for i in range(len(messages))]
+
+
+def reasoning_text(blocks: Any) -> str:
+    """What can be read of provider-native reasoning; encrypted and redacted blocks have nothing to read."""
+    return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
+
+
+def _notice(left_out: int) -> str:
+    return f"\n...truncated {left_out} bytes...\n"
+
+
+def _inside_character(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
+
+
+def _boundary(encoded: bytes, end: int) -> int:
+    """The largest position up to ``end`` that does not lie inside a character."""
+    while 0 < end < len(encoded) and _inside_character(encoded[end]):
+        end -= 1
+    return end
+
+
+def _decode(encoded: bytes) -> str:
+    return encoded.decode("utf-8", "surrogatepass")
+
+
+def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, int, int]]:
+    """(index of a result, index of its caller, position of its call), the first result of a call only."""
+    open_calls: dict[str, tuple[int, int]] = {}
+    for i, message in enumerate(messages):
+        if message.role != Role.TOOL:
+            open_calls = {str(call.get("id", "")): (i, n) for n, call in enumerate(message.tool_calls)}
+        elif message.tool_call_id in open_calls:
+            yield (i, *open_calls.pop(message.tool_call_id))
+
+
+def _names_of_results(messages: Sequence[Message]) -> dict[int, str]:
+    names = {i: one_line(m.name, 64) for i, m in enumerate(messages) if m.role == Role.TOOL and m.name}
+    for i, caller, position in _answers(messages):
+        names.setdefault(i, call_name(messages[caller].tool_calls[position]))
+    return names
+
+
+def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:
+    lines = _text_lines(message)
+    lines += [tool_marker(call, result) for call, result in zip(message.tool_calls, results, strict=True)]
+    body = "\n".join(lines)
+    thought = reasoning_text(message.reasoning) if reasoning == ReasoningRule.SUMMARIZE else ""
+    if limit is not None:
+        body = shorten(body, limit)
+        thought = shorten(thought, limit - len(body.encode("utf-8", "surrogatepass")))
+    block = escape(body)
+    if thought:
+        block = f"<reasoning>{escape(thought)}</reasoning>\n{block}"
+    tag = message.role if message.role in _ROLES else "message"
+    return f"<{tag}{_attribute('name', message.name)}>{block}</{tag}>"
+
+
+def _render_result(message: Message, name: str, result_bytes: int, limit: int | None) -> str:
+    status = "error" if find_error(message.content) else "ok"
+    allowed = result_bytes if limit is None else min(limit, result_bytes)
+    body = escape(shorten("\n".join(_text_lines(message)), allowed))
+    return f'<tool{_attribute("name", name)} status="{status}">{body}</tool>'
+
+
+def _text_lines(message: Message) -> list[str]:
+    lines = [message.content] if message.content else []
+    return lines + [one_line(attachment_line(a), 300) for a in message.attachments]
+
+
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{escape(one_line(value, 64)).replace(chr(34), "&quot;")}"' if value else ""
+
+
+def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
+    if depth == 0:
+        return
+    if isinstance(blocks, str):
+        yield blocks
+    elif isinstance(blocks, Mapping):
+        kind = str(blocks.get("type", ""))
+        if "encrypted" in kind or "redacted" in kind:
+            return
+        for key in _REASONING_KEYS:
+            yield from _reasoning_parts(blocks.get(key), depth - 1)
+    elif isinstance(blocks, list | tuple):
+        for block in blocks:
+            yield from _reasoning_parts(block, depth - 1)
+
+
+_ROLES = frozenset(role.value for role in Role)
+
+__all__ = [
+    "COMMON_TAGS",
+    "OWN_TAGS",
+    "defuse",
+    "escape",
+    "reasoning_text",
+    "register_tool_marker",
+    "render_messages",
+    "results_of_calls",
+    "shorten",
+    "tool_marker",
+    "tool_names",
+]

@@ -1,0 +1,181 @@
+"""What may be stored as a message. Pure; raises :class:`InvalidMessage` naming the field, before any write.
+
+SQLite accepts much that PostgreSQL refuses (NUL in text, lone surrogates, NUL inside JSON): both are refused
+here, so that the same input has the same fate on both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.values import Role
+
+#: JSON nested deeper than this is refused: parsers recurse.
+MAX_JSON_DEPTH = 100
+_SHORT_TEXT = 255
+_TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "model")
+_JSON = ("tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
+_SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
+_SESSION_JSON = ("settings", "token_calibration", "metadata")
+#: Whole numbers beyond this are no JSON that every reader takes; the largest float has 309 digits.
+_MAX_BITS = 1024
+
+
+def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
+    """Check one message (field name → value) by itself, apart from its place in the tree."""
+    role = message.get("role")
+    if not isinstance(role, str) or role not in set(Role):
+        raise InvalidMessage(f"Unknown role {role!r}; use one of {', '.join(Role)}.", field="role")
+    content = message.get("content")
+    if not isinstance(content, str):
+        raise InvalidMessage(f"content must be a text, not {type(content).__name__}.", field="content")
+    for name in _TEXTS:
+        check_text(message.get(name, ""), name, longest=None if name == "content" else _SHORT_TEXT)
+    _check_calls(role, message.get("tool_calls"))
+    if role == Role.TOOL and not message.get("tool_call_id"):
+        raise InvalidMessage("A tool message needs the tool_call_id of the call it answers.", field="tool_call_id")
+    if role != Role.TOOL and message.get("tool_call_id"):
+        raise InvalidMessage("Only a tool message has a tool_call_id.", field="tool_call_id")
+    _check_attachments(message.get("attachments"))
+    if not isinstance(message.get("metadata", {}), dict):
+        raise InvalidMessage("metadata must be a dict.", field="metadata")
+    for name in _JSON:
+        check_json(message.get(name), name)
+    _check_size(message, max_bytes)
+
+
+def validate_session(session: Mapping[str, Any]) -> None:
+    """Check the texts and JSON of a session (field name → value); fields that are not there are not checked."""
+    for name, longest in _SESSION_TEXTS.items():
+        check_text(str(session.get(name, "")), name, longest=longest)
+    for name in _SESSION_JSON:
+        check_json(session.get(name), name)
+
+
+def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> list[str]:
+    """The calls that wait for a result after ``message``, given those that waited before it.
+
+    Raises where a tool message answers none of them: a call is closed for good once all its results stand or
+    any message but a result follows it.
+    """
+    if message.get("role") != Role.TOOL:
+        return [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    answered = str(message.get("tool_call_id"))
+    if answered not in open_calls:
+        waiting = ", ".join(open_calls) or "none"
+        raise InvalidMessage(
+            f"No open call {answered!r} here; open calls on this path: {waiting}.", field="tool_call_id"
+        )
+    return [call for call in open_calls if call != answered]
+
+
+def check_json(value: Any, field: str, depth: int = 0) -> None:
+    """Refuse what JSON columns take on one database and not on the other."""
+    if depth > MAX_JSON_DEPTH:
+        raise InvalidMessage(f"{field} is nested deeper than {MAX_JSON_DEPTH} levels.", field=field)
+    if isinstance(value, str):
+        check_text(value, field)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidMessage(f"{field} holds {value}, which is not JSON.", field=field)
+    elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise InvalidMessage(f"{field} holds a number of more than {_MAX_BITS} bits.", field=field)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidMessage(f"{field} has the key {key!r}; JSON keys are texts.", field=field)
+            check_text(key, field)
+            check_json(item, field, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_json(item, field, depth + 1)
+    elif value is not None and not isinstance(value, bool | int | float):
+        raise InvalidMessage(f"{field} holds a {type(value).__name__}, which is not JSON.", field=field)
+
+
+def canonical(value: Any) -> Any:
+    """JSON with its keys in one order: jsonb reorders them, and the same history must give the same bytes."""
+    if isinstance(value, Mapping):
+        return {key: canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    return value
+
+
+def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
+    """Refuse what text columns take on one database and not on the other."""
+    if not isinstance(text, str):
+        raise InvalidMessage(f"{field} must be a text, not {type(text).__name__}.", field=field)
+    if longest is not None and len(text) > longest:
+        raise InvalidMessage(f"{field} is longer than {longest} characters.", field=field)
+    if "\x00" in text:
+        raise InvalidMessage(f"{field} holds a NUL character at position {text.index(chr(0))}.", field=field)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidMessage(f"{field} holds a lone surrogate at position {error.start}.", field=field) from error
+
+
+def _check_calls(role: Any, calls: Any) -> None:
+    if calls is None:
+        return
+    if not isinstance(calls, list | tuple):
+        raise InvalidMessage("tool_calls must be a list.", field="tool_calls")
+    if calls and role != Role.ASSISTANT:
+        raise InvalidMessage("Only an assistant message has tool_calls.", field="tool_calls")
+    seen: list[str] = []
+    for call in calls:
+        _check_call(call, seen)
+
+
+def _check_call(call: Any, seen: list[str]) -> None:
+    if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
+        raise InvalidMessage("Each tool call needs an id.", field="tool_calls")
+    if call["id"] in seen:
+        raise InvalidMessage(f"Two tool calls have the id {call['id']!r}.", field="tool_calls")
+    seen.append(call["id"])
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
+        raise InvalidMessage(f"Tool call {call['id']!r} needs a function with a name.", field="tool_calls")
+    arguments = function.get("arguments", "")
+    if not isinstance(arguments, str):
+        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a JSON text.", field="tool_calls")
+    if arguments:
+        _check_arguments(call["id"], arguments)
+
+
+def _check_arguments(call_id: str, arguments: str) -> None:
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessage(
+            f"Arguments of tool call {call_id!r} are not JSON: {error}.", field="tool_calls"
+        ) from error
+    check_json(parsed, "tool_calls")
+
+
+def _check_attachments(attachments: Any) -> None:
+    if attachments is None:
+        return
+    if not isinstance(attachments, list | tuple) or any(not isinstance(a, Mapping) for a in attachments):
+        raise InvalidMessage("attachments must be a list of dicts.", field="attachments")
+    for attachment in attachments:
+        tokens = attachment.get("tokens")
+        if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+            raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
+
+
+def _check_size(message: Mapping[str, Any], max_bytes: int) -> None:
+    sizes = {"content": len(message["content"].encode())}
+    for name in _JSON:
+        if message.get(name):
+            sizes[name] = len(json.dumps(message[name], ensure_ascii=False).encode())
+    size = sum(sizes.values())
+    if size > max_bytes:
+        raise InvalidMessage(
+            f"The message has {size:,} bytes; MAX_MESSAGE_BYTES allows {max_bytes:,}.",
+            field=max(sizes, key=sizes.__getitem__),
+        )

@@ -1,0 +1,446 @@
+"""The words of this app as enums, and the values that its pure logic works on.
+
+Everything here is frozen and knows nothing of storage. ``branches`` turns rows into these values; planning,
+pruning, transcripts and prompts take and return them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+Json = Any
+
+
+class Kind(StrEnum):
+    MESSAGE = "message"
+    SUMMARY = "summary"
+
+
+class Role(StrEnum):
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Trigger(StrEnum):
+    THRESHOLD = "threshold"
+    MANUAL = "manual"
+    OVERFLOW = "overflow"
+
+
+class RunStatus(StrEnum):
+    READY = "ready"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Strategy(StrEnum):
+    """How far the ladder of layers went for a context, from free to paid."""
+
+    NONE = "none"
+    TOOL_RESULT_BUDGET = "tool_result_budget"
+    MICRO_COMPACT = "micro_compact"
+    AUTO_COMPACT = "auto_compact"
+    TRUNCATED = "truncated"
+
+
+class Mode(StrEnum):
+    OFF = "off"
+    STANDARD = "standard"
+    CONSERVATIVE = "conservative"
+    AGGRESSIVE = "aggressive"
+    DETERMINISTIC = "deterministic"
+
+
+class PruneWhen(StrEnum):
+    PRESSURE = "pressure"
+    ALWAYS = "always"
+
+
+class Lookahead(StrEnum):
+    PREVIOUS_TURN = "previous_turn"
+    TIP = "tip"
+    NONE = "none"
+
+
+class ReasoningRule(StrEnum):
+    SUMMARIZE = "summarize"
+    DROP = "drop"
+
+
+class SkipReason(StrEnum):
+    NOTHING_TO_COMPACT = "nothing_to_compact"
+    BRANCH_GONE = "branch_gone"
+    BASE_CHANGED = "base_changed"
+    MODE_OFF = "mode_off"
+
+
+class Suppression(StrEnum):
+    OPEN_RUN = "open_run"
+    COOLDOWN = "cooldown"
+    BREAKER = "breaker"
+    POLICY = "policy"
+    IRREDUCIBLE = "irreducible"
+
+
+class ErrorCode(StrEnum):
+    PROVIDER_ERROR = "provider_error"
+    TIMEOUT = "timeout"
+    QUOTA = "quota"
+    AUTHENTICATION = "authentication"
+    BAD_REQUEST = "bad_request"
+    INPUT_TOO_LARGE = "input_too_large"
+    # A draft that came back and was refused.
+    EMPTY = "empty"
+    TOO_SHORT = "too_short"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    TOOL_CALL = "tool_call"
+    LEAKED_WRAPPER = "leaked_wrapper"
+    OVERSIZE = "oversize"
+    NO_PROGRESS = "no_progress"
+
+
+class EventKind(StrEnum):
+    THRESHOLD_HIT = "threshold_hit"
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SUPPRESSED = "suppressed"
+    FALLBACK_USED = "fallback_used"
+    SUMMARY_OVERSIZE = "summary_oversize"
+    NO_PROGRESS = "no_progress"
+    REASONING_DOWNGRADED = "reasoning_downgraded"
+    DOUBLE_COMPACTION_CONFIGURED = "double_compaction_configured"
+    DOUBLE_RAN = "double_ran"
+    RETIRED = "retired"
+    INVALIDATED = "invalidated"
+
+
+class Origin(StrEnum):
+    """Where a message of a context comes from."""
+
+    SYSTEM = "system"
+    CONTRIBUTION = "contribution"
+    SUMMARY = "summary"
+    PINNED = "pinned"
+    VERBATIM = "verbatim"
+    PRUNED = "pruned"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message of a branch, as planning and transcripts see it."""
+
+    #: Primary key of its row.
+    id: int
+    #: Primary key of its parent, None for a root.
+    parent_id: int | None = None
+    #: 1 for a root.
+    depth: int
+    #: One of :class:`Role`.
+    role: str
+    #: Tokens of what is sent for it, wrapper included.
+    tokens: int
+    #: Sum of tokens from the root to here, inclusive.
+    path_tokens: int = 0
+    #: Text; empty where only the structure was read.
+    content: str = ""
+    #: OpenAI tool calls, in order.
+    tool_calls: tuple[Mapping[str, Json], ...] = ()
+    #: The call that a tool message answers.
+    tool_call_id: str = ""
+    #: The participant's or tool's name.
+    name: str = ""
+    #: Provider-native reasoning blocks, opaque.
+    reasoning: Json = None
+    #: ``{type, mime_type, name, url, tokens}`` each.
+    attachments: tuple[Mapping[str, Json], ...] = ()
+    #: When it was written; never used for order.
+    created_at: datetime | None = None
+
+    @property
+    def starts_turn(self) -> bool:
+        return self.role == Role.USER
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The newest applicable summary of a branch: the base of its next compaction."""
+
+    #: Primary key of the summary's node.
+    id: int
+    #: Its parent: at or below the last message its summarizer was shown.
+    anchor_id: int
+    anchor_depth: int
+    #: The last message it covers, inclusive.
+    cutoff_id: int
+    cutoff_depth: int
+    cutoff_path_tokens: int
+    #: Tokens of the message that carries it in a context.
+    tokens: int
+    content: str = ""
+    #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
+    pinned: Message | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """What is known of the path root → tip: the newest applicable summary and the messages after its cutoff."""
+
+    session_id: Any
+    #: The last message, structure only unless it is in the tail.
+    tip_id: int
+    tip_depth: int
+    tip_path_tokens: int
+    base: Summary | None = None
+    #: Messages after the cutoff in order. May lack the oldest ones, see ``unread``.
+    tail: tuple[Message, ...] = ()
+    #: Number of messages after the cutoff that were not read, because they can not be shown.
+    unread: int = 0
+    #: Their tokens.
+    unread_tokens: int = 0
+    #: The tip is, or is an ancestor of, the tip of the run that made the base.
+    seen_by_base: bool = False
+
+    @property
+    def pinned_tokens(self) -> int:
+        return self.base.pinned.tokens if self.base and self.base.pinned else 0
+
+    @property
+    def history_tokens(self) -> int:
+        """Tokens of summary + pinned + everything after the cutoff; never the raw branch."""
+        summary = self.base.tokens if self.base else 0
+        return summary + self.pinned_tokens + self.unread_tokens + sum(m.tokens for m in self.tail)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """The allowances of one request, in tokens of our own counter (calibration already applied)."""
+
+    window: int
+    reserved: int
+    available: int
+    threshold: int
+    target: int
+    #: min(SUMMARY_TARGET_TOKENS, 15 % of available).
+    summary_target: int
+    recent_ratio: float
+    recent_cap: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionParams:
+    """What the budget says about a history: Onyx's ``get_compression_params`` in this app's words."""
+
+    should_compact: bool
+    threshold: int
+    target: int
+    #: Tail budget: how much of the recent history may stay verbatim.
+    tokens_for_recent: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionPlan:
+    """What to summarize, where to cut, where to anchor. Made by :func:`planning.plan_compaction`."""
+
+    #: Messages to be summarized, in order; a pin that is let go stands first.
+    covered: tuple[Message, ...]
+    #: Messages after the cutoff that the summarizer is shown, in order.
+    lookahead: tuple[Message, ...]
+    #: Messages that stay verbatim.
+    kept: tuple[Message, ...]
+    base: Summary | None
+    pinned: Message | None
+    cutoff: Message
+    anchor_id: int
+    anchor_depth: int
+    #: What the summarizer is asked for, in tokens.
+    target_tokens: int
+    #: Tokens that the summary stands in for: base + covered.
+    replaced_tokens: int
+    #: Not all that could be covered fitted the summarizer: another generation follows.
+    partial: bool = False
+    #: Even so it is too large: the summarizer is shown the largest messages head-and-tail.
+    shorten: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skip:
+    """No plan, and why: a :class:`SkipReason` or :class:`Suppression` code."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryRequest:
+    """What a summarizer is given. Custom summarizers may use ``system`` and ``user`` only."""
+
+    #: The instructions, for the system role.
+    system: str
+    #: The material, for the user role.
+    user: str
+    #: Size to aim for, tokens.
+    target_tokens: int
+    #: Hard cap for the reply, tokens.
+    max_output_tokens: int
+    #: Text of the base, "" for a first generation.
+    previous_summary: str = ""
+    covered: tuple[Message, ...] = ()
+    lookahead: tuple[Message, ...] = ()
+    instructions: str = ""
+    #: Random word in the cutoff marker of this run.
+    nonce: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryDraft:
+    """What a summarizer gives back, not yet accepted."""
+
+    text: str
+    #: As the provider says it: "stop" is a normal end.
+    finish_reason: str = "stop"
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    #: The provider's refusal field was set.
+    refused: bool = False
+    #: The model called a tool instead of writing.
+    tool_called: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextMessage:
+    """One message as the model is sent it, with where it comes from."""
+
+    role: str
+    content: str
+    origin: Origin
+    tokens: int
+    #: Row it stands for; None for the system prompt and contributions.
+    message_id: int | None = None
+    tool_calls: tuple[Mapping[str, Json], ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+    reasoning: Json = None
+    attachments: tuple[Mapping[str, Json], ...] = ()
+    #: Bytes of the original that pruning or fitting left out.
+    left_out_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatContext:
+    """What the model would be sent at a tip, and every figure behind it. Tokens are our own counter's."""
+
+    messages: tuple[ContextMessage, ...]
+    #: Tokens of everything but the reply's reserve: system prompt, tools, contributions and history.
+    tokens: int
+    #: Tokens of summary + pinned + what is shown of the tail.
+    history_tokens: int
+    available_tokens: int
+    reserved_tokens: int
+    window: int
+    threshold: int
+    target: int
+    summary_id: int | None
+    cutoff_id: int | None
+    pinned_id: int | None
+    strategy: Strategy
+    #: Tool results that are shown shortened.
+    pruned: int
+    #: Messages after the cutoff that are not shown.
+    dropped: int
+    tip_id: int
+    first_shown_depth: int | None = None
+
+    def to_openai(self, include_reasoning: bool = False) -> list[dict[str, Any]]:
+        """The list that the ``openai`` client takes as ``messages``.
+
+        A call without a result that is followed by anything but its results gets ``[no result]``: providers
+        refuse a request with an unanswered call. With ``include_reasoning`` the provider-native reasoning
+        blocks of tail messages are passed on under ``reasoning``.
+        """
+        return to_openai(self.messages, include_reasoning=include_reasoning)
+
+
+NO_RESULT = "[no result]"
+
+
+def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
+    result: list[dict[str, Any]] = []
+    open_calls: list[str] = []
+    for message in messages:
+        if message.role == Role.TOOL:
+            open_calls = [call for call in open_calls if call != message.tool_call_id]
+        else:
+            result.extend(
+                {"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls
+            )
+            open_calls = [str(call.get("id", "")) for call in message.tool_calls]
+        result.append(_openai_message(message, include_reasoning))
+    return result
+
+
+def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"role": str(message.role), "content": message.content}
+    images = [a for a in message.attachments if a.get("type") == "image" and a.get("url")]
+    if message.attachments:
+        data["content"] = _content_with_attachments(message, images)
+    if message.name and message.role != Role.TOOL:
+        data["name"] = message.name
+    if message.tool_calls:
+        data["tool_calls"] = [_openai_call(call) for call in message.tool_calls]
+        if not message.content:
+            data["content"] = None
+    if message.role == Role.TOOL:
+        data["tool_call_id"] = message.tool_call_id
+    if include_reasoning and message.reasoning is not None:
+        data["reasoning"] = message.reasoning
+    return data
+
+
+def _content_with_attachments(message: ContextMessage, images: list[Mapping[str, Json]]) -> Any:
+    """Text with a line for each attachment; images with an address as image parts of a user message."""
+    lines = [message.content] if message.content else []
+    as_parts = images if message.role == Role.USER else []
+    lines += [attachment_line(a) for a in message.attachments if not any(a is image for image in as_parts)]
+    text = "\n".join(lines)
+    if not as_parts:
+        return text
+    parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    parts += [{"type": "image_url", "image_url": {"url": str(a["url"])}} for a in as_parts]
+    return parts
+
+
+def attachment_line(attachment: Mapping[str, Json]) -> str:
+    """One line that stands for an attachment where only text can be sent."""
+    label = "image" if attachment.get("type") == "image" else "attached"
+    return f"[{label}: {attachment.get('name') or attachment.get('url') or attachment.get('mime_type') or '?'}]"
+
+
+def _openai_call(call: Mapping[str, Json]) -> dict[str, Any]:
+    function = call.get("function") or {}
+    return {
+        "id": str(call.get("id", "")),
+        "type": "function",
+        "function": {"name": str(function.get("name", "")), "arguments": str(function.get("arguments", ""))},
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyDecision:
+    """What a host's ``POLICY`` answers: allow, defer (with a reason) or force; and a line for the prompt."""
+
+    action: str = "allow"
+    reason: str = ""
+    prompt_line: str = ""
+    extra: Mapping[str, Json] = field(default_factory=dict)

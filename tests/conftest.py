@@ -1,0 +1,155 @@
+"""Fixtures of the whole suite: the real servers, real workers, the real conversations."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import pytest
+from django.db import connection
+from kombu import pools
+
+from project.celery import app as celery_app
+from project.embedded import EmbeddedValkey, GuardedProcess
+from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+WORKER_START_SECONDS = 60.0
+
+WORKERS = pytest.StashKey[list["CeleryWorker"]]()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real conversations."""
+    folder = Path(os.environ.get(DATA_VARIABLE) or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(NO_SHARED_DATA)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[EmbeddedValkey]:
+    with EmbeddedValkey() as server:
+        yield server
+
+
+@pytest.fixture
+def broker(valkey: EmbeddedValkey) -> Iterator[str]:
+    """An empty broker to which the tasks of this process go; its URL."""
+    _empty(valkey.url)
+    before = celery_app.conf.broker_url
+    _send_tasks_to(valkey.url)
+    yield valkey.url
+    _send_tasks_to(before)
+
+
+def _empty(url: str) -> None:
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+
+
+def _send_tasks_to(url: str) -> None:
+    # Celery keeps the pools it has made, and with them the connections to the broker before.
+    pools.reset()
+    celery_app._pool = None
+    celery_app.amqp._producer_pool = None
+    celery_app.conf.broker_url = url
+
+
+class CeleryWorker:
+    """A worker in a process of its own, on the test's database and broker."""
+
+    def __init__(self, process: GuardedProcess) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    @property
+    def log(self) -> str:
+        return self._process.log.read_text(errors="replace")
+
+    def is_running(self) -> bool:
+        return self._process.is_running()
+
+    def wait_until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+        """Wait until the condition holds, or fail with the worker's log."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"not so after {seconds:g} seconds; the worker's log:\n{self.log}")
+            time.sleep(0.05)
+
+    def wait_until_ready(self) -> None:
+        self.wait_until(lambda: " ready." in self.log or not self.is_running(), WORKER_START_SECONDS)
+        if not self.is_running():
+            pytest.fail(f"the worker ended while starting; its log:\n{self.log}")
+
+    def kill(self) -> None:
+        """SIGKILL to it and all of its pool."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Let it end its running tasks, then make sure that nothing of it is left."""
+        self._process.stop()
+
+
+class StartWorker(Protocol):
+    def __call__(
+        self, *, pool: str = "prefork", beat: bool = False, env: Mapping[str, str] | None = None, wait: bool = True
+    ) -> CeleryWorker: ...
+
+
+@pytest.fixture
+def celery_worker(
+    request: pytest.FixtureRequest, broker: str, transactional_db: None, tmp_path: Path
+) -> Iterator[StartWorker]:
+    """Start a real worker process: ``celery_worker(pool="solo", env={"COMPACTION_MODE": "aggressive"})``.
+
+    All are ended before the test's rows are: PostgreSQL's TRUNCATE would wait for a worker's open transaction.
+    """
+    workers = request.node.stash[WORKERS] = []
+    stack = contextlib.ExitStack()
+
+    def start(
+        *, pool: str = "prefork", beat: bool = False, env: Mapping[str, str] | None = None, wait: bool = True
+    ) -> CeleryWorker:
+        name = f"worker-{len(workers) + 1}"
+        command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
+        command += ["--concurrency", "1", "--pool", pool, "--loglevel", "info", "--without-gossip", "--without-mingle"]
+        if beat:
+            command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
+        environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}
+        environment |= {"DATABASE_URL": live_database_url(), "CELERY_BROKER_URL": broker} | dict(env or {})
+        log = tmp_path / f"{name}.log"
+        worker = CeleryWorker(GuardedProcess(command, log=log, cwd=REPOSITORY, env=environment))
+        stack.callback(worker.stop)
+        workers.append(worker)
+        if wait:
+            worker.wait_until_ready()
+        return worker
+
+    with stack:
+        yield start
+
+
+def live_database_url() -> str:
+    """The URL of the database that the tests of this process are writing to."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return "sqlite:///" + quote(str(database["NAME"]))
+    return f"postgresql://{database['USER']}@{database['HOST']}:{database['PORT']}/{quote(database['NAME'])}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.failed:
+        for number, worker in enumerate(item.stash.get(WORKERS, []), start=1):
+            report.sections.append((f"log of worker {number}", worker.log))
+    return report

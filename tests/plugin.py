@@ -1,0 +1,116 @@
+"""The part of the suite that has to be there before Django's settings are read; loaded with ``-p`` (pyproject.toml).
+
+It clears the environment of whatever would change a run, starts the database that ``TEST_DATABASE`` names, leaves
+out what needs no second run on PostgreSQL, and in CI fails a run that skips a test without a known reason.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from project.embedded import EmbeddedPostgres
+
+DATABASES = ("sqlite", "postgres")
+
+#: The file of the SQLite test database. A file, since a worker process has to open the same one.
+SQLITE_FILE_VARIABLE = "TEST_SQLITE_FILE"
+DATA_VARIABLE = "COMPACTION_TEST_DATA"
+
+#: A developer's own settings: they must not change the outcome, and a key must not be spent.
+CLEARED_NAMES = frozenset({"ALLOWED_HOSTS", "DATABASE_URL", "DEBUG", "DJANGO_SETTINGS_MODULE", "SECRET_KEY"})
+CLEARED_PREFIXES = ("CELERY_", "COMPACTION_", "OPENAI_")
+
+NO_SHARED_DATA = f"the real conversations are not here: set {DATA_VARIABLE} to the folder that holds them"
+
+#: Why a test may be skipped in CI. Any other skip fails the run: a skipped test looks like a passed one.
+ALLOWED_SKIPS = {
+    NO_SHARED_DATA: "the conversations are kept beside the repository and not in it",
+}
+
+SKIPS = pytest.StashKey[list[tuple[str, str]]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    clear_environment()
+    database = os.environ.setdefault("TEST_DATABASE", "sqlite")
+    if database not in DATABASES:
+        raise pytest.UsageError(f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}.")
+    stack = contextlib.ExitStack()
+    early_config.add_cleanup(stack.close)
+    if database == "postgres":
+        os.environ["DATABASE_URL"] = stack.enter_context(EmbeddedPostgres()).database_url("compaction")
+    else:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
+        os.environ["DATABASE_URL"] = "sqlite:///" + quote(str(Path(folder) / "unused.sqlite3"))
+        os.environ[SQLITE_FILE_VARIABLE] = str(Path(folder) / "test.sqlite3")
+
+
+def clear_environment() -> None:
+    for name in list(os.environ):
+        if name in CLEARED_NAMES or (name.startswith(CLEARED_PREFIXES) and name != DATA_VARIABLE):
+            del os.environ[name]
+
+
+def pytest_report_header() -> str:
+    return f"test database: {os.environ['TEST_DATABASE']}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ["TEST_DATABASE"] == "sqlite":
+        return
+    # Deselected and not skipped: a skip would say that something could not be tested.
+    pure = [item for item in items if item.get_closest_marker("pure")]
+    items[:] = [item for item in items if not item.get_closest_marker("pure")]
+    config.hook.pytest_deselected(items=pure)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SKIPS] = skips = []
+    config.pluginmanager.register(SkipRecorder(skips), "skip-recorder")
+
+
+class SkipRecorder:
+    """Notes every skip of the run, of a test or of a whole module."""
+
+    def __init__(self, skips: list[tuple[str, str]]) -> None:
+        self.skips = skips
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # An expected failure is reported as skipped too, with this attribute.
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skips.append((report.nodeid, skip_reason(report)))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skips.append((report.nodeid, skip_reason(report)))
+
+
+def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+def forbidden_skips(skips: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    if os.environ.get("CI") != "true":
+        return []
+    return [(nodeid, reason) for nodeid, reason in skips if reason not in ALLOWED_SKIPS]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if forbidden_skips(session.config.stash[SKIPS]) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    forbidden = forbidden_skips(config.stash[SKIPS])
+    if forbidden:
+        terminalreporter.section("skipped in CI without a known reason", red=True)
+        for nodeid, reason in forbidden:
+            terminalreporter.line(f"{nodeid}: {reason}")
+        terminalreporter.line("The reasons that are known: ALLOWED_SKIPS in tests/plugin.py.")

@@ -1,0 +1,25 @@
+"""Settings of the test run: the example project's, on the database that tests/plugin.py has prepared."""
+
+import copy
+import os
+
+from project.settings import *  # noqa: F403
+from project.settings import COMPACTION, DATABASES, INSTALLED_APPS, LOGGING
+
+# A stock treebeard tree to compare with, and a host's rows that point at messages.
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.stock_tree"]
+
+if sqlite_file := os.environ.get("TEST_SQLITE_FILE"):
+    DATABASES["default"]["TEST"] = {"NAME": sqlite_file}
+
+# Nothing listens there, so a task sent by accident fails within milliseconds instead of reaching a broker of this
+# machine. A test that wants a broker asks for the fixture of that name.
+CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+
+COMPACTION = COMPACTION | {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+# pytest's caplog listens at the root logger.
+LOGGING = copy.deepcopy(LOGGING)
+LOGGING["loggers"]["compaction_app"] |= {"handlers": [], "propagate": True}

