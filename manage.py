@@ -10,7 +10,9 @@ def main() -> None:
     try:
         from django.core.management import execute_from_command_line
     except ImportError as error:
-        raise SystemExit("Django is not installed here. Run `make setup`, then .venv/bin/python manage.py …") from error
+        raise SystemExit(
+            "Django is not installed here. Run `make setup`, then .venv/bin/python manage.py …"
+        ) from error
     execute_from_command_line(sys.argv)
 
 

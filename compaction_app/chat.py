@@ -9,30 +9,31 @@ Each function that does I/O has an async twin of the same name with an ``a`` in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
-from compaction_app import branches, erasure, tasks
+from compaction_app import branches, erasure, replies, runs, tasks
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import require_tip, using_of
-from compaction_app.budget import observe_calibration
 from compaction_app.compaction import (
+    Outcome,
     acompact_chat_history,
     compact_chat_history,
+    give_back_connection,
     raise_for,
     require_no_transaction,
 )
-from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, ContextOverflow, InvalidMessage
 from compaction_app.ladder import assemble
-from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run, window_at
 from compaction_app.validation import check_json
-from compaction_app.values import ChatContext, EventKind, Mode, Role, Strategy, Trigger
+from compaction_app.values import ChatContext, EventKind, Mode, Role, RunStatus, Strategy, Trigger
 
 MAX_INSTRUCTIONS = 2000
 
@@ -119,12 +120,12 @@ def append_message(
         },
     )
     if context is not None:
-        node.sent_context = sent_context(context)
+        node.sent_context = replies.sent_context(context)
     using = using_of(session)
     with transaction.atomic(using=using):
         stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
         if context is not None and usage:
-            _calibrate(session, model or session.model, usage, context, using)
+            replies.calibrate(session, model or session.model, usage, context, using)
     return stored
 
 
@@ -159,38 +160,6 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
             values[key] = dict(values[key])
     values.setdefault("role", message.get("role"))
     return ChatMessage(session=session, **values)
-
-
-def sent_context(context: ChatContext) -> dict[str, Any]:
-    """What a reply keeps of the context it was given: ids and numbers, no text."""
-    return {
-        "summary_id": context.summary_id,
-        "cutoff_id": context.cutoff_id,
-        "pinned_id": context.pinned_id,
-        "first_shown_depth": context.first_shown_depth,
-        "strategy": str(context.strategy),
-        "pruned": context.pruned,
-        "dropped": context.dropped,
-        "tokens": context.tokens,
-        "available_tokens": context.available_tokens,
-        "window": context.window,
-    }
-
-
-def _calibrate(
-    session: ChatSession, model: str, usage: Mapping[str, Any], context: ChatContext, using: str
-) -> None:
-    """Learn how this model counts. The session is locked already: append_chain began with its UPDATE."""
-    prompt_tokens = usage.get("prompt_tokens", usage.get("input_tokens"))
-    if isinstance(prompt_tokens, bool) or not isinstance(prompt_tokens, int):
-        return
-    lock_session(session.pk, using)
-    row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
-    factor = observe_calibration(row.token_calibration.get(model), prompt_tokens, context.tokens)
-    if factor is not None:
-        calibration = {**row.token_calibration, model: factor}
-        ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
-        session.token_calibration = calibration
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
@@ -279,13 +248,11 @@ def request_compaction(
 
 
 def _start(run: CompactionRun, inline: bool) -> None:
-    if not inline:
-        tasks.enqueue(run)
-        return
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
-    outcome = compact_chat_history(run.pk, run._state.db or "default")
-    while outcome is not None and outcome.follow_up is not None:
-        outcome = compact_chat_history(outcome.follow_up.pk, run._state.db or "default")
+    if inline:
+        _carry_out(run)
+    else:
+        tasks.enqueue(run)
 
 
 def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
@@ -299,10 +266,15 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
 
 
 def _finish_now(run: CompactionRun) -> CompactionRun:
-    outcome = compact_chat_history(run.pk, run._state.db or "default")
+    return raise_for(_carry_out(run))
+
+
+def _carry_out(run: CompactionRun) -> Outcome | None:
+    using = run._state.db or "default"
+    outcome = compact_chat_history(run.pk, using)
     while outcome is not None and outcome.follow_up is not None:
-        outcome = compact_chat_history(outcome.follow_up.pk, run._state.db or "default")
-    return raise_for(outcome)
+        outcome = compact_chat_history(outcome.follow_up.pk, using)
+    return outcome
 
 
 def _open_now(tip: ChatMessage, trigger: Trigger, instructions: str, **options: Any) -> CompactionRun:
@@ -360,16 +332,165 @@ def variants(message: ChatMessage) -> list[ChatMessage]:
     return branches.variants(message)
 
 
-def record_fallback(tip: ChatMessage, context: ChatContext) -> None:
+def complete(
+    tip: ChatMessage,
+    *,
+    client: Any = None,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+    **params: Any,
+) -> ChatMessage:
+    """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
+
+    ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are. A
+    prompt that the provider finds too long is compacted and sent once more, else :class:`ContextOverflow`.
+    Must not run inside a transaction: none is held while the model is called.
+    """
+    turn = _begin_turn(tip, model, tools, contributions, reserved_tokens, params)
+    try:
+        reply = replies.ask(client, turn.context, model=turn.model, tools=tools, params=params)
+    except replies.ProviderOverflow as overflow:
+        turn = _after_overflow(turn, lambda: _finish_now(_open_overflow(turn)), overflow)
+        try:
+            reply = replies.ask(client, turn.context, model=turn.model, tools=tools, params=params)
+        except replies.ProviderOverflow as again:
+            raise _overflow(turn) from again
+    return _end_turn(turn, reply)
+
+
+async def acomplete(
+    tip: ChatMessage,
+    *,
+    client: Any = None,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+    **params: Any,
+) -> ChatMessage:
+    """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
+    turn = await sync_to_async(_begin_turn)(tip, model, tools, contributions, reserved_tokens, params)
+    try:
+        reply = await replies.aask(client, turn.context, model=turn.model, tools=tools, params=params)
+    except replies.ProviderOverflow as overflow:
+        turn = await _aafter_overflow(turn, overflow)
+        try:
+            reply = await replies.aask(client, turn.context, model=turn.model, tools=tools, params=params)
+        except replies.ProviderOverflow as again:
+            raise _overflow(turn) from again
+    return await sync_to_async(_end_turn)(turn, reply)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Turn:
+    """One asking: where, with what, and the context that was sent."""
+
+    tip: ChatMessage
+    model: str
+    options: dict[str, Any]
+    context: ChatContext
+
+    @property
+    def using(self) -> str:
+        return using_of(self.tip)
+
+
+def _begin_turn(
+    tip: ChatMessage,
+    model: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+    contributions: Sequence[Mapping[str, Any]],
+    reserved_tokens: int | None,
+    params: Mapping[str, Any],
+) -> _Turn:
+    require_tip(tip)
+    using = using_of(tip)
+    require_no_transaction(using)
+    allowances = _allowances(tip, model, tools, contributions, reserved_tokens)
+    if not allowances.model:
+        raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
+    declared = allowances.settings.provider_context_management
+    replies.note_double_compaction(tip.session_id, params, declared, using)
+    options = {
+        "model": model,
+        "tools": tools,
+        "contributions": contributions,
+        "reserved_tokens": reserved_tokens,
+    }
+    turn = _Turn(tip=tip, model=allowances.model, options=options, context=_context(tip, allowances))
+    _record_fallback(tip, turn.context)
+    give_back_connection(using)
+    return turn
+
+
+def _record_fallback(tip: ChatMessage, context: ChatContext) -> None:
     """Note that a prompt had to leave messages out: compaction is late or failing."""
     if context.strategy == Strategy.TRUNCATED:
-        tasks.runs.record(
-            tip.session_id,
-            EventKind.FALLBACK_USED,
-            using=using_of(tip),
-            message_id=tip.pk,
-            payload={"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens},
+        payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
+        runs.record(
+            tip.session_id, EventKind.FALLBACK_USED, using=using_of(tip), message_id=tip.pk, payload=payload
         )
+
+
+def _open_overflow(turn: _Turn) -> CompactionRun:
+    return _open_now(turn.tip, Trigger.OVERFLOW, "", **turn.options)
+
+
+def _after_overflow(turn: _Turn, compact_now: Callable[[], CompactionRun], overflow: Exception) -> _Turn:
+    try:
+        run = compact_now()
+    except (CompactionFailed, CompactionRefused) as error:
+        raise _overflow(turn) from error
+    if run.status != RunStatus.SUCCEEDED:
+        raise _overflow(turn) from overflow
+    return _sent_again(turn)
+
+
+async def _aafter_overflow(turn: _Turn, overflow: Exception) -> _Turn:
+    try:
+        run = await sync_to_async(_open_overflow)(turn)
+        if run.is_open:
+            run = await _afinish_now(run)
+    except (CompactionFailed, CompactionRefused) as error:
+        raise _overflow(turn) from error
+    if run.status != RunStatus.SUCCEEDED:
+        raise _overflow(turn) from overflow
+    return await sync_to_async(_sent_again)(turn)
+
+
+def _sent_again(turn: _Turn) -> _Turn:
+    context = get_context(turn.tip, **turn.options)
+    _record_fallback(turn.tip, context)
+    give_back_connection(turn.using)
+    return replace(turn, context=context)
+
+
+def _overflow(turn: _Turn) -> ContextOverflow:
+    numbers = replies.overflow_numbers(turn.context)
+    return ContextOverflow(
+        f"The provider finds the prompt too long: {numbers['needed']} tokens by our count, "
+        f"{numbers['available']} available.",
+        **numbers,
+    )
+
+
+def _end_turn(turn: _Turn, reply: replies.Reply) -> ChatMessage:
+    session = ChatSession.objects.using(turn.using).get(pk=turn.tip.session_id)
+    stored = append_message(
+        session,
+        turn.tip,
+        role=Role.ASSISTANT,
+        content=reply.content,
+        tool_calls=reply.tool_calls,
+        reasoning=reply.reasoning,
+        usage=reply.usage,
+        model=reply.model or turn.model,
+        context=turn.context,
+    )
+    request_compaction(stored, **turn.options)
+    return stored
 
 
 # Each database step is whole in one sync_to_async: half a transaction in another thread would be none.
@@ -392,8 +513,10 @@ arequest_compaction = sync_to_async(request_compaction)
 async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
     run = await sync_to_async(_open_now)(tip, Trigger.MANUAL, instructions)
-    if not run.is_open:
-        return run
+    return await _afinish_now(run) if run.is_open else run
+
+
+async def _afinish_now(run: CompactionRun) -> CompactionRun:
     using = run._state.db or "default"
     outcome = await acompact_chat_history(run.pk, using)
     while outcome is not None and outcome.follow_up is not None:

@@ -446,7 +446,7 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     configured = getattr(django_settings, "COMPACTION", {})
     for problem in find_problems(configured, overrides or None):
         if problem.error:
-            raise _configuration_error(problem)
+            raise configuration_error(problem)
     return _build(_merged(configured, overrides))
 
 
@@ -454,14 +454,15 @@ def site_setting(key: str) -> Any:
     """One key of the site's settings, checked by itself: a mistake in another one must not stop a chat turn."""
     configured = getattr(django_settings, "COMPACTION", {})
     if not isinstance(configured, Mapping):
-        raise _configuration_error(_shape_problems(configured, "settings.COMPACTION")[0])
+        raise configuration_error(_shape_problems(configured, "settings.COMPACTION")[0])
     value = _merged(configured, None)[key]
     if problem := _key_problem(key, value):
-        raise _configuration_error(problem)
+        raise configuration_error(problem)
     return value
 
 
-def _configuration_error(problem: Problem) -> ConfigurationError:
+def configuration_error(problem: Problem) -> ConfigurationError:
+    """The error to raise for a problem."""
     return ConfigurationError(f"{problem.message} {problem.hint}", problem_id=problem.id)
 
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from compaction_app.facts import CONTENT, Word, is_decision, is_name, weigh
+from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.selection import Unit, fill
-from compaction_app.sentences import SEPARATOR, keep_until, read_clause, split_clauses, whole_clause
-from compaction_app.superseding import Statement, find_superseded, read_statement
+from compaction_app.sentences import SEPARATOR, keep_statement, read_clause, split_clauses, whole_clause
+from compaction_app.superseding import find_superseded, read_statement
 from compaction_app.tokens import Count
 from compaction_app.tool_markers import call_name, one_line, tool_marker
 from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
@@ -31,12 +31,22 @@ from compaction_app.values import Message, Role, attachment_line
 UNDATED = "Conversation"
 
 #: How much the words of each speaker count. People say what must be remembered, models explain, tools dump.
-_SCALES = {Role.USER: 1.0, Role.SYSTEM: 1.0, Role.DEVELOPER: 1.0, Role.ASSISTANT: 0.6, Role.TOOL: 0.35}
+_SCALES: dict[str, float] = {
+    Role.USER: 1.0,
+    Role.SYSTEM: 1.0,
+    Role.DEVELOPER: 1.0,
+    Role.ASSISTANT: 0.6,
+    Role.TOOL: 0.35,
+}
 #: The nth best clause of one message counts 1 / (1 + n × this), so that one long message does not take all room.
 _CROWDING = 0.12
-#: A clause that survived a generation stands for many that did not.
-_SURVIVOR = 0.9
+#: Each clause of a long message counts less than a short message: this much for each clause more.
+_VERBOSITY = 0.05
+#: What is read back from a summary has lost sight of the long message it came from; this stands for that.
+_SURVIVORS: dict[str, float] = {Role.USER: 0.95, Role.ASSISTANT: 0.5, Role.TOOL: 0.6}
 _FOCUS = 1.8
+#: "The dentist is Dr. Virtanen": a fact told plainly by a person.
+_STATED = 1.3
 _MARKER_WEIGHT = 1.2
 _ATTACHMENT_WEIGHT = 2.0
 #: A word with a capital that is also written without one: a heading or a title more often than a name.
@@ -46,10 +56,10 @@ _RESULT_BYTES = 2000
 _RESULT_FIELDS = 40
 
 _HEADING = re.compile(r"#{1,6}\s+(?P<heading>.{1,120})")
-_LOWER_CASE = re.compile(r"\b[a-zà-öø-ÿ]{2,}\b")
-_SPOKEN = re.compile(r"(?P<speaker>(?P<role>user|assistant|system|developer|tool)(?: [^:\n]{1,64})?): (?P<text>.*)")
-
-Weigh = Callable[[str], Word]
+_LOWER_CASE = re.compile(r"\b[a-zà-öø-ÿα-ωа-яё]{2,}\b")
+_SPOKEN = re.compile(
+    r"(?P<speaker>(?P<role>user|assistant|system|developer|tool)(?: [^:\n]{1,64})?): (?P<text>.*)"
+)
 
 
 def summarize_extractively(
@@ -84,17 +94,24 @@ class _Reader:
     def read_summary(self, text: str) -> Iterator[Unit]:
         """The lines of a previous summary; prose, where a model wrote it, is taken apart like any other."""
         heading = UNDATED
-        for line in defuse(text).splitlines():
-            if found := _HEADING.fullmatch(line.strip()):
-                heading = one_line(found["heading"], 120)
-            elif spoken := _SPOKEN.fullmatch(line.strip()):
-                for clause in spoken["text"].split(SEPARATOR):
-                    if clause.strip():
-                        is_code = spoken["role"] == Role.TOOL and clause.startswith("[")
-                        yield self._unit(heading, spoken["role"], spoken["speaker"], clause.strip(), is_code, _SURVIVOR)
+        prose: list[str] = []
+        for line in [*defuse(text).splitlines(), "# "]:
+            found, spoken = _HEADING.fullmatch(line.strip()), _SPOKEN.fullmatch(line.strip())
+            if found or spoken or line == "# ":
+                for clause, is_code in split_clauses("\n".join(prose)):
+                    yield self._unit(heading, Role.USER, "", clause, is_code)
+                prose = []
             else:
-                for clause, is_code in split_clauses(line):
-                    yield self._unit(heading, Role.USER, "", clause, is_code, _SURVIVOR)
+                prose.append(line)
+            if found:
+                heading = one_line(found["heading"], 120)
+            elif spoken:
+                yield from self._read_line(heading, spoken["role"], spoken["speaker"], spoken["text"])
+
+    def _read_line(self, heading: str, role: str, speaker: str, text: str) -> Iterator[Unit]:
+        for clause in filter(None, map(str.strip, text.split(SEPARATOR))):
+            is_marker = role == Role.TOOL and clause.startswith("[")
+            yield self._unit(heading, role, speaker, clause, is_marker, _SURVIVORS.get(role, 1.0))
 
     def read_messages(self, messages: Sequence[Message]) -> Iterator[Unit]:
         results = results_of_calls(messages)
@@ -104,32 +121,46 @@ class _Reader:
             heading = day.isoformat() if day else UNDATED
             speaker = _speaker(message, names[i])
             said = [
-                self._unit(heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code)
+                self._unit(
+                    heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code
+                )
                 for clause, is_code in _said(message)
             ]
             yield from _crowded(said)
-            yield from (self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT) for a in message.attachments)
+            yield from (
+                self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT)
+                for a in message.attachments
+            )
             for call, result in zip(message.tool_calls, results[i], strict=True):
-                name = f"tool {call_name(call)}".strip().replace(":", ".")
+                name = one_line(defuse(f"tool {call_name(call)}").replace(":", "."), 64)
                 yield self._whole(heading, name, tool_marker(call, result), _MARKER_WEIGHT)
 
-    def _unit(self, heading: str, role: str, speaker: str, text: str, is_code: bool, scale: float = 1.0) -> Unit:
-        if is_code:
-            weight = _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT
-            return self._whole(heading, speaker, text, weight)
+    def _unit(
+        self, heading: str, role: str, speaker: str, text: str, is_whole: bool, scale: float = 1.0
+    ) -> Unit:
+        if is_whole:
+            return self._whole(heading, speaker, text, _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT)
         clause = read_clause(defuse(text), self._weigh, self._common)
-        first = clause.firm and (role in (Role.USER, Role.SYSTEM, Role.DEVELOPER) or is_decision(text))
-        if role != Role.TOOL and (statement := read_statement(clause.text)) and (first or statement.own):
-            keep_until(clause, statement.value_start)
-        if self._focus and any(word.norm in self._focus for word in clause.words):
-            scale *= _FOCUS
-        scale *= _SCALES.get(Role(role), 1.0) if role in _SCALES else 1.0
-        return Unit(heading, speaker, clause, scale, first and role != Role.TOOL)
+        scale *= _SCALES.get(role, 1.0) * self._focused(word.norm for word in clause.words)
+        if role == Role.TOOL:
+            return Unit(heading, speaker, clause, scale)
+        statement = read_statement(clause.text)
+        if role == Role.ASSISTANT:
+            return Unit(heading, speaker, clause, scale, clause.firm and is_agreement(text), statement)
+        if statement:
+            keep_statement(clause, statement.value_start)
+            scale *= _STATED
+        return Unit(heading, speaker, clause, scale, clause.firm, statement)
 
     def _whole(self, heading: str, speaker: str, text: str, weight: float) -> Unit:
         text = one_line(defuse(text), 300).replace(SEPARATOR, " - ")
-        focused = self._focus and any(weigh(token).norm in self._focus for token in text.split())
-        return Unit(heading, speaker, whole_clause(text, weight), _FOCUS if focused else 1.0)
+        # Without a speaker before it, a comment of a shell script would be read back as a heading.
+        text = text if speaker else text.lstrip("# ")
+        focused = self._focused(weigh(token).norm for token in text.split())
+        return Unit(heading, speaker, whole_clause(text, weight), focused)
+
+    def _focused(self, norms: Iterable[str]) -> float:
+        return _FOCUS if self._focus and any(norm in self._focus for norm in norms) else 1.0
 
     def _weigh(self, token: str) -> Word:
         word = self._words.get(token)
@@ -149,7 +180,7 @@ def _day(moment: datetime | None) -> date | None:
 
 def _speaker(message: Message, tool: str) -> str:
     name = tool if message.role == Role.TOOL else message.name
-    return one_line(f"{message.role} {name}".replace(":", "."), 64)
+    return one_line(defuse(f"{message.role} {name}").replace(":", "."), 64)
 
 
 def _said(message: Message) -> Iterator[tuple[str, bool]]:
@@ -187,7 +218,7 @@ def _crowded(units: list[Unit]) -> list[Unit]:
     """Each further clause of a message counts less, the most telling ones first."""
     ranked = sorted(range(len(units)), key=lambda i: (-sum(word.weight for word in units[i].clause.words), i))
     for rank, i in enumerate(ranked):
-        units[i].scale /= 1 + _CROWDING * rank
+        units[i].scale /= (1 + _CROWDING * rank) * (1 + _VERBOSITY * (len(units) - 1))
     return units
 
 
@@ -205,17 +236,12 @@ def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
 
 
 def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
-    statements: list[Statement | None] = [
-        None if unit.clause.whole or unit.speaker.startswith("tool") else read_statement(unit.clause.text) for unit in units
-    ]
-    replaced, needs = find_superseded(statements, [unit.speaker for unit in units])
-    index = {}
-    kept: list[Unit] = []
-    for i, unit in enumerate(units):
-        if not replaced[i]:
-            index[i] = len(kept)
-            kept.append(unit)
-    return kept, {index[old]: index[new] for old, new in needs.items() if old in index and new in index}
+    replaced, needs = find_superseded([unit.statement for unit in units], [unit.speaker for unit in units])
+    kept = [i for i in range(len(units)) if not replaced[i]]
+    index = {old: new for new, old in enumerate(kept)}
+    return [units[i] for i in kept], {
+        index[a]: index[b] for a, b in needs.items() if a in index and b in index
+    }
 
 
 def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:

@@ -31,7 +31,7 @@ NEGATIONS = frozenset(
 
 #: Words that bound what they stand with. Losing one turns a rule into another rule.
 _BOUNDS = frozenset(
-    "must mustn't only always every at-most at-least under over below above before after until till by max maximum min "
+    "must mustn't rather only always every under over below above before after until till by max maximum min "
     "minimum least most than less more exactly if except instead now anymore longer should shall "
     "muss müssen soll immer nur mindestens höchstens doit doivent toujours seulement debe siempre solo deve sempre "
     "должен должна всегда только يجب دائما فقط".split()
@@ -52,7 +52,7 @@ _FUNCTION = frozenset(
 ) - {"no"}
 
 _FILLER = frozenset(
-    "well okay ok great thanks thank please actually basically really quite rather simply literally honestly "
+    "well okay ok great thanks thank please actually basically really quite simply literally honestly "
     "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright glad happy hope "
     "course maybe perhaps probably kind sort bit lot feel free essentially generally typically overall additionally "
     "furthermore moreover however therefore thus hence indeed anyway".split()
@@ -81,7 +81,7 @@ SPANS = re.compile(
     r"|(?<!\w)'[^'\n]{2,80}'(?!\w)|(?<!\w)‘[^’\n]{2,80}’(?!\w)"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTHS})\b\.?(?:,? \d{{4}})?"
     rf"|\b(?:{_MONTHS})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?"
-    r"|\d[\d.,]*(?: (?:%|[€$£¥₹])| (?:thousand|million|billion)\b(?: \w+)?)"
+    r"|(?<![\d.,])\d[\d.,]*(?: (?:%|[€$£¥₹])| (?:thousand|million|billion)\b(?: \w+)?)"
     r"|[€$£¥₹] ?\d[\d.,]*",
     re.IGNORECASE,
 )
@@ -114,7 +114,17 @@ _OTHER_LANGUAGES = (
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
 )
 _FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}", re.IGNORECASE)
-_DECIDED = re.compile(_DECISION, re.IGNORECASE)
+_AGREED = re.compile(
+    r"\b(?:(?:we|you|i)(?:['’]ve| have)? (?:decided|agreed|chose|settled|picked|booked|confirmed|approved|rejected)|"
+    r"decision (?:is|was)|(?:we|i)(?:['’]ll| will) (?:use|go with|keep|call|stick))\b",
+    re.IGNORECASE,
+)
+
+
+#: Small words inside names: "University of Turku", "Casa do Lago".
+NAME_LINKS = frozenset(
+    "of the de do da dos das del della di la le du des van von der den ten al el bin ibn y e & zu".split()
+)
 
 
 def find_cue(text: str) -> re.Match[str] | None:
@@ -122,8 +132,9 @@ def find_cue(text: str) -> re.Match[str] | None:
     return _FIRM.search(text)
 
 
-def is_decision(text: str) -> bool:
-    return _DECIDED.search(text) is not None
+def is_agreement(text: str) -> bool:
+    """A decision that somebody took, not advice on how to take one: all that a model's "always" and "must" are."""
+    return _AGREED.search(text) is not None
 
 
 def find_spans(text: str) -> list[tuple[int, int]]:
@@ -136,7 +147,9 @@ def is_negation(norm: str) -> bool:
 
 def is_name(token: str, word: Word) -> bool:
     """Written like a name: a capital and nothing else to tell it from the first word of a sentence."""
-    return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
+    return (
+        word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
+    )
 
 
 def weigh(token: str) -> Word:
@@ -147,6 +160,9 @@ def weigh(token: str) -> Word:
         return Word(FUNCTION, 0.0, "")
     if norm in NEGATIONS or _CONTRACTION.search(core):
         return Word(TELLING, 0.4, norm)
+    if len(core) == 1 and core.isupper() and core not in "AI":
+        # "plan B", "blood type O"; "A" and "I" are words of their own far more often.
+        return Word(TELLING, 1.0, norm)
     if norm in _BOUNDS:
         return Word(BOUND, 0.3, norm)
     if norm in _FILLER:
@@ -163,9 +179,10 @@ def _weigh_unusual(core: str, norm: str) -> Word:
         # A run without spaces is several words: it weighs by its length, and goes only as a whole.
         return Word(TELLING if _UNSPACED_TELLING.search(core) else NEAR, min(0.12 * len(core), 3.0), norm)
     if _IDENTIFIER.search(core):
-        return Word(TELLING, 3.0, norm)
+        # An address costs many tokens and is worth nothing in part.
+        return Word(TELLING, min(2.0 + 0.1 * len(core), 6.0), norm)
     if any(character.isdigit() for character in core):
-        return Word(TELLING, 1.0 if len(core) == 1 else 2.0, norm)
+        return Word(TELLING, 1.5 if len(core) == 1 else 3.0, norm)
     if core[0].isupper():
         return Word(TELLING, _NAME_WEIGHT, norm)
     return Word(CONTENT, 0.3, norm)

@@ -106,10 +106,11 @@ class ChatMessageQuerySet(models.QuerySet):
 class ChatMessageManager(AL_NodeManager.from_queryset(ChatMessageQuerySet)):  # type: ignore[misc]  # dynamic base
     """The tree's door: reads in one recursive statement, appends as last child, nothing moved."""
 
-    def in_database_of(self, instance: models.Model | None) -> ChatMessageQuerySet:
-        """All nodes of the database that ``instance`` came from, unless this manager is bound to another."""
+    def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
+        """All nodes of the database that a row came from, unless this manager is bound to another."""
         nodes = self.get_queryset()
-        nodes._add_hints(instance=instance)
+        if isinstance(instance, models.Model):
+            nodes._add_hints(instance=instance)
         return nodes
 
     # -- reads ------------------------------------------------------------------------------------------

@@ -24,8 +24,7 @@ from django.utils import timezone
 from treebeard.al_tree import AL_Node
 
 from compaction_app import sql
-from compaction_app.conf import find_problems
-from compaction_app.exceptions import ConfigurationError
+from compaction_app.conf import Problem, configuration_error, find_problems
 from compaction_app.fields import ParentMessageField
 from compaction_app.managers import ChatMessageManager, CompactionRunQuerySet
 from compaction_app.validation import validate_session
@@ -84,24 +83,21 @@ class ChatSession(models.Model):
         return self.title or f"Session {self.pk}"
 
     def clean(self) -> None:
-        for problem in find_problems(django_settings.COMPACTION if _configured() else {}, self.settings):
-            if problem.error:
-                raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
+        if problem := self._find_problem():
+            raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         update_fields: Iterable[str] | None = kwargs.get("update_fields")
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
+        if written.get("settings", {}) != {} and (problem := self._find_problem()):
+            raise configuration_error(problem)
         validate_session(written)
-        if written.get("settings", {}) != {}:
-            try:
-                self.clean()
-            except ValidationError as error:
-                raise ConfigurationError(" ".join(error.messages)) from error
         super().save(*args, **kwargs)
 
-
-def _configured() -> bool:
-    return hasattr(django_settings, "COMPACTION")
+    def _find_problem(self) -> Problem | None:
+        """The first error in the overrides, or in what they are laid over."""
+        problems = find_problems(getattr(django_settings, "COMPACTION", {}), self.settings)
+        return next((problem for problem in problems if problem.error), None)
 
 
 class ChatMessage(AL_Node):

@@ -106,11 +106,12 @@ async def ask(
     deadline."""
     if wrong := _misconfigured(entry, clients):
         return wrong
+    client = (clients or make_client)(entry)
     try:
         # A client's own read time-out starts anew with each byte, so a server that drips would hold us for
         # ever. Cancelling closes the connection, and the provider stops writing. The client lives for this
         # call only: its connections belong to the running event loop.
-        async with asyncio.timeout(entry.timeout), (clients or make_client)(entry) as client:
+        async with asyncio.timeout(entry.timeout), client:
             completion = await _create(client, _parameters(entry, request))
     except TimeoutError:
         return Failure(
@@ -121,7 +122,7 @@ async def ask(
         )
     except openai.OpenAIError as error:
         # Built here, raised nowhere: a traceback would carry the request, key and all.
-        return failure_of(error, model=entry.model, key=_api_key(entry), prompt=request.user)
+        return failure_of(error, model=entry.model, key=client.api_key, prompt=request.user)
     except (json.JSONDecodeError, UnicodeDecodeError):
         return malformed_reply(entry.model)
     return _read(entry, completion)

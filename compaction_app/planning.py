@@ -88,15 +88,24 @@ def plan_compaction(
         cut = _choose_cut(cuts, budget, 0, force=True)
     if not cut:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-    planner = _Planner(cuts, budget, settings, Lookahead.TIP if focused else Lookahead(settings.lookahead))
+    planner = _Planner(
+        cuts=cuts,
+        budget=budget,
+        settings=settings,
+        lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
+        lookahead_tokens=_lookahead_tokens(settings, limit),
+    )
     return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
+
+
+def _lookahead_tokens(settings: Settings, limit: InputLimit | None) -> int:
+    """Look-ahead informs, covered messages count: of a small summarizer's input it takes a quarter at most."""
+    return min(settings.lookahead_tokens, limit.max_tokens // 4) if limit else settings.lookahead_tokens
 
 
 def _choose_cut(cuts: _Cuts, budget: Budget, tail_budget: int, *, force: bool = False) -> int:
     """The cut for a tail budget; 0 if nothing can be covered."""
     cut = _turn_cut(cuts.tail, tail_budget, cuts.preserve)
-    if not cuts.covers(cut):
-        cut = 0
     pinned = cuts.pin_tokens(cut)
     too_large = budget.summary_target + pinned + cuts.kept_tokens(cut) > budget.target
     if too_large or (force and not cut):
@@ -145,10 +154,6 @@ class _Cuts:
         inside = tuple(message for message in self.tail[:cut] if message is not pin)
         return ((let_go,) if let_go else ()) + inside
 
-    def covers(self, cut: int) -> bool:
-        """A cut that covers nothing but a pinned message is no cut."""
-        return cut > 1 or (cut == 1 and self.tail[0] is not self.pin(1))
-
     def inside(self, start: int, tail_budget: int, room: int) -> int:
         """The cut inside a turn for what is kept from ``start`` on: the earliest that fits, else the latest."""
         points = [i for i in self.inside_points() if i > start]
@@ -163,7 +168,8 @@ class _Cuts:
     def inside_points(self) -> list[int]:
         """Right before each assistant message that is not the first reply of its turn and leaves the floor.
 
-        Earlier calls are closed there: an assistant message closes whatever was open.
+        Earlier calls are closed there: an assistant message closes whatever was open. And what stands before
+        is never a pin alone: at least the first reply of the turn stands there too.
         """
         points = []
         replied = bool(self.base and self.base.pinned)
@@ -171,23 +177,24 @@ class _Cuts:
             if message.starts_turn:
                 replied = False
             elif message.role == Role.ASSISTANT:
-                if replied and len(self.tail) - index >= self.preserve and self.covers(index):
+                if replied and len(self.tail) - index >= self.preserve:
                     points.append(index)
                 replied = True
         return points
 
     def legal(self, end: int) -> list[int]:
         """Every cut up to ``end`` in order: before user messages and inside turns."""
-        turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn and self.covers(i)]
+        turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn]
         return sorted({*turns, *(i for i in self.inside_points() if i <= end)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Planner:
     cuts: _Cuts
     budget: Budget
     settings: Settings
     lookahead: Lookahead
+    lookahead_tokens: int
 
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the verbatim part begins once all generations are done."""
@@ -198,7 +205,7 @@ class _Planner:
         anchor_id, anchor_depth = self.anchor(cut, span)
         return CompactionPlan(
             covered=covered,
-            lookahead=_newest_within(span, self.settings.lookahead_tokens),
+            lookahead=_newest_within(span, self.lookahead_tokens),
             kept=tuple(cuts.tail[cut:]),
             base=base,
             pinned=pinned,

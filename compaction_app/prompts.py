@@ -278,7 +278,10 @@ def measure_blocks(
     redact: Redact | None = None,
     count: Count,
 ) -> list[int]:
-    """Tokens of each message as the summarizer is shown it, its line end included."""
+    """Tokens of each message as the summarizer is shown it, its line end included.
+
+    A call is shown with its result's outcome, so calls and results are to be measured together.
+    """
     material = _Material.of(redact, covered=messages)
     return [n + 1 for n in count(render_messages(material.covered, reasoning=reasoning, limits=limits))]
 

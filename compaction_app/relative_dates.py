@@ -48,7 +48,10 @@ _RELATIVE = re.compile(
     r"(?! ?[(（])",
     re.IGNORECASE,
 )
-_HINT = re.compile(r"day|ago|last|next|tomorrow|\bin \w+ (?:day|week)|gestern|übermorgen|ayer|[天日]|вчера|завтра|أمس|غدا", re.I)
+_HINT = re.compile(
+    r"day|ago|last|next|tomorrow|\bin \w+ (?:day|week)|gestern|übermorgen|ayer|[天日]|вчера|завтра|أمس|غدا",
+    re.IGNORECASE,
+)
 
 
 def resolve_dates(text: str, today: date) -> str:
@@ -77,7 +80,9 @@ def _resolve(match: re.Match[str], today: date) -> str:
         step = -1 if match["side"].lower() == "last" else 1
         return _shift(today, step, match["period"].lower())
     if match["ahead"]:
-        return (today + timedelta(days=_number(match["ahead"]) * _UNITS[match["ahead_unit"].lower()])).isoformat()
+        return (
+            today + timedelta(days=_number(match["ahead"]) * _UNITS[match["ahead_unit"].lower()])
+        ).isoformat()
     number, unit = _number(match["ago"]), match["ago_unit"].lower()
     if unit in _UNITS:
         return (today - timedelta(days=number * _UNITS[unit])).isoformat()

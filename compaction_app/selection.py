@@ -7,20 +7,27 @@ the text is as large as it may be. The text is counted as a whole, so the target
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from compaction_app.facts import CONTENT, TELLING
 from compaction_app.sentences import LEVELS, SEPARATOR, Clause, clip
+from compaction_app.superseding import Statement
 from compaction_app.tokens import Count
 
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_TO = " to "
+_DAYS = re.compile(f"{_DAY}(?:{_TO}{_DAY})?")
+#: Of the target, what headings may take.
+_HEADING_SHARE = 0.1
 #: A target below this has no room for headings.
 HEADING_TOKENS = 60
 #: Drafts below this are refused (``MIN_SUMMARY_CHARS``); a tiny target is filled to it where it can be.
 FEWEST_CHARS = 30
 #: About what a speaker and a line end add for a new unit, shared with its neighbours.
-_NEW_LINE_TOKENS = 3
+_OWN_LINE, _OTHER_LINE = 2, 5
 #: The numbers of a table tell less than those of a sentence: further ones of a clause count only so much.
 _TELLING_WORDS = 8
 _CROWDED_TELLING = 0.25
@@ -38,6 +45,8 @@ class Unit:
     scale: float
     #: A rule, decision or preference: it is placed before anything else.
     first: bool = False
+    #: What it says plainly, if a later one may replace it.
+    statement: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int
     moves = _order(_moves(units, count), needs)
     headings = target >= HEADING_TOKENS
     chosen = _largest_prefix(units, moves, target, count, headings)
+    if headings and join_days(units, chosen, target, count):
+        chosen = _largest_prefix(units, moves, target, count, headings)
     _use_room(units, moves, chosen, target, count, needs, headings)
     text = render(units, chosen, headings=headings)
     if len(text) < FEWEST_CHARS and moves:
@@ -85,6 +96,40 @@ def render(units: Sequence[Unit], chosen: Mapping[int, int], *, headings: bool =
     return "\n".join(lines)
 
 
+def join_days(units: Sequence[Unit], chosen: Mapping[int, int], target: int, count: Count) -> bool:
+    """Put several days under one heading where headings would take too much of a small target; whether it did."""
+    used = list(dict.fromkeys(units[i].heading for i in sorted(chosen)))
+    *sizes, span = count([*(f"## {heading}\n" for heading in used), f"## 2000-01-01{_TO}2000-01-02\n"])
+    groups = max(int(_HEADING_SHARE * target / span), 1)
+    if sum(sizes) <= _HEADING_SHARE * target or groups >= len(used):
+        return False
+    kept = sorted(chosen)
+    names: dict[str, str] = {}
+    for group in range(groups):
+        part = kept[group * len(kept) // groups : (group + 1) * len(kept) // groups]
+        days = [
+            h for h in dict.fromkeys(units[i].heading for i in part) if h not in names and _DAYS.fullmatch(h)
+        ]
+        if days:
+            first, last = min(map(_first_day, days)), max(day.rpartition(_TO)[2] for day in days)
+            names.update(dict.fromkeys(days, first if first == last else f"{first}{_TO}{last}"))
+    for unit in units:
+        unit.heading = _span_of(unit.heading, names)
+    return True
+
+
+def _span_of(heading: str, names: Mapping[str, str]) -> str:
+    """The span that a day belongs to; that of a day nothing was kept of is the one before it."""
+    if heading in names or not _DAYS.fullmatch(heading):
+        return names.get(heading, heading)
+    day = _first_day(heading)
+    return next((span for span in reversed(list(names.values())) if _first_day(span) <= day), heading)
+
+
+def _first_day(heading: str) -> str:
+    return heading.partition(_TO)[0]
+
+
 def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
     forms = [_forms(unit.clause) for unit in units]
     costs = iter(count([text for offered in forms for _, text in offered]))
@@ -93,7 +138,7 @@ def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
     moves: list[_Move] = []
     for i, offered in enumerate(priced):
         points = [(level, cost, told[i][level]) for level, cost in offered]
-        moves += _worthwhile(i, points, first=units[i].first)
+        moves += _worthwhile(i, points, units[i])
     return moves
 
 
@@ -137,12 +182,16 @@ def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
         return 0.0
     level, cost = offered[0]
     weights = zip(unit.clause.words, unit.clause.strengths, strict=True)
-    return unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
+    return (
+        unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
+    )
 
 
-def _worthwhile(i: int, points: Sequence[tuple[int, int, float]], *, first: bool) -> list[_Move]:
+def _worthwhile(i: int, points: Sequence[tuple[int, int, float]], unit: Unit) -> list[_Move]:
     """The moves of one unit, each telling less per token than the one before: forms that never pay are skipped."""
-    hull: list[tuple[int | None, int, float]] = [(None, 0, 0.0)]
+    # The speaker and the line around a new unit are not free, and another speaker breaks the user's line in two.
+    overhead = _OWN_LINE if unit.speaker.startswith("user") or not unit.speaker else _OTHER_LINE
+    hull: list[tuple[int | None, int, float]] = [(None, -overhead, 0.0)]
     for level, cost, value in points:
         if cost <= hull[-1][1]:
             continue
@@ -154,17 +203,15 @@ def _worthwhile(i: int, points: Sequence[tuple[int, int, float]], *, first: bool
             unit=i,
             before=before[0],
             after=after[0] or 0,
-            cost=after[1] - before[1],
-            key=(0 if first and before[0] is None else 1, -_rate(before, after), i),
+            cost=after[1] - max(before[1], 0),
+            key=(0 if unit.first and before[0] is None else 1, -_rate(before, after), i),
         )
-        for before, after in zip(hull, hull[1:], strict=False)
+        for before, after in pairwise(hull)
     ]
 
 
 def _rate(before: tuple[int | None, int, float], after: tuple[int | None, int, float]) -> float:
-    # The speaker and the line around a new unit are not free either.
-    overhead = _NEW_LINE_TOKENS if before[0] is None else 0
-    return (after[2] - before[2]) / (after[1] - before[1] + overhead)
+    return (after[2] - before[2]) / (after[1] - before[1])
 
 
 def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
@@ -174,7 +221,9 @@ def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
         newer = needs[older]
         if older in keys and newer in keys and keys[newer] > keys[older]:
             keys[newer] = (*keys[older][:2], -1)
-    return sorted(moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, move.cost))
+    return sorted(
+        moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, move.cost)
+    )
 
 
 def _largest_prefix(
@@ -218,7 +267,11 @@ def _use_room(
         if room < 2 or not tries:
             return
         needed = needs.get(move.unit)
-        if chosen.get(move.unit) != move.before or move.cost > room or (needed is not None and needed not in chosen):
+        if (
+            chosen.get(move.unit) != move.before
+            or move.cost > room
+            or (needed is not None and needed not in chosen)
+        ):
             continue
         tries -= 1
         size = _size(units, {**chosen, move.unit: move.after}, count, headings)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -158,23 +159,12 @@ def _ask_model(
             logger.info("done model=%s tokens=%s chars=%s", name, answer.output_tokens, len(answer.text))
             return answer
         failures.append(_log(Failure(model=name, code=code, detail=f"{len(answer.text)} characters")))
-        retry = code == ErrorCode.OVERSIZE and question is request
-        if on_event and (retry or code == ErrorCode.NO_PROGRESS):
-            on_event(_EVENTS[code], {"model": name, **_figures(answer, question)})
-        if not retry:
+        if code != ErrorCode.OVERSIZE or question is not request:
             return None
+        if on_event:
+            figures = {"target_tokens": request.target_tokens, "output_tokens": answer.output_tokens}
+            on_event(EventKind.SUMMARY_OVERSIZE, {"model": name, "characters": len(answer.text), **figures})
     return None
-
-
-_EVENTS = {ErrorCode.OVERSIZE: EventKind.SUMMARY_OVERSIZE, ErrorCode.NO_PROGRESS: EventKind.NO_PROGRESS}
-
-
-def _figures(draft: SummaryDraft, request: SummaryRequest) -> dict[str, int]:
-    return {
-        "target_tokens": request.target_tokens,
-        "output_tokens": draft.output_tokens,
-        "characters": len(draft.text),
-    }
 
 
 def _log(failure: Failure) -> Failure:
@@ -291,8 +281,10 @@ def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
 
 
 def _host_error(summarizer: Any, error: Exception) -> SummarizerError:
-    """Only the type is recorded: the text of a host's exception may quote the conversation."""
+    """Its type is recorded and its frames are logged; its text may quote the conversation."""
     name = type(summarizer).__name__
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("error summarizer=%s type=%s\n%s", name, type(error).__name__, frames)
     timed_out = isinstance(error, TimeoutError)
     code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
     return SummarizerError(

@@ -20,8 +20,8 @@ _CHANGED = (
 _TO = r"\s+(?:(?:up|down|back|forward|out|over)\s+)?(?:from\s+.{1,60}?\s+)?(?:to|auf|à|a)\s+"
 _FORMS = (
     re.compile(
-        rf"\A(?P<subject>.{{2,80}}?)\s+(?:(?:has|have|is|was|were|got|been|wurde|ha sido|a été)\s+){{0,2}}(?:{_CHANGED}|set)"
-        rf"{_TO}(?P<value>.+)\Z",
+        r"\A(?P<subject>.{2,80}?)\s+(?:(?:has|have|is|was|were|got|been|wurde|ha sido|a été)\s+){0,2}"
+        rf"(?:{_CHANGED}|set){_TO}(?P<value>.+)\Z",
         re.IGNORECASE,
     ),
     re.compile(
@@ -31,8 +31,8 @@ _FORMS = (
         re.IGNORECASE,
     ),
     re.compile(
-        r"\A(?P<subject>.{2,80}?)(?:\s+(?:is|are|will be|becomes?|should be|must be|remains|ist|sind|est|son|è|=|→)\s+|:\s+|=)"
-        r"(?P<value>.+)\Z",
+        r"\A(?P<subject>.{2,80}?)(?:\s+(?:is|are|will be|becomes?|should be|must be|remains|ist|sind|est|son|è|=|→)\s+"
+        r"|:\s+|=)(?P<value>.+)\Z",
         re.IGNORECASE,
     ),
     re.compile(r"\A(?P<subject>[^\s，。、:：]{1,16}?)(?:是|为|為|改为|改成|は|：)(?P<value>.+)\Z"),
@@ -46,12 +46,25 @@ _CUE_WORDS = frozenset(
     "now actually new current currently correction update updated revised final latest instead currently still "
     "jetzt nun neue neuer neues maintenant ahora nuevo nueva adesso agora теперь".split()
 )
-_OWNED = re.compile(r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE)
+_OWNED = re.compile(
+    r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE
+)
 _OTHERS = frozenset("his her their your its sein ihr son sa su".split())
-_REMAINDER = re.compile(r",\s|;\s|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s", re.IGNORECASE)
-_LEADING = re.compile(r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE)
-_TRAILING = re.compile(r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE)
-_ABOUT_NOTHING = re.compile(r"\A(?:if|unless|when|what|where|who|how|why|would|could|can|does|do|is|are|was)\b", re.IGNORECASE)
+_REMAINDER = re.compile(
+    r",\s|;\s|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s", re.IGNORECASE
+)
+_LEADING = re.compile(
+    r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE
+)
+_TRAILING = re.compile(
+    r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE
+)
+_OPENER = re.compile(
+    r"\A(?:(?:by the way|btw|fyi|oh|ok|okay|actually|also|so|and|but|correction)\b[,:;]*\s+)+", re.IGNORECASE
+)
+_ABOUT_NOTHING = re.compile(
+    r"\A(?:if|unless|when|what|where|who|how|why|would|could|can|does|do|is|are|was)\b", re.IGNORECASE
+)
 _UNIT = re.compile(r"\d[\d.,:]*\s*([^\W\d_]+|[%€$£¥])?")
 _UNSPACED_CUE = re.compile("现在|現在|今は")
 
@@ -81,6 +94,8 @@ class Statement:
     sole: bool
     #: Where the value begins in the text.
     value_start: int
+    #: Read from the words around a number, so that only an explicit change replaces it.
+    formless: bool = False
 
     @property
     def has_number(self) -> bool:
@@ -95,7 +110,7 @@ def read_statement(text: str) -> Statement | None:
         match = form.match(text)
         if match and (statement := _statement(text, match)):
             return statement
-    return None
+    return _statement_by_number(text)
 
 
 def find_superseded(
@@ -141,12 +156,14 @@ def _comparable(older: Statement, newer: Statement, same_speaker: bool) -> bool:
 def _replaces(older: Statement, newer: Statement) -> bool:
     if not older.sole or (older.unit and newer.unit and older.unit != newer.unit):
         return False
-    return newer.newer or older.value == newer.value or any(word in _SINGULAR for word in newer.subject)
+    if newer.newer or older.value == newer.value:
+        return True
+    return not newer.formless and any(word in _SINGULAR for word in newer.subject)
 
 
 def _statement(text: str, match: re.Match[str]) -> Statement | None:
     value, remainder = _cut(match["value"])
-    subject = _subject(match["subject"])
+    subject = _subject(_OPENER.sub("", match["subject"]))
     words = value.split()
     if not subject or len(subject) > _SUBJECT_WORDS or not words or len(words) > _VALUE_WORDS:
         return None
@@ -161,6 +178,28 @@ def _statement(text: str, match: re.Match[str]) -> Statement | None:
         own=_OWNED.search(match["subject"]) is not None,
         sole=not any(facts.weigh(word).strength == facts.TELLING for word in remainder.split()),
         value_start=match.start("value"),
+    )
+
+
+def _statement_by_number(text: str) -> Statement | None:
+    """ "The server listens on port 8443": without a form, the words around its only number are the subject."""
+    tokens = text.split()
+    numbers = [token for token in tokens if any(character.isdigit() for character in token)]
+    if len(numbers) != 1 or len(tokens) > _VALUE_WORDS + _SUBJECT_WORDS:
+        return None
+    subject = _subject(" ".join(token for token in tokens if token != numbers[0]))
+    if not 2 <= len(subject) <= _SUBJECT_WORDS or any(facts.is_negation(word) for word in subject):
+        return None
+    value = numbers[0].strip(" .,!()")
+    return Statement(
+        subject=subject,
+        value=value.lower(),
+        unit="",
+        newer=_NEWER.search(text) is not None,
+        own=_OWNED.search(text) is not None or bool(re.match(r"(?:I|we)\b", text)),
+        sole=True,
+        value_start=0,
+        formless=True,
     )
 
 

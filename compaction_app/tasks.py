@@ -51,6 +51,17 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     return True
 
 
+def enqueue_session(session: ChatSession) -> bool:
+    """Have every branch of a session compacted in the background; False where the broker did not take it."""
+    using = session._state.db or "default"
+    try:
+        _publish("compact_session", [str(session.pk), using])
+    except Exception as error:
+        logger.warning("enqueue session=%s failed (%s)", session.pk, type(error).__name__)
+        return False
+    return True
+
+
 def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
     """Send one task on a connection of its own, whose every step has a time-out and no retry.
 

@@ -24,7 +24,17 @@ _ERROR_CHARS = 100
 _JSON_CHARS = 65_536
 _EDGE_CHARS = 400
 
-_PATH_KEYS = ("path", "file_path", "filepath", "file", "filename", "file_name", "target_file", "relative_path", "uri")
+_PATH_KEYS = (
+    "path",
+    "file_path",
+    "filepath",
+    "file",
+    "filename",
+    "file_name",
+    "target_file",
+    "relative_path",
+    "uri",
+)
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
 _QUERY_KEYS = (
@@ -44,12 +54,15 @@ _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
 _EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.I
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b",
+    re.IGNORECASE,
 )
 _TIMED_OUT = re.compile(
     r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
 )
-_ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE)
+_ERROR_START = re.compile(
+    r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE
+)
 _TRACEBACK = "Traceback (most recent call last)"
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
@@ -115,7 +128,7 @@ def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
     """A host's marker that raises must not stop a compaction: the generic one stands in."""
     try:
         line = marker(arguments, result)
-    except Exception:  # noqa: BLE001
+    except Exception:
         return ""
     return line if isinstance(line, str) else ""
 
@@ -299,7 +312,10 @@ _BUILT_IN: tuple[tuple[Marker, str], ...] = (
         "bash shell sh zsh powershell terminal run run_shell run_command run_terminal_cmd execute exec execute_command",
     ),
     (_shell, "python execute_python run_python code_interpreter run_tests"),
-    (_searched, "search grep find web_search search_files find_file glob ripgrep rg search_code codebase_search"),
+    (
+        _searched,
+        "search grep find web_search search_files find_file glob ripgrep rg search_code codebase_search",
+    ),
     (_searched, "search_web google grep_search file_search"),
     (_on_path("fetched", _URL_KEYS), "fetch web_fetch fetch_url browse open_url http_get"),
     (_lint, "lint run_lint linter read_lints diagnostics eslint ruff"),

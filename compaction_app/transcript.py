@@ -19,12 +19,20 @@ OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary",
 #: Tags of the wrapper that are also words a conversation about markup or code may need.
 COMMON_TAGS = (*(role.value for role in Role), "message", "reasoning", "pinned", "instructions")
 
-_OWN_TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(OWN_TAGS)})\b)(?:([^<>]*)>)?", re.IGNORECASE)
-_COMMON_TAG = re.compile(rf"(?:(?<!\w)<|<(?=\s*/))(\s*/?\s*(?:{'|'.join(COMMON_TAGS)})(?:\s[^<>]*|/)?)>")
+_OWN_TAG = re.compile(rf"<(\s*(?:/\s*)?(?:{'|'.join(OWN_TAGS)})\b)(?:([^<>]*)>)?", re.IGNORECASE)
+_COMMON_TAG = re.compile(rf"(?:(?<!\w)<|<(?=\s*/))(\s*(?:/\s*)?(?:{'|'.join(COMMON_TAGS)})(?:\s[^<>]*|/)?)>")
 
 #: How deep provider-native reasoning is searched; the known ones need four.
 _REASONING_DEPTH = 8
-_REASONING_KEYS = ("text", "thinking", "summary", "content", "reasoning", "reasoning_content", "reasoning_details")
+_REASONING_KEYS = (
+    "text",
+    "thinking",
+    "summary",
+    "content",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+)
 
 
 def escape(text: str) -> str:
@@ -146,7 +154,9 @@ def _names_of_results(messages: Sequence[Message]) -> dict[int, str]:
     return names
 
 
-def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:
+def _render_message(
+    message: Message, results: Sequence[str | None], reasoning: str, limit: int | None
+) -> str:
     lines = _text_lines(message)
     lines += [tool_marker(call, result) for call, result in zip(message.tool_calls, results, strict=True)]
     body = "\n".join(lines)

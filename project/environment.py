@@ -1,8 +1,8 @@
 """Reads environment variables as typed values.
 
 A variable that is not set, or set to nothing, means "use the default". One that can't be read raises
-``ImproperlyConfigured`` at start-up, naming the variable and what to write instead: a setting that is silently
-ignored is found much later, by its consequences.
+``ImproperlyConfigured`` at start-up, naming the variable and what to write instead: a setting that is
+silently ignored is found much later, by its consequences.
 """
 
 import math
@@ -24,9 +24,9 @@ def flag(name: str, *, default: bool) -> bool:
     value = text(name).lower()
     if not value:
         return default
-    if value in TRUE_WORDS | FALSE_WORDS:
-        return value in TRUE_WORDS
-    _reject(name, "neither true nor false", "Set it to true or false")
+    if value not in TRUE_WORDS | FALSE_WORDS:
+        _reject(name, "neither true nor false", "Set it to true or false")
+    return value in TRUE_WORDS
 
 
 def whole_number(name: str, *, at_least: int) -> int | None:

@@ -1,23 +1,134 @@
 """Runs one command for an owner process and ends it when the owner is gone, however the owner ended.
 
-Run by its path, in a session of its own, so that it needs nothing but the standard library and a Ctrl-C at the
-owner's terminal does not reach it. The owner holds the other end of the guard's standard input and sends the order
-through it, since arguments can be read by every user of the machine. When that end closes, because the owner stopped the command or died, SIGKILL included, the guard asks the command to stop, kills what is
+Run by its path, in a session of its own, so that it needs nothing but the standard library and a Ctrl-C at
+the owner's terminal does not reach it. The owner holds the other end of the guard's standard input and sends
+the order through it, since arguments can be read by every user of the machine. When that end closes, because
+the owner stopped the command or died, SIGKILL included, the guard asks the command to stop, kills what is
 left of its process group and removes its folder. So stopping in order and being forsaken are one path.
 
-``PR_SET_PDEATHSIG`` would be shorter, but it watches the thread that started the command instead of the process,
-is lost when the user id changes, exists on Linux only and leaves the folder behind.
+``PR_SET_PDEATHSIG`` would be shorter, but it watches the thread that started the command instead of the
+process, is lost when the user id changes, exists on Linux only and leaves the folder behind.
+
+``GuardedProcess`` is the owner's end, ``main`` the guard's.
 """
 
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+GRACE_SECONDS = 10.0
+LOG_TAIL_LINES = 25
+
+
+class CommandNotStartedError(RuntimeError):
+    """The command of a guarded process could not be run at all."""
+
+
+class GuardedProcess:
+    """A command that ends when :meth:`stop` is called or when this process is gone, SIGKILL included.
+
+    It runs in a session and process group of its own, so a Ctrl-C at this process's terminal does not reach
+    it and :meth:`kill` reaches its children too. A child that this process forks without exec keeps it alive
+    as well.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        identity: Mapping[str, Any] | None = None,
+        stop_signal: int = signal.SIGTERM,
+        grace_seconds: float = GRACE_SECONDS,
+        remove: Path | None = None,
+    ) -> None:
+        self.log = log
+        self.env = dict(os.environ if env is None else env)
+        self.grace_seconds = grace_seconds
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__],
+            # Unbuffered: news that a buffer has taken in would be invisible to the select of is_running.
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        order = {
+            "command": [str(part) for part in command],
+            "log": str(log),
+            "cwd": str(cwd),
+            "env": self.env,
+            "identity": dict(identity or {}),
+            "stop_signal": int(stop_signal),
+            "grace_seconds": grace_seconds,
+            "remove": str(remove) if remove else None,
+        }
+        self._send(order)
+        first = self._next_news()
+        if "pid" not in first:
+            self.stop()
+            raise CommandNotStartedError(
+                f"{command[0]} can't be started: {first.get('error', 'its guard ended')}"
+            )
+        self.pid = int(first["pid"])
+
+    def is_running(self) -> bool:
+        assert self._guard.stdout is not None
+        if self._guard.stdout.closed:
+            return False
+        # The guard says one thing after the pid: that the command has ended.
+        readable, _, _ = select.select([self._guard.stdout], [], [], 0)
+        return not readable
+
+    def stop(self) -> None:
+        """End it in order, and what is left of it by force. Doing so twice does no harm."""
+        assert self._guard.stdin is not None
+        assert self._guard.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+        try:
+            self._guard.wait(self.grace_seconds + GRACE_SECONDS)
+        finally:
+            self._guard.stdout.close()
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children, as the kernel does when memory runs out."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _send(self, order: dict[str, Any]) -> None:
+        assert self._guard.stdin is not None
+        with open(self._guard.stdin.fileno(), "wb", closefd=False) as pipe:
+            pipe.write(json.dumps(order).encode() + b"\n")
+
+    def _next_news(self) -> dict[str, Any]:
+        assert self._guard.stdout is not None
+        line = self._guard.stdout.readline()
+        return dict(json.loads(line)) if line else {}
 
 
 class Guarded:

@@ -26,8 +26,8 @@ def _secret_key() -> str:
     if DEBUG:
         return "only-for-development-everyone-can-read-it-in-the-source"
     raise ImproperlyConfigured(
-        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text of your own, "
-        "such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text of "
+        "your own, such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
     )
 
 
@@ -98,12 +98,13 @@ STATIC_ROOT = VAR_DIR / "static"
 # --- Database ---------------------------------------------------------------------------------------------
 
 SQLITE_OPTIONS: dict[str, Any] = {
-    # A deferred transaction that reads first and then writes fails at once with "database is locked" when another
-    # process wrote in between; the time-out below does not help there. Taking the lock at BEGIN makes it wait.
+    # A deferred transaction that reads first and then writes fails at once with "database is locked" when
+    # another process wrote in between; the time-out below does not help there. Taking the lock at BEGIN makes
+    # it wait.
     "transaction_mode": "IMMEDIATE",
     "timeout": 30,
-    # WAL: readers and the one writer do not block each other. NORMAL: a power cut may take the last commits with
-    # it, never the database's consistency.
+    # WAL: readers and the one writer do not block each other. NORMAL: a power cut may take the last commits
+    # with it, never the database's consistency.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=67108864;",
 }
 
@@ -115,8 +116,9 @@ def _database() -> dict[str, Any]:
     except ValueError as error:
         # The value stays out of the message: it may hold a password.
         raise ImproperlyConfigured(
-            f"The environment variable DATABASE_URL can't be read: {error} Set it to sqlite:////absolute/path or "
-            "postgresql://user:password@host:5432/name, or unset it for the default."
+            f"The environment variable DATABASE_URL can't be read: {error} "
+            "Set it to sqlite:////absolute/path or postgresql://user:password@host:5432/name, "
+            "or unset it for the default."
         ) from error
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["OPTIONS"] = SQLITE_OPTIONS | database.get("OPTIONS", {})
@@ -134,12 +136,13 @@ CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", default="redis://127.0
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_TIMEOUT = 2
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Without these a publish to a broker that accepts the connection and then says nothing waits for ever. With
-    # them, and no retry, a chat turn loses two seconds at worst; the sweep enqueues the run later.
+    # Without these a publish to a broker that accepts the connection and then says nothing waits for ever.
+    # With them, and no retry, a chat turn loses two seconds at worst; the sweep enqueues the run later.
     "socket_connect_timeout": 1,
     "socket_timeout": 2,
-    # A message that a killed worker has taken and not acknowledged is delivered again after this time. Too short
-    # costs nothing but a look into the database: a run is claimed there, so a second delivery finds it taken.
+    # A message that a killed worker has taken and not acknowledged is delivered again after this time. Too
+    # short costs nothing but a look into the database: a run is claimed there, so a second delivery finds it
+    # taken.
     "visibility_timeout": REDELIVERY_SECONDS,
     # Look for such messages every ten seconds; kombu's defaults multiply to a hundred.
     "unacked_restore_interval": 10,
@@ -148,10 +151,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
-# Acknowledged after the work, and put back when the worker process is lost: a killed worker's task is not lost.
+# Acknowledged after the work, and put back when the worker process is lost: a killed worker's task is not
+# lost.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# A compaction takes up to minutes; a second one waiting in the same process would find idle workers beside it.
+# A compaction takes up to minutes; a second one waiting in the same process would find idle workers beside
+# it.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TIMEZONE = TIME_ZONE
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")

@@ -14,7 +14,8 @@ from django.db import connection
 from kombu import pools
 
 from project.celery import app as celery_app
-from project.embedded import EmbeddedValkey, GuardedProcess
+from project.embedded import EmbeddedValkey
+from project.guard import GuardedProcess
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -101,7 +102,12 @@ class CeleryWorker:
 
 class StartWorker(Protocol):
     def __call__(
-        self, *, pool: str = "prefork", beat: bool = False, env: Mapping[str, str] | None = None, wait: bool = True
+        self,
+        *,
+        pool: str = "prefork",
+        beat: bool = False,
+        env: Mapping[str, str] | None = None,
+        wait: bool = True,
     ) -> CeleryWorker: ...
 
 
@@ -111,7 +117,8 @@ def celery_worker(
 ) -> Iterator[StartWorker]:
     """Start a real worker process: ``celery_worker(pool="solo", env={"COMPACTION_MODE": "aggressive"})``.
 
-    All are ended before the test's rows are: PostgreSQL's TRUNCATE would wait for a worker's open transaction.
+    All are ended before the test's rows are: PostgreSQL's TRUNCATE would wait for a worker's open
+    transaction.
     """
     workers = request.node.stash[WORKERS] = []
     stack = contextlib.ExitStack()
@@ -121,7 +128,16 @@ def celery_worker(
     ) -> CeleryWorker:
         name = f"worker-{len(workers) + 1}"
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
-        command += ["--concurrency", "1", "--pool", pool, "--loglevel", "info", "--without-gossip", "--without-mingle"]
+        command += [
+            "--concurrency",
+            "1",
+            "--pool",
+            pool,
+            "--loglevel",
+            "info",
+            "--without-gossip",
+            "--without-mingle",
+        ]
         if beat:
             command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}

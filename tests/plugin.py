@@ -1,7 +1,8 @@
-"""The part of the suite that has to be there before Django's settings are read; loaded with ``-p`` (pyproject.toml).
+"""What has to be there before Django's settings are read; loaded with ``-p``, see pyproject.toml.
 
-It clears the environment of whatever would change a run, starts the database that ``TEST_DATABASE`` names, leaves
-out what needs no second run on PostgreSQL, and in CI fails a run that skips a test without a known reason.
+It clears the environment of whatever would change a run, starts the database that ``TEST_DATABASE`` names,
+leaves out what needs no second run on PostgreSQL, and in CI fails a run that skips a test without a known
+reason.
 """
 
 import contextlib
@@ -40,7 +41,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     clear_environment()
     database = os.environ.setdefault("TEST_DATABASE", "sqlite")
     if database not in DATABASES:
-        raise pytest.UsageError(f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}.")
+        raise pytest.UsageError(
+            f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}."
+        )
     stack = contextlib.ExitStack()
     early_config.add_cleanup(stack.close)
     if database == "postgres":

@@ -20,7 +20,12 @@ def run_python(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProc
     """Python with nothing of this process's environment but PATH."""
     environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", **env}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -76,7 +81,11 @@ class TestCompaction:
     [
         ("COMPACTION_CONTEXT_WINDOW", "abc", "not a whole number. Set it to 1 or more"),
         ("COMPACTION_CONTEXT_WINDOW", "0", "too small. Set it to 1 or more"),
-        ("COMPACTION_MODE", "fast", "unknown. Set it to one of off, standard, conservative, aggressive, deterministic"),
+        (
+            "COMPACTION_MODE",
+            "fast",
+            "unknown. Set it to one of off, standard, conservative, aggressive, deterministic",
+        ),
         ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
         ("COMPACTION_TRIGGER_RATIO", "nan", "not a finite number. Set it to a number between 0 and 1"),
         ("COMPACTION_RECENT_MESSAGES_RATIO", "20%", "not a number. Set it to a number between 0 and 1"),
@@ -116,9 +125,16 @@ class TestDatabase:
         assert show(options, DATABASE_URL=f"sqlite:///{tmp_path}/x.sqlite3") == show(options)
 
     def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
-        database = show("settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require")
+        database = show(
+            "settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require"
+        )
         assert database["ENGINE"] == "django.db.backends.postgresql"
-        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == ("u", "h", 5433, "n")
+        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == (
+            "u",
+            "h",
+            5433,
+            "n",
+        )
         assert database["OPTIONS"] == {"sslmode": "require"}
 
     def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path):
@@ -131,7 +147,7 @@ class TestDatabase:
 
     @pytest.mark.slow
     def test_processes_that_open_a_new_sqlite_file_at_once_do_not_lock_each_other_out(self, tmp_path):
-        """A web process and a worker are often started in the same second, on a database that is not there yet."""
+        """A web process and a worker are often started in the same second, on a new database."""
         program = (
             "import django; django.setup()\n"
             "from django.db import connection, transaction\n"
@@ -150,7 +166,11 @@ class TestDatabase:
         }
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", program], cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-c", program],
+                cwd=REPOSITORY,
+                env=environment,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             for _ in range(6)
         ]
@@ -164,8 +184,9 @@ class TestDatabase:
 @pytest.mark.pure
 class TestCelery:
     SHOWN = (
-        "(lambda conf: [conf.broker_url, conf.task_acks_late, conf.task_reject_on_worker_lost, conf.result_backend, "
-        "conf.worker_prefetch_multiplier, conf.beat_schedule['recover-compactions']['schedule'], "
+        "(lambda conf: [conf.broker_url, conf.task_acks_late, conf.task_reject_on_worker_lost, "
+        "conf.result_backend, conf.worker_prefetch_multiplier, "
+        "conf.beat_schedule['recover-compactions']['schedule'], "
         "conf.broker_transport_options['visibility_timeout']])(__import__('project').celery_app.conf)"
     )
 

@@ -133,7 +133,7 @@ class TestRequest:
         ],
     )
     def test_the_size_of_the_previous_summary_picks_the_hint(self, previous: int, hint: str) -> None:
-        """Under 60 % of the target it is kept whole, under 85 % condensed lightly, else where it is resolved."""
+        """Under 60 % of the target it is kept whole, under 85 % condensed lightly, else where resolved."""
         base = "## Before" if previous else ""
         assert hint in request(base_text=base, previous_tokens=previous).system
 
@@ -190,7 +190,7 @@ class TestForging:
         assert "x" * 2001 not in made.user
 
     def test_a_summary_gathers_no_escapes_over_generations(self) -> None:
-        """A model that copies ``&lt;`` from the material would else write ``&amp;lt;`` one generation later."""
+        """A model that copies ``&lt;`` would else find ``&amp;lt;`` one generation later."""
         once = request(base_text="a < b & c").user
         text = once.split("<previous-summary>\n")[1].split("\n</previous-summary>")[0]
         assert text == "a &lt; b &amp; c"
@@ -471,7 +471,7 @@ class TestLeaks:
 
     @given(st.lists(st.sampled_from(["<", "</", ">", "/>", " ", "\n", "`", "a", *TAGS])).map("".join))
     def test_a_quotation_that_was_defused_is_never_a_leak(self, text: str) -> None:
-        """Else the extractive summarizer, which quotes, could never summarize a conversation about our tags."""
+        """Else the extractive summarizer, which quotes, could not summarize a talk about our tags."""
         assert not leaks_wrapper(defuse(text), NONCE)
 
     def test_every_tag_that_a_request_writes_is_known_to_both_sides(self) -> None:

@@ -47,17 +47,18 @@ def fill_target(share: float = 1.0) -> Step:
 
 
 def text_of_tokens(tokens: int) -> str:
-    """A text of at most ``tokens`` tokens, and hardly less. The same number gives the same text."""
-    lines = ["## Recap", ""]
-    room = tokens - 3
+    """A text of exactly that many tokens (20 at least). The same number gives the same text."""
+    counter = ExactTokenCounter()
+    text = "## Recap\n\n"
+    room = max(tokens, 20) - counter([text])[0]
     for n in count(1):
-        line = f"Point {n}: the user settled matter {n}, and you noted it."
-        # One more for the end of the line.
-        room -= ExactTokenCounter()([line])[0] + 1
-        if room < 0:
+        # With its line end, which shares a token with the stop before it.
+        line = f"Point {n}: the user settled matter {n}, and you noted it.\n"
+        size = counter([line])[0]
+        if size > room:
             break
-        lines.append(line)
-    return "\n".join(lines)
+        text, room = text + line, room - size
+    return text.removesuffix("\n") + " indeed" * room
 
 
 def rate_limited(retry_after: float | str | None = None) -> Step:

@@ -1,0 +1,35 @@
+"""A small world for tests with exact numbers: a token a word, a window of 10,000 with 2,000 reserved."""
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage
+
+SMALL = {
+    "CONTEXT_WINDOW": 10_000,
+    "RESERVED_TOKENS": 2_000,
+    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+    "SUMMARIZER": "compaction_app.testing.summarizers.FakeSummarizer",
+    "COOLDOWN_SECONDS": 0,
+}
+
+
+def small(**overrides):
+    return {**SMALL, **overrides}
+
+
+def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=None, tokens=30):
+    """A summary written straight into the tree, for tests of reading."""
+    summary = ChatMessage(
+        session_id=anchor.session_id,
+        kind="summary",
+        role="user",
+        content=content,
+        last_summarized_message=cutoff,
+        pinned_message=pinned,
+        token_count=tokens,
+    )
+    return ChatMessage.objects.add_child(anchor, instance=summary)
+
+
+def shown_ids(tip):
+    """Ids of what a context shows, system prompt aside, in order."""
+    return [message.message_id for message in chat.get_context(tip).messages if message.message_id]

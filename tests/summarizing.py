@@ -1,0 +1,100 @@
+"""What tests of summarizers share: a request with a secret in it, a cascade on a server, its failures."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.prompts import build_request, refuse_draft
+from compaction_app.summarizers import OpenAISummarizer
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tokens import ExactTokenCounter
+from compaction_app.values import ErrorCode, Message, Role, SummaryRequest
+
+NONCE = "1f2e3d4c5b6a7980"
+KEY_VARIABLE = "SCRIPTED_KEY"
+KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
+SECRET = "the launch code of the rocket is 7391-alpha"
+GOOD = "## Rocket\n\nThe user is building a rocket, and you help with it."
+
+
+def settings(*models: Any, **changes: Any) -> Settings:
+    return settings_from_snapshot({"SUMMARIZER_MODELS": models, "SUMMARIZER_TIMEOUT": 5, **changes})
+
+
+def entry(server: ScriptedOpenAIServer, model: str, **options: Any) -> dict[str, Any]:
+    return {"model": model, "base_url": server.url, "api_key_env": KEY_VARIABLE, **options}
+
+
+def cascade(server: ScriptedOpenAIServer, *models: str, **options: Any) -> OpenAISummarizer:
+    return OpenAISummarizer(settings(*(entry(server, model, **options) for model in models)))
+
+
+def request(**changes: Any) -> SummaryRequest:
+    covered = [
+        Message(id=1, depth=1, role=Role.USER, tokens=20, content=SECRET),
+        Message(id=2, depth=2, role=Role.ASSISTANT, tokens=20, content="I will keep that to myself."),
+    ]
+    arguments: dict[str, Any] = {
+        "covered": covered,
+        "lookahead": [],
+        "pinned": None,
+        "base_text": "",
+        "target_tokens": 100,
+        "previous_tokens": 0,
+        "max_output_tokens": 5000,
+        "nonce": NONCE,
+        "reasoning": "summarize",
+    }
+    return build_request(**{**arguments, **changes})
+
+
+ACCEPT = partial(
+    refuse_draft,
+    target_tokens=100,
+    replaced_tokens=2000,
+    count=ExactTokenCounter(),
+    min_chars=30,
+    min_saving_ratio=0.10,
+    nonce=NONCE,
+)
+
+FAILURES: list[Any] = [
+    pytest.param(steps.rate_limited(), ErrorCode.PROVIDER_ERROR, True, id="rate limited"),
+    pytest.param(steps.insufficient_quota(), ErrorCode.QUOTA, False, id="no quota"),
+    pytest.param(steps.bad_request(status=402), ErrorCode.QUOTA, False, id="payment required"),
+    pytest.param(steps.server_error(), ErrorCode.PROVIDER_ERROR, True, id="500"),
+    pytest.param(steps.server_error(503), ErrorCode.PROVIDER_ERROR, True, id="503"),
+    pytest.param(steps.bad_request(status=409), ErrorCode.PROVIDER_ERROR, True, id="409"),
+    pytest.param(steps.bad_request(status=408), ErrorCode.TIMEOUT, True, id="408"),
+    pytest.param(steps.drop(), ErrorCode.PROVIDER_ERROR, True, id="dropped"),
+    pytest.param(steps.hang(0), ErrorCode.PROVIDER_ERROR, True, id="hung up"),
+    pytest.param(steps.malformed(), ErrorCode.PROVIDER_ERROR, True, id="cut-off JSON"),
+    pytest.param(steps.malformed(b"\xff\xfe{"), ErrorCode.PROVIDER_ERROR, True, id="no UTF-8"),
+    pytest.param(steps.malformed(b"<html>", "text/html"), ErrorCode.PROVIDER_ERROR, True, id="a page"),
+    pytest.param(steps.malformed(b"null"), ErrorCode.PROVIDER_ERROR, True, id="null"),
+    pytest.param(steps.malformed(b"[]"), ErrorCode.PROVIDER_ERROR, True, id="a list"),
+    pytest.param(steps.malformed(b"{}"), ErrorCode.PROVIDER_ERROR, True, id="no choices"),
+    pytest.param(steps.malformed(b'{"choices": []}'), ErrorCode.PROVIDER_ERROR, True, id="empty choices"),
+    pytest.param(steps.malformed(b'{"choices": [{}]}'), ErrorCode.PROVIDER_ERROR, True, id="no message"),
+    pytest.param(steps.malformed(b'{"choices": [7]}'), ErrorCode.PROVIDER_ERROR, True, id="a number"),
+    pytest.param(steps.unauthorized(), ErrorCode.AUTHENTICATION, False, id="401"),
+    pytest.param(steps.bad_request(status=403), ErrorCode.AUTHENTICATION, False, id="403"),
+    pytest.param(steps.bad_request(), ErrorCode.BAD_REQUEST, False, id="400"),
+    pytest.param(steps.bad_request(status=404), ErrorCode.BAD_REQUEST, False, id="404"),
+    pytest.param(steps.echoing_validation_error(), ErrorCode.BAD_REQUEST, False, id="422"),
+    pytest.param(steps.context_overflow(), ErrorCode.INPUT_TOO_LARGE, False, id="overflow"),
+    pytest.param(
+        steps.context_overflow("llama.cpp"), ErrorCode.INPUT_TOO_LARGE, False, id="llama.cpp overflow"
+    ),
+    pytest.param(steps.bad_request(status=413), ErrorCode.INPUT_TOO_LARGE, False, id="413"),
+    pytest.param(steps.empty(), ErrorCode.EMPTY, False, id="empty"),
+    pytest.param(steps.reply("Too short."), ErrorCode.TOO_SHORT, False, id="too short"),
+    pytest.param(steps.length(), ErrorCode.TRUNCATED, False, id="length"),
+    pytest.param(steps.refusal(), ErrorCode.REFUSED, False, id="refusal"),
+    pytest.param(steps.tool_call(), ErrorCode.TOOL_CALL, False, id="tool call"),
+    pytest.param(steps.reply(f"<user>{GOOD}</user>"), ErrorCode.LEAKED_WRAPPER, False, id="leak"),
+    pytest.param(steps.reply(f"{GOOD} {NONCE}"), ErrorCode.LEAKED_WRAPPER, False, id="nonce"),
+]

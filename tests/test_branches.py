@@ -1,0 +1,194 @@
+"""Which summary applies to which branch, and what a context reads: design §2 and §17."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import branches, chat
+from compaction_app.exceptions import InvalidParent, MessageNotFound
+from compaction_app.models import ChatMessage
+from compaction_app.testing.builders import grow
+from tests.small import anchored_summary, shown_ids, small
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings):
+    settings.COMPACTION = small()
+
+
+@pytest.fixture
+def session():
+    return chat.start_session(title="a conversation")
+
+
+class TestApplies:
+    def test_a_summary_applies_where_its_anchor_is_on_the_branch(self, session):
+        m1, m2, m3 = grow(session, None, "u a u")
+        summary = anchored_summary(m3, m2)
+        assert chat.find_summary(m3) == summary
+        assert shown_ids(m3) == [summary.pk, m3.pk]
+
+    def test_a_summary_does_not_apply_where_its_anchor_is_not(self, session):
+        m1, m2, m3, m4, m5 = grow(session, None, "u a u a u")
+        m6, m7 = grow(session, m2, "u a")
+        anchored_summary(m5, m4)
+        assert chat.find_summary(m7) is None
+        assert shown_ids(m7) == [m1.pk, m2.pk, m6.pk, m7.pk]
+
+    def test_a_fork_below_the_anchor_shares_the_summary(self, session):
+        m1, m2, m3, m4 = grow(session, None, "u a u a")
+        summary = anchored_summary(m3, m2)
+        other = grow(session, m3, "a")[0]
+        assert chat.find_summary(other) == chat.find_summary(m4) == summary
+
+    def test_a_fork_between_cutoff_and_anchor_falls_back_to_the_older_generation(self, session):
+        messages = grow(session, None, "u a u a u a u a")
+        older = anchored_summary(messages[3], messages[1])
+        anchored_summary(messages[7], messages[3])
+        fork = grow(session, messages[5], "u")[0]
+        assert chat.find_summary(fork) == older
+        assert shown_ids(fork) == [older.pk, *(m.pk for m in messages[2:6]), fork.pk]
+
+    def test_position_decides_and_never_time(self, session):
+        messages = grow(session, None, "u a u a u a")
+        deeper = anchored_summary(messages[4], messages[2])
+        shallow = anchored_summary(messages[2], messages[1])
+        ChatMessage.objects.update(created_at=messages[0].created_at)
+        assert shallow.pk > deeper.pk
+        assert chat.find_summary(messages[5]) == deeper
+
+    def test_at_one_anchor_the_highest_id_wins(self, session):
+        messages = grow(session, None, "u a u a u a")
+        anchored_summary(messages[4], messages[1])
+        newer = anchored_summary(messages[4], messages[3])
+        assert chat.find_summary(messages[5]) == newer
+
+    def test_a_retired_summary_is_passed_over(self, session):
+        messages = grow(session, None, "u a u a u a")
+        older = anchored_summary(messages[2], messages[1])
+        newer = anchored_summary(messages[4], messages[3])
+        chat.retire_summary(newer)
+        assert chat.find_summary(messages[5]) == older
+
+    def test_the_walk_may_start_at_any_message(self, session):
+        messages = grow(session, None, "u a u a u a")
+        anchored_summary(messages[4], messages[3])
+        assert shown_ids(messages[3]) == [m.pk for m in messages[:4]]
+
+    def test_asking_at_the_cutoff_itself_shows_the_summary_alone(self, session):
+        messages = grow(session, None, "u a u a")
+        summary = anchored_summary(messages[1], messages[1])
+        assert shown_ids(messages[1]) == [summary.pk]
+
+    def test_what_the_summary_covers_appears_nowhere_but_in_it(self, session):
+        m1, m2, m3 = grow(session, None, "u u u")
+        summary = anchored_summary(m3, m2, content="recap of the first two")
+        assert shown_ids(m3) == [summary.pk, m3.pk]
+
+    def test_the_pin_stands_between_summary_and_tail(self, session):
+        messages = grow(session, None, "u c t c t c t")
+        summary = anchored_summary(messages[4], messages[4], pinned=messages[0])
+        assert shown_ids(messages[6]) == [summary.pk, messages[0].pk, messages[5].pk, messages[6].pk]
+
+    def test_a_summary_is_no_tip(self, session):
+        messages = grow(session, None, "u a")
+        summary = anchored_summary(messages[1], messages[0])
+        with pytest.raises(InvalidParent, match="summary is no tip"):
+            chat.get_context(summary)
+
+    def test_a_deleted_tip_is_said_to_be_gone(self, session):
+        tip = grow(session, None, "u a")[1]
+        gone = ChatMessage.objects.get(pk=tip.pk)
+        chat.delete_message(tip)
+        with pytest.raises(MessageNotFound):
+            chat.get_context(gone)
+
+    def test_sessions_do_not_see_each_other(self, session):
+        grow(session, None, "u a u a")
+        other = chat.start_session()
+        tip = grow(other, None, "u a")[1]
+        assert len(shown_ids(tip)) == 2
+
+
+class TestReading:
+    def test_a_context_takes_one_query_for_its_rows_and_one_for_its_session(self, session):
+        messages = grow(session, None, "u a " * 20)
+        anchored_summary(messages[30], messages[28])
+        with CaptureQueriesContext(connection) as captured:
+            chat.get_context(messages[-1])
+        assert len(captured) == 2
+
+    def test_rows_and_queries_do_not_grow_with_what_is_compacted(self, session, monkeypatch):
+        """The same tail behind 40 and behind 1,000 messages: the same queries, the same rows."""
+        seen = []
+        for turns in (20, 500):
+            tail = self._compacted(turns)
+            rows = []
+            plain = branches.message_value
+            monkeypatch.setattr(branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row))
+            with CaptureQueriesContext(connection) as captured:
+                chat.get_context(tail)
+            monkeypatch.undo()
+            seen.append((len(captured), len(rows)))
+        assert seen[0] == seen[1]
+
+    def _compacted(self, turns):
+        session = chat.start_session()
+        messages = grow(session, None, "u a " * turns)
+        anchored_summary(messages[-5], messages[-8])
+        return messages[-1]
+
+    def test_content_is_read_back_to_the_window_only(self, session):
+        messages = grow(session, None, "u a " * 300)
+        branch = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        assert len(branch.tail) == 20
+        assert branch.unread == 580
+        assert branch.history_tokens == 60_000
+
+    def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
+        messages = grow(session, None, "u " + "c t " * 200)
+        branch = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        assert branch.tail[0].id == messages[0].pk
+        assert branch.tail[1].id > messages[300].pk
+
+    def test_the_trigger_reads_numbers_only(self, session):
+        messages = grow(session, None, "u a " * 10)
+        anchored_summary(messages[15], messages[13], content="not to be read", pinned=messages[12])
+        with CaptureQueriesContext(connection) as captured:
+            history = branches.history_at(messages[-1].pk, "default")
+        assert history.tokens == 6 * 100 + 30 + 100
+        assert len(captured) == 1
+        assert "content" not in captured[0]["sql"]
+
+    def test_variants_and_tips_ignore_summaries(self, session):
+        m1, m2 = grow(session, None, "u a")
+        anchored_summary(m1, m1)
+        again = grow(session, m1, "a")[0]
+        anchored_summary(again, m1)
+        assert [m.pk for m in chat.variants(m2)] == [m2.pk, again.pk]
+        assert [m.pk for m in chat.tips(session)] == [m2.pk, again.pk]
+        assert again.is_leaf()
+
+    def test_a_transcript_is_the_path_without_summaries(self, session):
+        messages = grow(session, None, "u a u a")
+        anchored_summary(messages[2], messages[1])
+        assert [m.pk for m in chat.get_branch(messages[-1])] == [m.pk for m in messages]
+
+
+class TestOrphans:
+    def test_a_call_answered_on_another_branch_leaves_no_orphan_result_anywhere(self, session):
+        """Left open at the cutoff here, answered there: neither context has a result without its call."""
+        head = grow(session, None, "u a " * 30)
+        call = grow(session, head[-1], "u c")[-1]
+        here = grow(session, call, "u a u a")
+        there = chat.append_message(
+            session, call, role="tool", content="the result", tool_call_id=call.tool_calls[0]["id"]
+        )
+        for tip in (here[-1], there):
+            sent = chat.get_context(tip).to_openai()
+            calls = {c["id"] for m in sent for c in m.get("tool_calls") or ()}
+            assert {m["tool_call_id"] for m in sent if m["role"] == "tool"} <= calls
+        answers = [m for m in chat.get_context(here[-1]).to_openai() if m["role"] == "tool"]
+        assert [m["content"] for m in answers] == ["[no result]"]

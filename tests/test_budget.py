@@ -1,0 +1,111 @@
+"""How much room there is and when to act: design §5 and the numbers of §17."""
+
+import pytest
+from django.test import override_settings
+
+from compaction_app.budget import (
+    get_compaction_params,
+    make_budget,
+    observe_calibration,
+    reply_reserve,
+    window_of,
+)
+from compaction_app.conf import get_settings
+from compaction_app.exceptions import ConfigurationError
+from compaction_app.testing.builders import branch_of, messages_of
+from compaction_app.values import Summary
+
+pytestmark = pytest.mark.pure
+
+
+def budget_at(window, reserved, calibration=1.0, **overrides):
+    return make_budget(window, reserved, get_settings(overrides), calibration)
+
+
+@pytest.mark.parametrize(("history", "wanted"), [(6_000, False), (6_001, True)])
+def test_compaction_is_wanted_strictly_over_the_threshold(history, wanted):
+    assert get_compaction_params(history, budget_at(10_000, 2_000)).should_compact is wanted
+
+
+def test_the_tail_budget_is_a_share_of_the_history():
+    assert get_compaction_params(7_000, budget_at(10_000, 2_000)).tokens_for_recent == 1_400
+
+
+def test_the_history_of_a_branch_without_summary_is_its_messages():
+    assert branch_of(messages_of("u a u a")).history_tokens == 400
+
+
+@pytest.mark.parametrize(("pin", "history"), [(None, 230), (100, 330)])
+def test_the_history_of_a_compacted_branch_is_summary_pin_and_tail(pin, history):
+    """Never the raw branch, or a compacted branch would trigger for ever."""
+    messages = messages_of("u a u a u a u a u a")
+    base = Summary(
+        id=99,
+        anchor_id=8,
+        anchor_depth=8,
+        cutoff_id=8,
+        cutoff_depth=8,
+        cutoff_path_tokens=800,
+        tokens=30,
+        pinned=messages[6] if pin else None,
+    )
+    assert branch_of(messages[8:], base).history_tokens == history
+
+
+@pytest.mark.parametrize(
+    ("mode", "window", "threshold", "target"),
+    [
+        ("standard", 200_000, 143_856, 100_000),
+        ("conservative", 200_000, 143_856, 100_000),
+        ("aggressive", 200_000, 115_084, 50_000),
+        ("standard", 5_000, 2_812, 2_500),
+        ("conservative", 5_000, 2_812, 2_500),
+        ("aggressive", 5_000, 2_250, 1_250),
+    ],
+)
+def test_the_presets_have_their_numbers(mode, window, threshold, target):
+    settings = get_settings({"MODE": mode, "CONTEXT_WINDOW": window})
+    budget = make_budget(window, reply_reserve(window, settings), settings)
+    assert (budget.threshold, budget.target) == (threshold, target)
+
+
+@pytest.mark.parametrize(("window", "reserved"), [(200_000, 8_192), (5_000, 1_250)])
+def test_the_reply_never_reserves_more_than_a_quarter_of_the_window(window, reserved):
+    assert reply_reserve(window, get_settings()) == reserved
+
+
+def test_the_trigger_is_capped_for_huge_windows():
+    assert budget_at(1_000_000, 8_192).threshold == 200_000
+
+
+def test_calibration_divides_the_limits_before_the_comparison():
+    """A model that counts half as many tokens again triggers earlier by our count."""
+    budget = budget_at(10_000, 2_000, calibration=1.5)
+    assert budget.threshold == 4_000
+    assert get_compaction_params(4_900, budget).should_compact
+
+
+def test_calibration_is_smoothed_and_clamped():
+    assert observe_calibration(None, 3_000, 1_000) == 2.0
+    assert observe_calibration(None, 100, 1_000) == 0.8
+    assert observe_calibration(1.0, 1_500, 1_000) == pytest.approx(1.15)
+    assert observe_calibration(1.3, 0, 1_000) == 1.3
+
+
+def test_nothing_left_for_the_conversation_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="12000 tokens are reserved") as caught:
+        budget_at(10_000, 12_000)
+    assert (caught.value.window, caught.value.reserved) == (10_000, 12_000)
+
+
+def test_the_window_comes_from_the_longest_matching_prefix():
+    settings = get_settings({})
+    assert window_of("gpt-4o-mini-2024", settings) == 128_000
+    assert window_of("gpt-4.1-nano", settings) == 1_047_576
+    assert window_of("gpt-4-0613", settings) == 8_192
+    assert window_of("house-model", settings) is None
+
+
+def test_an_explicit_window_beats_the_table():
+    with override_settings(COMPACTION={"CONTEXT_WINDOW": 4_000}):
+        assert window_of("gpt-4o", get_settings()) == 4_000

@@ -1,0 +1,167 @@
+"""Writers that meet: each append gets a place of its own, on whichever database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from compaction_app.exceptions import MessageNotFound
+from compaction_app.models import ChatMessage, ChatSession
+from tests.conftest import live_database_url
+from tests.trees import chain, start_session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+APPENDS = 5
+
+
+def at_once(works: Iterable[Callable[[], None]]) -> list[BaseException]:
+    """Run each in a thread of its own, all let go together; what they raised."""
+    works = list(works)
+    barrier = threading.Barrier(len(works))
+    raised: list[BaseException] = []
+
+    def run(work: Callable[[], None]) -> None:
+        barrier.wait()
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  # the test judges it, in its own thread
+            raised.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+def assert_consistent(session: ChatSession) -> None:
+    """Depths and prefix sums follow from the parents, and siblings have the places 1, 2, 3 …"""
+    nodes = {node.pk: node for node in session.messages.all()}
+    places: dict[int | None, list[int]] = {}
+    for node in nodes.values():
+        above = nodes.get(node.parent_message_id)
+        assert node.depth == (above.depth if above else 0) + 1
+        assert node.path_tokens == (above.path_tokens if above else 0) + node.token_count
+        places.setdefault(node.parent_message_id, []).append(node.sib_order)
+    assert all(sorted(orders) == list(range(1, len(orders) + 1)) for orders in places.values())
+
+
+@pytest.mark.parametrize("writers", [2, 8])
+def test_appends_below_one_parent_get_a_place_each(writers: int) -> None:
+    """Two tabs regenerate the same reply: both variants stand, side by side, and neither request fails."""
+    session = start_session()
+    parent = chain(session, 3)[-1]
+
+    def append() -> None:
+        for _ in range(APPENDS):
+            ChatMessage.objects.add_child(parent, {"role": "assistant", "content": "Again."})
+
+    assert at_once([append] * writers) == []
+    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, writers * APPENDS + 1))
+    assert_consistent(session)
+
+
+@pytest.mark.parametrize("writers", [2, 8])
+def test_roots_of_one_session_get_a_place_each(writers: int) -> None:
+    """The unique index knows roots by their session: no parent's row stands between them."""
+    session = start_session()
+
+    def append() -> None:
+        for _ in range(APPENDS):
+            ChatMessage.objects.add_root({"session": session, "role": "user", "content": "Hello."})
+
+    assert at_once([append] * writers) == []
+    assert [n.sib_order for n in session.messages.get_root_nodes()] == list(range(1, writers * APPENDS + 1))
+
+
+def test_chains_and_variants_mix() -> None:
+    """Chains, children and variants of one parent at once: every sum and place is as if they came in turn."""
+    session = start_session()
+    root, child = chain(session, 2)
+    works: list[Callable[[], object]] = [
+        lambda: chain(session, 4, parent=root),
+        lambda: ChatMessage.objects.add_sibling(child, None, {"role": "user", "content": "Variant."}),
+        lambda: ChatMessage.objects.add_child(root, {"role": "user", "content": "Child."}),
+        lambda: ChatMessage.objects.add_child(child, {"role": "assistant", "content": "Reply."}),
+    ]
+    assert at_once([lambda work=work: work() and None for work in works * 2]) == []
+    assert session.messages.count() == 2 + 2 * (4 + 1 + 1 + 1)
+    assert_consistent(session)
+
+
+def test_an_append_that_meets_a_deletion_stands_or_is_told() -> None:
+    """Below a message that is being deleted an append comes first and goes too, or finds no parent; nothing between."""
+    for _ in range(5):
+        session = start_session()
+        root, child = chain(session, 2)
+
+        def append(parent: ChatMessage = child) -> None:
+            ChatMessage.objects.add_child(parent, {"role": "user", "content": "Too late?"})
+
+        raised = at_once([append, append, lambda child=child: child.delete() and None, append])
+        assert {type(error) for error in raised} <= {MessageNotFound}
+        assert list(session.messages.all()) == [root]
+        connection.check_constraints()
+
+
+def test_deletions_that_overlap_do_not_wait_for_each_other() -> None:
+    """Two sessions, two deletions that each take from both: they lock in one order."""
+    sessions = [start_session() for _ in range(2)]
+    nodes = [chain(session, 3) for session in sessions]
+    works = [
+        lambda pks=[first[1].pk, second[1].pk]: ChatMessage.objects.filter(pk__in=pks).delete() and None
+        for first, second in (nodes, nodes[::-1])
+    ]
+    assert at_once(works * 2) == []
+    assert set(ChatMessage.objects.all()) == {nodes[0][0], nodes[1][0]}
+
+
+APPENDING_PROCESS = """
+import sys
+import django
+django.setup()
+from compaction_app.models import ChatMessage
+parent = ChatMessage.objects.get(pk=int(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(int(sys.argv[2])):
+    ChatMessage.objects.add_child(parent, {"role": "assistant", "content": f"From another process {n}."})
+"""
+
+
+def test_processes_append_below_one_parent_at_once() -> None:
+    """As threads do, so do web workers of their own: the lock is the database's, not Python's."""
+    session = start_session()
+    parent = chain(session, 1)[0]
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": live_database_url()}
+    command = [sys.executable, "-c", APPENDING_PROCESS, str(parent.pk), str(APPENDS)]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=Path(__file__).parent.parent,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    errors = [process.communicate("go\n", timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    assert len(ChatMessage.objects.get_children(parent)) == 2 * APPENDS
+    assert_consistent(session)

@@ -1,0 +1,199 @@
+"""A message goes with everything below it, in a constant number of statements; what points at it follows its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.db.models import ProtectedError, RestrictedError
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.values import EventKind, RunStatus, Trigger
+from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
+from tests.trees import analyze, chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+def open_run(session: ChatSession, **fields: Any) -> CompactionRun:
+    return CompactionRun.objects.create(session=session, trigger=Trigger.MANUAL, **fields)
+
+
+def test_summaries_below_go_along_and_those_beside_stay() -> None:
+    """A summary hangs at its anchor: it goes when the anchor goes, and only then."""
+    session = start_session()
+    root, a, b = chain(session, 3)
+    beside = chain(session, 1, parent=a)[0]
+    gone = summarize(b, a, pinned_message=root)
+    kept = summarize(beside, root)
+    assert b.delete() == (2, {"compaction_app.ChatMessage": 2})
+    assert set(session.messages.all()) == {root, a, beside, kept}
+    assert not ChatMessage.objects.filter(pk=gone.pk).exists()
+    connection.check_constraints()
+
+
+def test_runs_and_events_outlive_the_messages_they_speak_of() -> None:
+    """Each reference into the subtree becomes null; those to messages above stay, and no row goes."""
+    session = start_session()
+    above, *below = chain(session, 3)
+    summary = summarize(below[1], above)
+    tip, anchor = below[1], below[0]
+    run = open_run(session, tip=tip, anchor=anchor, cutoff=above, base=summary, summary=summary)
+    other = open_run(session, tip=above, anchor=above, cutoff=above)
+    events = [
+        CompactionEvent.objects.create(session=session, run=run, message=m, kind=EventKind.STARTED) for m in (tip, above)
+    ]
+    below[0].delete()
+    for row in (run, other, *events):
+        row.refresh_from_db()
+    assert (run.tip, run.anchor, run.cutoff, run.base, run.summary) == (None, None, above, None, None)
+    assert (other.tip, other.anchor, other.cutoff) == (above, above, above)
+    assert [event.message for event in events] == [None, above]
+    connection.check_constraints()
+
+
+@pytest.mark.parametrize("referred", [False, True], ids=["alone", "with rows pointing in"])
+def test_a_deep_chain_goes_in_as_many_statements_as_a_short_one(referred: bool) -> None:
+    """5,000 levels and 5: the same statements, and no recursion in Python."""
+    statements = []
+    for length in (5, 5000):
+        session = start_session()
+        nodes = chain(session, length)
+        analyze()
+        if referred:
+            point_at(session, nodes)
+        with CaptureQueriesContext(connection) as queries:
+            assert nodes[0].delete()[0] == length + referred
+        statements.append([query["sql"].split()[0] for query in queries])
+        assert not session.messages.exists()
+    assert statements[0] == statements[1]
+    connection.check_constraints()
+
+
+def point_at(session: ChatSession, nodes: list[ChatMessage]) -> None:
+    """References of every kind to the first, the last and a middle message, and a summary."""
+    summarize(nodes[-1], nodes[-2], pinned_message=nodes[0])
+    for node in (nodes[0], nodes[len(nodes) // 2], nodes[-1]):
+        CompactionEvent.objects.create(session=session, message=node, kind=EventKind.STARTED)
+        open_run(session, tip=node, anchor=node, cutoff=node, base=node, summary=node)
+        Ticket.objects.create(message=node)
+        Folder.objects.create().messages.add(node)
+        bookmark = Bookmark.objects.create(message=node)
+        Quotation.objects.create(message=node, bookmark=bookmark)
+
+
+def test_a_hosts_rows_follow_their_own_rules() -> None:
+    """CASCADE goes along (with what hangs on it), SET_NULL and many-to-many let go, rows elsewhere stay."""
+    session = start_session()
+    above, middle, below = chain(session, 3)
+    for node in (above, below):
+        note = BookmarkNote.objects.create(bookmark=Bookmark.objects.create(message=node))
+        Quotation.objects.create(message=node, bookmark=note.bookmark)
+        Ticket.objects.create(message=node)
+    folder = Folder.objects.create()
+    folder.messages.set([above, below])
+    middle.delete()
+    assert [bookmark.message for bookmark in Bookmark.objects.all()] == [above]
+    assert [note.bookmark.message for note in BookmarkNote.objects.all()] == [above]
+    assert [quotation.message for quotation in Quotation.objects.all()] == [above]
+    assert [ticket.message for ticket in Ticket.objects.order_by("pk")] == [above, None]
+    assert list(folder.messages.all()) == [above]
+    connection.check_constraints()
+
+
+@pytest.mark.parametrize(("model", "error"), [(Receipt, ProtectedError), (Quotation, RestrictedError)])
+def test_a_protected_message_stays_with_all_of_its_subtree(model: Any, error: type[Exception]) -> None:
+    """PROTECT and RESTRICT deep in the subtree stop the whole deletion, before anything is let go."""
+    session = start_session()
+    nodes = chain(session, 3)
+    model.objects.create(message=nodes[2])
+    ticket = Ticket.objects.create(message=nodes[1])
+    with pytest.raises(error):
+        nodes[0].delete()
+    ticket.refresh_from_db()
+    assert ticket.message == nodes[1]
+    assert ChatMessage.objects.get_tree(session=session) == nodes
+
+
+def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
+    """Chosen nodes may stand above each other; those that are not chosen go when they hang below one."""
+    session = start_session()
+    root, a, _, c = chain(session, 4)
+    variant = chain(session, 1, parent=root)[0]
+    other = chain(start_session(), 1)[0]
+    assert ChatMessage.objects.filter(pk__in=[a.pk, c.pk, other.pk]).delete()[0] == 4
+    assert ChatMessage.objects.get_tree() == [root, variant]
+    assert ChatMessage.objects.none().delete() == (0, {"compaction_app.ChatMessage": 0})
+    with pytest.raises(TypeError, match="limit"):
+        session.messages.all()[:1].delete()
+
+
+def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
+    """A queryset of 500 messages in one chain costs what one message costs."""
+    counts = []
+    for length in (1, 500):
+        session = start_session()
+        chain(session, length)
+        with CaptureQueriesContext(connection) as queries:
+            session.messages.all().delete()
+        counts.append(len(queries))
+        assert not session.messages.exists()
+    assert counts[0] == counts[1]
+
+
+def full_session(**fields: Any) -> ChatSession:
+    """A session with a deep branch, a fork, summaries, runs and events."""
+    session = start_session(**fields)
+    nodes = chain(session, 1500)
+    chain(session, 3, parent=nodes[700])
+    summary = summarize(nodes[-1], nodes[-2], pinned_message=nodes[0])
+    run = open_run(
+        session, tip=nodes[-1], anchor=nodes[-1], cutoff=nodes[-2], summary=summary, status=RunStatus.RUNNING
+    )
+    open_run(session, previous_run=run, base=summary)
+    CompactionEvent.objects.create(session=session, run=run, message=nodes[3], kind=EventKind.STARTED)
+    CompactionEvent.objects.create(session=session, kind=EventKind.SUPPRESSED)
+    Ticket.objects.create(message=nodes[5])
+    Bookmark.objects.create(message=nodes[5])
+    return session
+
+
+def delete_session(session: ChatSession) -> None:
+    session.delete()
+
+
+def delete_sessions(session: ChatSession) -> None:
+    ChatSession.objects.filter(pk=session.pk).delete()
+
+
+def delete_owner(session: ChatSession) -> None:
+    assert session.owner is not None
+    session.owner.delete()
+
+
+@pytest.mark.parametrize("delete", [delete_session, delete_sessions, delete_owner])
+def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[[ChatSession], None]) -> None:
+    """Messages, summaries, runs and events all go, at any depth; another session keeps all of its own."""
+    owner = get_user_model().objects.create(username="owner")
+    kept = start_session()
+    nodes = chain(kept, 2)
+    delete(full_session(owner=owner))
+    assert set(ChatSession.objects.all()) == {kept}
+    assert set(ChatMessage.objects.all()) == set(nodes)
+    assert not CompactionRun.objects.exists()
+    assert not CompactionEvent.objects.exists()
+    assert [ticket.message for ticket in Ticket.objects.all()] == [None]
+    assert not Bookmark.objects.exists()
+    connection.check_constraints()
+
+
+def test_a_protected_message_keeps_its_session() -> None:
+    session = start_session()
+    Receipt.objects.create(message=chain(session, 2)[1])
+    with pytest.raises(ProtectedError):
+        session.delete()
+    assert session.messages.count() == 2

@@ -1,0 +1,561 @@
+"""The node API over an append-only tree: treebeard's answers, in constant queries, and nothing is moved."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import connection, models, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils.connection import ConnectionDoesNotExist
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from treebeard.deprecation import RemovedInTreebeard8Warning
+from treebeard.exceptions import InvalidPosition, NodeAlreadySaved
+
+from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.values import Kind, Role
+from tests.stock_tree.models import StockNode
+from tests.trees import analyze, chain, star, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+# -- the same answers as treebeard's own adjacency list ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node added to a session's trees: as a root, below a node, or beside one."""
+
+    how: str
+    session: int
+    target: int
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        how=st.sampled_from(["child", "child", "child", "sibling", "root"]),
+        session=st.integers(0, 2),
+        target=st.integers(0, 50),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+READS_OF_A_NODE: dict[str, Callable[[Any, Any], Any]] = {
+    "get_ancestors": lambda objects, node: objects.get_ancestors(node),
+    "get_descendants": lambda objects, node: objects.get_descendants(node),
+    "get_descendants and itself": lambda objects, node: objects.get_descendants(node, include_self=True),
+    "get_descendants 1 deep": lambda objects, node: objects.get_descendants(node, max_depth=1),
+    "get_descendants 2 deep": lambda objects, node: objects.get_descendants(node, include_self=True, max_depth=2),
+    "get_descendants 0 deep": lambda objects, node: objects.get_descendants(node, max_depth=0),
+    "get_descendant_count": lambda objects, node: objects.get_descendant_count(node),
+    "get_descendant_count 1 deep": lambda objects, node: objects.get_descendant_count(node, max_depth=1),
+    "get_tree": lambda objects, node: objects.get_tree(node),
+    "get_tree 1 deep": lambda objects, node: objects.get_tree(node, max_depth=1),
+    "get_root": lambda objects, node: objects.get_root(node),
+    "get_siblings": lambda objects, node: objects.get_siblings(node),
+    "get_first_child": lambda objects, node: objects.get_first_child(node),
+    "get_last_child": lambda objects, node: objects.get_last_child(node),
+    "get_first_sibling": lambda objects, node: objects.get_first_sibling(node),
+    "get_last_sibling": lambda objects, node: objects.get_last_sibling(node),
+    "get_prev_sibling": lambda objects, node: objects.get_prev_sibling(node),
+    "get_next_sibling": lambda objects, node: objects.get_next_sibling(node),
+    "get_children": lambda objects, node: objects.get_children(node),
+    "get_children_count": lambda objects, node: objects.get_children_count(node),
+    "get_parent": lambda objects, node: objects.get_parent(node),
+    "get_annotated_list": lambda objects, node: objects.get_annotated_list(node),
+    "get_descendants_group_count": lambda objects, node: _with_counts(objects.get_descendants_group_count(node)),
+    "get_depth": lambda objects, node: node.get_depth(),
+    "get_depth again": lambda objects, node: node.get_depth(update=True),
+    "is_root": lambda objects, node: node.is_root(),
+    "is_leaf": lambda objects, node: node.is_leaf(),
+}
+
+READS_OF_A_PAIR: dict[str, Callable[[Any, Any], bool]] = {
+    "is_sibling_of": lambda node, other: node.is_sibling_of(other),
+    "is_child_of": lambda node, other: node.is_child_of(other),
+    "is_descendant_of": lambda node, other: node.is_descendant_of(other),
+}
+
+READS_OF_A_FOREST: dict[str, Callable[[Any], Any]] = {
+    "get_tree": lambda objects: objects.get_tree(),
+    "get_tree 1 deep": lambda objects: objects.get_tree(max_depth=1),
+    "get_tree 2 deep": lambda objects: objects.get_tree(max_depth=2),
+    "get_root_nodes": lambda objects: objects.get_root_nodes(),
+    "get_first_root_node": lambda objects: objects.get_first_root_node(),
+    "get_last_root_node": lambda objects: objects.get_last_root_node(),
+    "get_annotated_list": lambda objects: objects.get_annotated_list(),
+    "get_descendants_group_count": lambda objects: _with_counts(objects.get_descendants_group_count()),
+}
+
+
+def _with_counts(nodes: Iterable[Any]) -> list[tuple[Any, int]]:
+    return [(node, node.descendants_count) for node in nodes]
+
+
+def key_of(node: Any) -> str:
+    return node.label if isinstance(node, StockNode) else node.content
+
+
+def as_keys(answer: Any) -> Any:
+    """An answer of either tree with keys in the place of nodes."""
+    if isinstance(answer, StockNode | ChatMessage):
+        return key_of(answer)
+    if isinstance(answer, models.QuerySet | list):
+        return [as_keys(item) for item in answer]
+    return tuple(as_keys(item) for item in answer) if isinstance(answer, tuple) else answer
+
+
+def answers_of(objects: Any, nodes: Sequence[Any]) -> dict[str, Any]:
+    """Every read of the node API, on every node and every pair of nodes."""
+    answers = {name: as_keys(read(objects)) for name, read in READS_OF_A_FOREST.items()}
+    for node in nodes:
+        for name, read_node in READS_OF_A_NODE.items():
+            answers[f"{name} of {key_of(node)}"] = as_keys(read_node(type(node).objects, node))
+        for other in nodes:
+            for name, read_pair in READS_OF_A_PAIR.items():
+                answers[f"{key_of(node)} {name} {key_of(other)}"] = read_pair(node, other)
+    return answers
+
+
+def grow(objects: Any, nodes: list[Any], step: Step, fields: dict[str, Any]) -> None:
+    """The same operation on either tree."""
+    if step.how == "root" or not nodes:
+        nodes.append(objects.add_root(fields))
+        return
+    target = nodes[step.target % len(nodes)]
+    if step.how == "child":
+        nodes.append(objects.add_child(target, fields))
+    else:
+        nodes.append(objects.add_sibling(target, "last-sibling", fields))
+
+
+def plant(steps: Sequence[Step]) -> dict[ChatSession, list[ChatMessage]]:
+    """Messages of up to three sessions, all in one table."""
+    sessions = [start_session() for _ in range(3)]
+    trees: dict[ChatSession, list[ChatMessage]] = {session: [] for session in sessions}
+    for number, step in enumerate(steps):
+        session = sessions[step.session]
+        fields = {"session": session, "role": Role.USER, "content": f"n{number}", "token_count": 1}
+        grow(ChatMessage.objects, trees[session], step, fields)
+    return trees
+
+
+def plant_stock(steps: Sequence[Step], session: int) -> list[StockNode]:
+    """The nodes of one session as a stock tree, which has its table to itself."""
+    StockNode.objects.all().delete()
+    nodes: list[StockNode] = []
+    for number, step in enumerate(steps):
+        if step.session == session:
+            grow(StockNode.objects, nodes, step, {"label": f"n{number}"})
+    return nodes
+
+
+def reread(nodes: Iterable[Any]) -> list[Any]:
+    """As they are in the database, with nothing remembered."""
+    return [type(node).objects.get(pk=node.pk) for node in nodes]
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=STEPS)
+def test_every_read_answers_as_a_stock_tree_of_one_session(steps: list[Step]) -> None:
+    """The node API gives the answers of a stock ``AL_Node``, and a session's roots end where the session ends."""
+    with transaction.atomic():
+        trees = plant(steps)
+        for number, (session, messages) in enumerate(trees.items()):
+            stock = plant_stock(steps, number)
+            expected = answers_of(StockNode.objects, reread(stock))
+            assert answers_of(session.messages, reread(messages)) == expected
+        transaction.set_rollback(True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS, target=st.integers(0, 50))
+def test_deleting_a_node_leaves_what_a_stock_tree_leaves(steps: list[Step], target: int) -> None:
+    """A deletion takes the subtree and nothing else, least of all another session's."""
+    with transaction.atomic():
+        trees = plant(steps)
+        session = next(iter(session for session in trees if trees[session]))
+        number = list(trees).index(session)
+        others = {other: as_keys(other.messages.get_tree()) for other in trees if other != session}
+        stock = plant_stock(steps, number)
+        index = target % len(stock)
+        stock[index].delete()
+        trees[session][index].delete()
+        assert as_keys(session.messages.get_tree()) == as_keys(StockNode.objects.get_tree())
+        assert others == {other: as_keys(other.messages.get_tree()) for other in others}
+        connection.check_constraints()
+        transaction.set_rollback(True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS, anchors=st.lists(st.integers(0, 50), max_size=4, unique=True))
+def test_summaries_change_neither_leaves_nor_tips(steps: list[Step], anchors: list[int]) -> None:
+    """A summary is a node, but no message: what is a leaf or a tip stays one with summaries below it."""
+    with transaction.atomic():
+        nodes = [node for tree in plant(steps).values() for node in tree]
+        leaves = {node.pk: node.is_leaf() for node in nodes}
+        tips = {node.pk for node in ChatMessage.objects.tips()}
+        for anchor in {nodes[index % len(nodes)] for index in anchors}:
+            summarize(anchor, anchor)
+        assert {node.pk: node.is_leaf() for node in nodes} == leaves
+        assert {node.pk for node in ChatMessage.objects.tips()} == tips
+        transaction.set_rollback(True)
+
+
+def test_the_scope_of_a_session_can_be_named() -> None:
+    """Whole-tree reads take ``session=``; without it they go through the sessions one by one."""
+    first, second = start_session(), start_session()
+    a, b = chain(first, 2), chain(second, 2)
+    objects = ChatMessage.objects
+    assert objects.get_tree(session=first) == a
+    assert list(objects.get_root_nodes(second)) == b[:1]
+    assert [node.descendants_count for node in objects.get_descendants_group_count(session=second)] == [1]
+    by_session = {first.pk: a, second.pk: b}
+    assert objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
+
+
+def test_max_depth_of_an_annotated_list_counts_from_the_root() -> None:
+    """As in treebeard's other trees; its own adjacency list fails on this argument."""
+    root, child, _ = chain(start_session(), 3)
+    annotated = ChatMessage.objects.get_annotated_list
+    assert [node for node, _ in annotated(root, max_depth=2)] == [root, child]
+    assert [node for node, _ in annotated(child, max_depth=2)] == [child]
+    assert annotated(child, max_depth=1) == []
+    assert len(annotated(child, max_depth=0)) == 2
+    assert annotated(root, max_depth=1)[0][1] == {"open": True, "close": [0], "level": 0}
+
+
+def test_a_node_that_is_gone_has_no_relatives() -> None:
+    """Reading around a deleted message is no error: it has neither ancestors nor descendants."""
+    root, child = chain(start_session(), 2)
+    gone = ChatMessage.objects.get(pk=child.pk)
+    child.delete()
+    objects = ChatMessage.objects
+    assert objects.get_ancestors(gone) == []
+    assert objects.get_descendants(gone) == objects.get_tree(gone) == []
+    assert objects.get_descendant_count(gone) == 0
+    assert objects.get_root(gone) == gone
+    assert not gone.is_descendant_of(root)
+
+
+# -- the price of an answer ----------------------------------------------------------------------------------
+
+#: Statements of each read; the same at any depth and width. (objects, top, tip) → answer
+PRICES: dict[str, tuple[int, Callable[[Any, Any, Any], Any]]] = {
+    "get_path": (1, lambda objects, top, tip: objects.get_path(tip)),
+    "get_ancestors": (1, lambda objects, top, tip: objects.get_ancestors(tip)),
+    "get_descendants": (1, lambda objects, top, tip: objects.get_descendants(top)),
+    "get_descendants 1 deep": (1, lambda objects, top, tip: objects.get_descendants(top, max_depth=1)),
+    "get_descendant_count": (1, lambda objects, top, tip: objects.get_descendant_count(top)),
+    "get_tree of a node": (1, lambda objects, top, tip: objects.get_tree(top)),
+    "get_tree of a session": (1, lambda objects, top, tip: objects.get_tree(session=top.session_id)),
+    "get_tree of a session, 2 deep": (1, lambda objects, top, tip: objects.get_tree(None, 2, session=top.session_id)),
+    "get_root": (1, lambda objects, top, tip: objects.get_root(tip)),
+    "get_root of a root": (0, lambda objects, top, tip: objects.get_root(top)),
+    "get_root_nodes": (1, lambda objects, top, tip: list(objects.get_root_nodes(top.session_id))),
+    "get_siblings": (1, lambda objects, top, tip: list(objects.get_siblings(tip))),
+    "get_first_sibling": (1, lambda objects, top, tip: objects.get_first_sibling(tip)),
+    "get_last_sibling": (1, lambda objects, top, tip: objects.get_last_sibling(tip)),
+    "get_prev_sibling": (1, lambda objects, top, tip: objects.get_prev_sibling(tip)),
+    "get_next_sibling": (1, lambda objects, top, tip: objects.get_next_sibling(tip)),
+    "get_children": (1, lambda objects, top, tip: list(objects.get_children(top))),
+    "get_children_count": (1, lambda objects, top, tip: objects.get_children_count(top)),
+    "get_first_child": (1, lambda objects, top, tip: objects.get_first_child(top)),
+    "get_last_child": (1, lambda objects, top, tip: objects.get_last_child(top)),
+    "get_parent": (1, lambda objects, top, tip: objects.get_parent(tip)),
+    "get_annotated_list": (1, lambda objects, top, tip: objects.get_annotated_list(top)),
+    "get_descendants_group_count": (2, lambda objects, top, tip: objects.get_descendants_group_count(top)),
+    "get_descendants_group_count of roots": (
+        2,
+        lambda objects, top, tip: objects.get_descendants_group_count(session=top.session_id),
+    ),
+    "get_depth": (0, lambda objects, top, tip: tip.get_depth()),
+    "is_root": (0, lambda objects, top, tip: tip.is_root()),
+    "is_leaf": (1, lambda objects, top, tip: tip.is_leaf()),
+    "is_sibling_of": (0, lambda objects, top, tip: tip.is_sibling_of(top)),
+    "is_child_of": (0, lambda objects, top, tip: tip.is_child_of(top)),
+    "is_descendant_of": (1, lambda objects, top, tip: tip.is_descendant_of(top)),
+    "tips": (1, lambda objects, top, tip: list(objects.filter(session=top.session_id).tips())),
+}
+
+SHAPES: dict[str, Callable[[ChatSession], list[ChatMessage]]] = {
+    "a chain of 5": lambda session: chain(session, 5),
+    "a chain of 3,000": lambda session: chain(session, 3000),
+    "5 siblings": lambda session: star(session, 5),
+    "3,000 siblings": lambda session: star(session, 3000),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reads_cost_the_same_at_any_size(shape: str) -> None:
+    """No read of the node API asks once an ancestor, a level or a sibling, and none recurses in Python."""
+    nodes = SHAPES[shape](start_session())
+    analyze()
+    paid = {}
+    for name, (_, read) in PRICES.items():
+        top, tip = reread([nodes[0], nodes[-1]])
+        with CaptureQueriesContext(connection) as queries:
+            read(ChatMessage.objects, top, tip)
+        paid[name] = len(queries)
+    assert paid == {name: price for name, (price, _) in PRICES.items()}
+
+
+#: (objects, top, tip, fields) → the new node
+WRITES: dict[str, Callable[[Any, Any, Any, dict[str, Any]], Any]] = {
+    "a root": lambda objects, top, tip, fields: objects.add_root(fields),
+    "a child of the root": lambda objects, top, tip, fields: objects.add_child(top, fields),
+    "a child of the tip": lambda objects, top, tip, fields: objects.add_child(tip, fields),
+    "a variant of the root": lambda objects, top, tip, fields: objects.add_sibling(top, None, fields),
+    "a variant of the tip": lambda objects, top, tip, fields: objects.add_sibling(tip, "last-sibling", fields),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_append_costs_the_same_at_any_size(shape: str) -> None:
+    """Lock, read the place, insert: beside many messages, below many and as a root alike."""
+    session = start_session()
+    nodes = SHAPES[shape](session)
+    paid = {}
+    for name, write in WRITES.items():
+        top, tip = reread([nodes[0], nodes[-1]])
+        fields = {"session": session, "role": Role.USER, "content": "x"}
+        with CaptureQueriesContext(connection) as queries:
+            write(ChatMessage.objects, top, tip, fields)
+        paid[name] = [query["sql"].split()[0] for query in queries]
+    once = ["SAVEPOINT", "UPDATE", "WITH", "INSERT", "RELEASE"]
+    root = ["SAVEPOINT", "UPDATE", "SELECT", "INSERT", "RELEASE"]
+    assert paid == {name: root if name in ("a root", "a variant of the root") else once for name in WRITES}
+
+
+# -- what is written ------------------------------------------------------------------------------------------
+
+
+def test_an_append_takes_the_last_place_and_carries_the_sums_on() -> None:
+    """Depth, sibling order and prefix sum follow from the parent; the tree's fields given by a caller do not count."""
+    session = start_session()
+    objects = ChatMessage.objects
+    root = objects.add_root({"session": session, "role": "user", "token_count": 7, "depth": 9, "path_tokens": 99})
+    child = objects.add_child(root, {"role": "assistant", "token_count": 5, "sib_order": 8})
+    variant = objects.add_sibling(child, None, {"role": "assistant", "token_count": 6})
+    second = objects.add_sibling(root, "last-sibling", {"role": "user", "token_count": 1})
+    places = [(n.parent, n.session, n.depth, n.sib_order, n.path_tokens) for n in reread([root, child, variant, second])]
+    assert places == [
+        (None, session, 1, 1, 7),
+        (root, session, 2, 1, 12),
+        (root, session, 2, 2, 13),
+        (None, session, 1, 2, 1),
+    ]
+
+
+def test_each_session_numbers_its_own_roots() -> None:
+    first, second = start_session(), start_session()
+    roots = [chain(session, 1)[0] for session in (first, second, first)]
+    assert [root.sib_order for root in roots] == [1, 1, 2]
+
+
+def test_a_chain_is_written_whole_or_not_at_all() -> None:
+    """One bad message among good ones writes none of them."""
+    session = start_session()
+    nodes = [ChatMessage(role="user", content="fine"), ChatMessage(role="tool", content="orphan", tool_call_id="x")]
+    parent = chain(session, 1)[0]
+    with pytest.raises(ValueError, match="No open call"):
+        ChatMessage.objects.append_chain(parent, nodes)
+    assert list(session.messages.all()) == [parent]
+    assert ChatMessage.objects.append_chain(parent, []) == []
+
+
+def test_an_instance_or_its_fields_make_a_node_as_in_treebeard() -> None:
+    session = start_session()
+    objects = ChatMessage.objects
+    root = objects.add_root(instance=ChatMessage(session_id=str(session.pk), role="user"))
+    assert objects.add_child(root, instance=ChatMessage(role="user")).session == session
+    with pytest.raises(ValueError, match="Only one of"):
+        objects.add_child(root, {"role": "user"}, instance=ChatMessage(role="user"))
+    with pytest.raises(ValueError, match="Either"):
+        objects.add_root()
+    with pytest.raises(NodeAlreadySaved):
+        objects.add_child(root, instance=root)
+
+
+def test_a_parent_that_is_gone_is_named() -> None:
+    """An append below a deleted message, or to a deleted session, is ``MessageNotFound`` and writes nothing."""
+    session = start_session()
+    root, child = chain(session, 2)
+    pk = child.pk
+    ChatMessage.objects.filter(pk=pk).delete()
+    with pytest.raises(MessageNotFound, match=str(pk)):
+        ChatMessage.objects.add_child(child, {"role": "user"})
+    with pytest.raises(MessageNotFound, match="does not exist"):
+        ChatMessage.objects.add_root({"session_id": uuid.uuid4(), "role": "user"})
+    assert list(session.messages.all()) == [root]
+
+
+ELSEWHERE: dict[str, Callable[[Any, Any], Any]] = {
+    name: read
+    for name, read in READS_OF_A_NODE.items()
+    if name not in ("get_depth", "is_root", "get_descendants 0 deep")
+} | {
+    "get_path": lambda objects, node: objects.get_path(node),
+    "is_descendant_of": lambda objects, node: node.is_descendant_of(node),
+    "get_root_nodes": lambda objects, node: list(objects.get_root_nodes(node.session)),
+    "add_child": lambda objects, node: objects.add_child(node, {"role": "user"}),
+    "add_sibling": lambda objects, node: objects.add_sibling(node, None, {"role": "user"}),
+    "delete": lambda objects, node: node.delete(),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("index", [0, 1], ids=["root", "child"])
+def test_reads_and_writes_stay_in_the_database_of_their_node(name: str, index: int) -> None:
+    """A node that came from another alias is never looked for in the default one."""
+    node = reread(chain(start_session(), 2))[index]
+    if node.is_root() and name in ("get_root", "get_parent"):
+        assert as_keys(ELSEWHERE[name](ChatMessage.objects, node)) in ("m0", None)
+        return
+    node.session._state.db = node._state.db = "elsewhere"
+    with pytest.raises(ConnectionDoesNotExist, match="elsewhere"):
+        as_keys(ELSEWHERE[name](ChatMessage.objects, node))
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, Callable[[Any, Any], Any]] = {
+    "move": lambda objects, node: objects.move(node, node, "last-child"),
+    "move to the left": lambda objects, node: objects.move(node, objects.get_root(node), "left"),
+    "load_bulk": lambda objects, node: objects.load_bulk([{"data": {"role": "user"}}], node),
+    "dump_bulk": lambda objects, node: objects.dump_bulk(node),
+    "find_problems": lambda objects, node: objects.find_problems(),
+    "fix_tree": lambda objects, node: objects.fix_tree(),
+    **{
+        f"add_sibling {position}": lambda objects, node, position=position: objects.add_sibling(
+            node, position, {"role": "user"}
+        )
+        for position in ("first-sibling", "left", "right", "sorted-sibling")
+    },
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_reorder_the_tree_is_refused(name: str) -> None:
+    """Messages are append-only: whatever moves, renumbers or rewrites them raises, and says what to do instead."""
+    session = start_session()
+    before = chain(session, 3)
+    with pytest.raises(ImmutableTree):
+        REFUSED[name](ChatMessage.objects, before[1])
+    assert ChatMessage.objects.get_tree(session=session) == before
+
+
+def test_a_position_that_does_not_exist_is_treebeards_own_error() -> None:
+    node = chain(start_session(), 1)[0]
+    with pytest.raises(InvalidPosition):
+        ChatMessage.objects.add_sibling(node, "above", {"role": "user"})
+
+
+def test_nothing_is_appended_under_a_summary() -> None:
+    """A summary is a leaf: neither a message nor a summary goes below it, by no door."""
+    session = start_session()
+    root = chain(session, 1)[0]
+    summary = summarize(root, root)
+    for fields in ({"role": "user"}, {"role": "user", "kind": Kind.SUMMARY, "last_summarized_message": root}):
+        with pytest.raises(InvalidParent) as caught:
+            ChatMessage.objects.add_child(summary, fields)
+        assert caught.value.field == "parent"
+    pair = [
+        ChatMessage(role="user", kind=Kind.SUMMARY, last_summarized_message=root, content="Recap."),
+        ChatMessage(role="user", content="after"),
+    ]
+    with pytest.raises(InvalidParent):
+        ChatMessage.objects.append_chain(root, pair)
+    assert ChatMessage.objects.get_tree(root) == [root, summary]
+
+
+def test_no_door_leads_into_another_session() -> None:
+    """A child, a variant, a chain and a root's variant are all of the session of the node they are added to."""
+    mine, other = start_session(), start_session()
+    root, child = chain(mine, 2)
+    objects = ChatMessage.objects
+    attempts: list[Callable[[], Any]] = [
+        lambda: objects.add_child(root, {"session": other, "role": "user"}),
+        lambda: objects.add_sibling(child, None, {"session": other, "role": "user"}),
+        lambda: objects.add_sibling(root, None, {"session": other, "role": "user"}),
+        lambda: objects.append_chain(None, [ChatMessage(session=mine, role="user"), ChatMessage(session=other, role="user")]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidParent, match="another session"):
+            attempt()
+    with pytest.raises(InvalidParent, match="needs a session"):
+        objects.add_root({"role": "user"})
+    assert ChatMessage.objects.count() == 2
+
+
+def test_a_parent_object_can_not_claim_another_session() -> None:
+    """The parent's row decides, not the object that the caller holds."""
+    mine, other = start_session(), start_session()
+    impostor = reread(chain(mine, 1))[0]
+    impostor.session_id = other.pk
+    with pytest.raises(InvalidParent, match="another session"):
+        ChatMessage.objects.add_child(impostor, {"role": "user"})
+
+
+# -- treebeard's deprecated doors -----------------------------------------------------------------------------
+
+DEPRECATED_READS: dict[str, Callable[[ChatMessage], Any]] = {
+    "get_ancestors": lambda node: node.get_ancestors(),
+    "get_descendants": lambda node: node.get_descendants(include_self=True),
+    "get_descendant_count": lambda node: node.get_descendant_count(),
+    "get_root": lambda node: node.get_root(),
+    "get_parent": lambda node: node.get_parent(),
+    "get_siblings": lambda node: node.get_siblings(),
+    "get_children": lambda node: node.get_children(),
+    "get_next_sibling": lambda node: node.get_next_sibling(),
+    "get_tree": lambda node: type(node).get_tree(node),
+    "get_root_nodes": lambda node: type(node).get_root_nodes(),
+    "get_annotated_list": lambda node: type(node).get_annotated_list(node),
+}
+
+
+@pytest.mark.parametrize("name", DEPRECATED_READS)
+def test_deprecated_reads_lead_to_the_manager(name: str) -> None:
+    """What treebeard 8 removes still answers, with treebeard's warning, and as the manager does."""
+    node = chain(start_session(), 3)[1]
+    arguments: tuple[Any, ...] = () if name == "get_root_nodes" else (node,)
+    keywords = {"include_self": True} if name == "get_descendants" else {}
+    expected = getattr(ChatMessage.objects, name)(*arguments, **keywords)
+    with pytest.warns(RemovedInTreebeard8Warning):
+        assert as_keys(DEPRECATED_READS[name](node)) == as_keys(expected)
+
+
+def test_deprecated_appends_lead_to_the_manager() -> None:
+    session = start_session()
+    with pytest.warns(RemovedInTreebeard8Warning):
+        root = ChatMessage.add_root(session=session, role="user", content="a", token_count=3)
+    with pytest.warns(RemovedInTreebeard8Warning):
+        child = root.add_child(role="assistant", content="b", token_count=4)
+    with pytest.warns(RemovedInTreebeard8Warning):
+        variant = child.add_sibling(role="assistant", content="c", token_count=5)
+    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]
+
+
+DEPRECATED_REFUSED: dict[str, Callable[[ChatMessage], Any]] = {
+    "move": lambda node: node.move(node, "last-child"),
+    "add_sibling left": lambda node: node.add_sibling("left", role="user"),
+    "load_bulk": lambda node: type(node).load_bulk([]),
+    "dump_bulk": lambda node: type(node).dump_bulk(),
+    "find_problems": lambda node: type(node).find_problems(),
+    "fix_tree": lambda node: type(node).fix_tree(),
+}
+
+
+@pytest.mark.parametrize("name", DEPRECATED_REFUSED)
+def test_deprecated_moves_are_refused_alike(name: str) -> None:
+    node = chain(start_session(), 2)[1]
+    with pytest.warns(RemovedInTreebeard8Warning), pytest.raises(ImmutableTree):
+        DEPRECATED_REFUSED[name](node)

@@ -1,0 +1,343 @@
+"""What the database itself keeps, whatever code writes to it; and what the models say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import IntegrityError, connection, models, transaction
+from django.utils import timezone
+
+from compaction_app.exceptions import ConfigurationError, InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.values import Kind, Role, RunStatus, Trigger
+from tests.trees import chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+TABLES: tuple[type[models.Model], ...] = (ChatSession, ChatMessage, CompactionRun)
+
+
+# -- constraints, each by name --------------------------------------------------------------------------------
+
+
+def declared() -> dict[str, tuple[type[models.Model], models.BaseConstraint]]:
+    return {constraint.name: (model, constraint) for model in TABLES for constraint in model._meta.constraints}
+
+
+def refused_by(write: Callable[[], Any]) -> str:
+    """The name of the constraint that refuses a write."""
+    with pytest.raises(IntegrityError) as caught, transaction.atomic():
+        write()
+    if connection.vendor == "postgresql":
+        return caught.value.__cause__.diag.constraint_name  # type: ignore[union-attr]  # psycopg's own error
+    return sqlite_constraint(str(caught.value))
+
+
+def sqlite_constraint(message: str) -> str:
+    """SQLite names a check that failed; of a unique constraint it names the columns."""
+    kind, _, what = message.partition(" constraint failed: ")
+    if kind == "CHECK":
+        return what
+    columns = {column.split(".")[1] for column in what.split(", ")}
+    [name] = {
+        name
+        for name, (model, constraint) in declared().items()
+        if isinstance(constraint, models.UniqueConstraint)
+        and {model._meta.get_field(field).column for field in constraint.fields} == columns
+        and what.startswith(model._meta.db_table)
+    }
+    return name
+
+
+def insert(**fields: Any) -> None:
+    """A message written past the manager and the model, as another program would."""
+    ChatMessage.objects.bulk_create([ChatMessage(**{"role": Role.USER, "sib_order": 90} | fields)])
+
+
+def insert_run(session: ChatSession, **fields: Any) -> None:
+    CompactionRun.objects.bulk_create([CompactionRun(session=session, **{"trigger": Trigger.MANUAL} | fields)])
+
+
+def change(message: ChatMessage, **fields: Any) -> None:
+    ChatMessage.objects.filter(pk=message.pk).update(**fields)
+
+
+class Given:
+    """Two messages, a live summary, an open run: the rows that the forbidden writes collide with."""
+
+    def __init__(self) -> None:
+        self.session = start_session(external_id="adopted", owner=get_user_model().objects.create(username="owner"))
+        start_session(external_id="adopted")
+        self.root, self.child = chain(self.session, 2)
+        change(self.child, external_id="x1", idempotency_key="k1")
+        self.summary = summarize(self.child, self.root)
+        self.summary_fields = {
+            "session": self.session,
+            "parent": self.child,
+            "kind": Kind.SUMMARY,
+            "last_summarized_message": self.root,
+        }
+        insert_run(self.session, anchor=self.child, generation=1, status=RunStatus.RUNNING)
+
+
+FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
+    "a summary without a cutoff": (
+        "compaction_summary_has_cutoff",
+        lambda g: change(g.summary, last_summarized_message=None),
+    ),
+    "a message with a cutoff": ("compaction_summary_has_cutoff", lambda g: change(g.child, last_summarized_message=g.root)),
+    "a message with a pin": ("compaction_summary_has_cutoff", lambda g: change(g.child, pinned_message=g.root)),
+    "a kind that does not exist": ("compaction_summary_has_cutoff", lambda g: change(g.child, kind="note")),
+    "a summary with reasoning": ("compaction_summary_is_plain_text", lambda g: change(g.summary, reasoning=[{"t": "x"}])),
+    "a summary with reasoning that is JSON null": (
+        "compaction_summary_is_plain_text",
+        lambda g: change(g.summary, reasoning=models.Value(None, models.JSONField())),
+    ),
+    "a summary with tool calls": ("compaction_summary_is_plain_text", lambda g: change(g.summary, tool_calls=[{}])),
+    "a summary with the system's voice": ("compaction_summary_is_plain_text", lambda g: change(g.summary, role=Role.SYSTEM)),
+    "a summary without an anchor": ("compaction_summary_is_plain_text", lambda g: change(g.summary, parent=None)),
+    "a role that does not exist": ("compaction_known_role", lambda g: change(g.child, role="robot")),
+    "a depth of 0": ("compaction_depth_from_one", lambda g: change(g.child, depth=0)),
+    "two children in one place": (
+        "compaction_sibling_order",
+        lambda g: insert(session=g.session, parent=g.root, sib_order=g.child.sib_order),
+    ),
+    "two roots in one place": ("compaction_root_order", lambda g: insert(session=g.session, sib_order=1)),
+    "a second live summary": ("compaction_one_live_summary", lambda g: insert(**g.summary_fields)),
+    "a message adopted twice": (
+        "compaction_message_external_id",
+        lambda g: insert(session=g.session, parent=g.root, external_id="x1"),
+    ),
+    "a message sent twice": (
+        "compaction_idempotency_key",
+        lambda g: insert(session=g.session, parent=g.root, idempotency_key="k1"),
+    ),
+    "a session adopted twice by its owner": (
+        "compaction_session_external_id",
+        lambda g: ChatSession.objects.bulk_create([ChatSession(owner=g.session.owner, external_id="adopted")]),
+    ),
+    "an ownerless session adopted twice": (
+        "compaction_ownerless_external_id",
+        lambda g: ChatSession.objects.bulk_create([ChatSession(external_id="adopted")]),
+    ),
+    "a second open run": ("compaction_one_open_run", lambda g: insert_run(g.session, anchor=g.child)),
+    "a generation twice": (
+        "compaction_generation",
+        lambda g: insert_run(g.session, generation=1, status=RunStatus.SUCCEEDED),
+    ),
+    "a status that does not exist": ("compaction_known_status", lambda g: insert_run(g.session, status="zombie")),
+    "a success without a generation": (
+        "compaction_success_has_generation",
+        lambda g: insert_run(g.session, status=RunStatus.SUCCEEDED),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_the_database_refuses(what: str) -> None:
+    """The rules that two workers could break together are kept below the models, by a constraint with a name."""
+    name, write = FORBIDDEN[what]
+    rows = Given()
+    assert refused_by(lambda: write(rows)) == name
+
+
+def test_every_declared_constraint_is_in_the_database_and_proved_here() -> None:
+    """No constraint is declared that the database does not have, and none goes without a write that it refuses."""
+    proved = {name for name, _ in FORBIDDEN.values()}
+    assert proved == set(declared())
+    with connection.cursor() as cursor:
+        present = {
+            name for model in TABLES for name in connection.introspection.get_constraints(cursor, model._meta.db_table)
+        }
+    assert set(declared()) <= present
+
+
+ALLOWED: dict[str, Callable[[Given], None]] = {
+    "a second summary once the first is retired": lambda g: (
+        change(g.summary, retired_at=timezone.now()),
+        insert(**g.summary_fields),
+    ),
+    "a summary with another cutoff at one anchor": lambda g: insert(
+        **g.summary_fields | {"last_summarized_message": g.child}
+    ),
+    "an open run at another anchor": lambda g: insert_run(g.session, anchor=g.root),
+    "a finished run beside an open one": lambda g: insert_run(g.session, anchor=g.child, status=RunStatus.FAILED),
+    "open runs whose anchors are gone": lambda g: (insert_run(g.session), insert_run(g.session)),
+    "the ids of another session": lambda g: insert(session=start_session(), external_id="x1", idempotency_key="k1"),
+    "messages without ids": lambda g: (
+        insert(session=g.session, parent=g.root, sib_order=7),
+        insert(session=g.session, parent=g.root, sib_order=8),
+    ),
+    "the place of another session's root": lambda g: insert(session=start_session(), sib_order=1),
+    "an id that another owner uses": lambda g: start_session(
+        owner=get_user_model().objects.create(username="another"), external_id="adopted"
+    ),
+    "sessions without ids": lambda g: (start_session(), start_session(), start_session(owner=g.session.owner)),
+}
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+def test_the_database_allows(what: str) -> None:
+    """A constraint that refused these would stand in the way of retiring, retrying, forking or adopting."""
+    ALLOWED[what](Given())
+    connection.check_constraints()
+
+
+def test_the_migrations_are_up_to_date() -> None:
+    """What the models declare is what a host's ``migrate`` makes."""
+    call_command("makemigrations", "compaction_app", "stock_tree", check=True, dry_run=True, verbosity=0)
+
+
+# -- names -----------------------------------------------------------------------------------------------------
+
+
+def test_the_parent_has_one_column_and_three_names() -> None:
+    """``parent``, ``parent_message_id`` and treebeard's ``parent_id`` are one; queries take the first two."""
+    root, child = chain(start_session(), 2)
+    assert ChatMessage._meta.get_field("parent").column == "parent_message_id"
+    assert child.parent_id == child.parent_message_id == child.parent.pk == root.pk
+    child.parent_id = None
+    assert child.parent_message_id is None
+    found = ChatMessage.objects.filter(parent=root), ChatMessage.objects.filter(parent_message_id=root.pk)
+    assert [query.get() for query in found] == [child, child]
+    assert ChatMessage(parent_message_id=root.pk).parent == ChatMessage(parent_id=root.pk).parent == root
+
+
+def test_names_of_rows_never_show_what_was_said() -> None:
+    """``str()`` ends up in logs, error pages and breadcrumbs."""
+    session = start_session(title="")
+    root = ChatMessage.objects.add_root({"session": session, "role": "user", "content": "secret"})
+    summary = summarize(root, root, content="secret recap")
+    run = CompactionRun.objects.create(session=session, trigger=Trigger.MANUAL, instructions="secret", error_detail="secret")
+    event = CompactionEvent.objects.create(session=session, kind="started")
+    assert [str(row) for row in (session, root, summary, run, event)] == [
+        f"Session {session.pk}",
+        f"Message {root.pk} (user)",
+        f"Summary {summary.pk} up to message {root.pk}",
+        f"Run {run.pk} (ready)",
+        f"started ({event.pk})",
+    ]
+    assert "secret" not in repr([session, root, summary, run, event])
+
+
+def test_a_summary_carries_its_anchors_sum_and_stands_one_deeper() -> None:
+    """It covers tokens, it adds none to the path; so prefix sums below a later anchor stay subtractions."""
+    root, child = chain(start_session(), 2)
+    summary = summarize(child, root, token_count=77)
+    assert (summary.depth, summary.path_tokens, summary.token_count) == (3, child.path_tokens, 77)
+    assert summary.is_summary
+    assert not child.is_summary
+
+
+# -- states ----------------------------------------------------------------------------------------------------
+
+
+def test_querysets_are_named_by_state() -> None:
+    session = start_session()
+    root, child = chain(session, 2)
+    live = summarize(child, root)
+    retired = summarize(child, child, retired_at=timezone.now())
+    assert set(session.messages.messages()) == {root, child}
+    assert set(session.messages.summaries()) == {live, retired}
+    assert list(session.messages.live()) == [live]
+    assert list(session.messages.tips()) == [child]
+
+
+def test_runs_are_claimable_when_ready_or_abandoned() -> None:
+    """A lease that ran out means a worker that died; one that still runs is nobody else's."""
+    session, now = start_session(), timezone.now()
+    ready, working, stalled, done = (
+        CompactionRun.objects.create(session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease)
+        for status, lease in (
+            (RunStatus.READY, None),
+            (RunStatus.RUNNING, now + timedelta(seconds=5)),
+            (RunStatus.RUNNING, now - timedelta(seconds=5)),
+            (RunStatus.SKIPPED, None),
+        )
+    )
+    assert set(CompactionRun.objects.claimable(now)) == {ready, stalled}
+    assert set(CompactionRun.objects.open()) == {ready, working, stalled}
+    assert set(CompactionRun.objects.finished()) == {done}
+    assert [run.is_open for run in (ready, working, stalled, done)] == [True, True, True, False]
+
+
+# -- sessions --------------------------------------------------------------------------------------------------
+
+BAD_OVERRIDES: dict[str, tuple[Any, str]] = {
+    "an unknown key": ({"TRIGER_RATIO": 0.5}, "compaction_app.E002"),
+    "a wrong type": ({"TRIGGER_RATIO": "high"}, "compaction_app.E101"),
+    "out of range": ({"TRIGGER_RATIO": 1.5}, "compaction_app.E101"),
+    "not a number": ({"COOLDOWN_SECONDS": float("nan")}, "compaction_app.E122"),
+    "a mode that is a list": ({"MODE": ["off"]}, "compaction_app.E100"),
+    "what belongs to the site": ({"SUMMARIZER": "os.system"}, "compaction_app.E003"),
+    "two that contradict": ({"RECENT_MESSAGES_RATIO": 0.7, "TRIGGER_RATIO": 0.6}, "compaction_app.E010"),
+    "a list": (["TRIGGER_RATIO"], "compaction_app.E001"),
+    "an empty list": ([], "compaction_app.E001"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_OVERRIDES)
+def test_overrides_are_validated_when_a_session_is_saved(what: str) -> None:
+    """A session with settings that can not be used is not stored; the error is that of the settings."""
+    overrides, problem_id = BAD_OVERRIDES[what]
+    with pytest.raises(ConfigurationError) as caught:
+        start_session(settings=overrides)
+    assert caught.value.problem_id == problem_id
+    assert not ChatSession.objects.exists()
+    session = start_session()
+    session.settings = overrides
+    with pytest.raises(ConfigurationError):
+        session.save(update_fields=["settings"])
+    session.refresh_from_db()
+    assert session.settings == {}
+
+
+def test_a_form_shows_what_is_wrong_with_overrides_at_their_field() -> None:
+    session = ChatSession(settings={"TRIGGER_RATIO": 2})
+    with pytest.raises(ValidationError) as caught:
+        session.full_clean()
+    assert list(caught.value.message_dict) == ["settings"]
+
+
+def test_good_overrides_are_kept_and_a_warning_is_no_error() -> None:
+    session = start_session(settings={"MODE": "aggressive", "TRIGGER_RATIO": 0.3, "CONTEXT_WINDOW": 9000})
+    session.refresh_from_db()
+    assert session.settings == {"MODE": "aggressive", "TRIGGER_RATIO": 0.3, "CONTEXT_WINDOW": 9000}
+
+
+def test_other_fields_are_saved_whatever_the_settings_have_become() -> None:
+    """A key that a new release no longer knows must not stop a conversation's title from being written."""
+    session = start_session()
+    ChatSession.objects.filter(pk=session.pk).update(settings={"GONE": 1})
+    session.refresh_from_db()
+    session.title = "Plants"
+    session.save(update_fields=["title"])
+    assert ChatSession.objects.get().title == "Plants"
+
+
+BAD_SESSIONS: dict[str, tuple[str, Any]] = {
+    "NUL in the title": ("title", "a\x00b"),
+    "a lone surrogate in the system prompt": ("system_prompt", "a\ud800"),
+    "a title of 256 characters": ("title", "x" * 256),
+    "a model of 256 characters": ("model", "x" * 256),
+    "an external id of 256 characters": ("external_id", "x" * 256),
+    "NUL in the metadata": ("metadata", {"a": ["\x00"]}),
+    "NUL in a key": ("metadata", {"\x00": 1}),
+    "NaN in the calibration": ("token_calibration", {"gpt-4o": float("nan")}),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SESSIONS)
+def test_what_one_database_refuses_no_session_is_saved_with(what: str) -> None:
+    """SQLite would take these and PostgreSQL would not; here neither gets them."""
+    field, value = BAD_SESSIONS[what]
+    with pytest.raises(InvalidMessage) as caught:
+        start_session(**{field: value})
+    assert caught.value.field == field
+    assert not ChatSession.objects.exists()

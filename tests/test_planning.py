@@ -1,0 +1,284 @@
+"""Where to cut, what to show, where to anchor: design §6 and the cases of §17."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.budget import make_budget
+from compaction_app.conf import get_settings
+from compaction_app.planning import get_messages_to_summarize, plan_compaction
+from compaction_app.testing.builders import branch_of, messages_of
+from compaction_app.values import CompactionPlan, Role, Skip, SkipReason, Summary
+
+pytestmark = pytest.mark.pure
+
+ROOMY = {"SUMMARY_TARGET_TOKENS": 50}
+
+
+def ids(messages):
+    return [message.id for message in messages]
+
+
+def plan(shorthand_or_tail, *, window=10_000, reserved=2_000, base=None, settings=None, seen=False, **options):
+    tail = messages_of(shorthand_or_tail) if isinstance(shorthand_or_tail, str) else shorthand_or_tail
+    resolved = get_settings(settings or {})
+    budget = make_budget(window, reserved, resolved)
+    return plan_compaction(branch_of(tail, base, seen_by_base=seen), base, budget, resolved, **options)
+
+
+def summary_at(cutoff, anchor, *, tokens=30, pinned=None):
+    return Summary(
+        id=999,
+        anchor_id=anchor.id,
+        anchor_depth=anchor.depth,
+        cutoff_id=cutoff.id,
+        cutoff_depth=cutoff.depth,
+        cutoff_path_tokens=cutoff.path_tokens,
+        tokens=tokens,
+        content="earlier matter",
+        pinned=pinned,
+    )
+
+
+class TestSplitting:
+    @pytest.mark.parametrize(
+        ("messages", "budget", "covered", "kept"),
+        [
+            ("u u u", 50, [1], [2, 3]),
+            ("u a u", 50, [], [1, 2, 3]),
+            ("u a u a(50)", 60, [1, 2], [3, 4]),
+            ("u c t a u a", 300, [1, 2, 3, 4], [5, 6]),
+            ("a a", 50, [], [1, 2]),
+            ("", 50, [], []),
+        ],
+    )
+    def test_the_newest_messages_within_the_budget_stay(self, messages, budget, covered, kept):
+        split = get_messages_to_summarize(messages_of(messages), budget)
+        assert (ids(split[0]), ids(split[1])) == (covered, kept)
+
+    @given(
+        letters=st.lists(st.sampled_from(["u", "a", "c t", "c t t"]), max_size=30),
+        budget=st.integers(0, 3_000),
+        preserve=st.integers(2, 6),
+    )
+    def test_every_split_is_whole_keeps_the_floor_and_begins_with_a_user(self, letters, budget, preserve):
+        messages = messages_of(" ".join(letters))
+        covered, kept = get_messages_to_summarize(messages, budget, preserve=preserve)
+        assert covered + kept == messages
+        if covered:
+            assert len(kept) >= preserve
+            assert kept[0].role == Role.USER
+
+
+class TestCuts:
+    def test_an_empty_history_has_nothing_to_compact(self):
+        assert plan("") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+
+    def test_whole_turns_are_covered(self):
+        made = plan(" ".join(["u a"] * 40))
+        assert made.kept[0].role == Role.USER
+        assert made.pinned is None
+        assert ids(made.covered) + ids(made.kept) == list(range(1, 81))
+        assert sum(m.tokens for m in made.kept) <= 1_600
+
+    def test_a_tool_loop_is_cut_inside_its_turn(self):
+        """One user message and 200 calls: no pair is split and the request is pinned."""
+        made = plan("u " + "c t " * 200)
+        assert made.kept[0].role == Role.ASSISTANT
+        assert made.cutoff.role == Role.TOOL
+        assert made.pinned.id == 1
+        assert 1 not in ids(made.covered)
+        assert made.anchor_id == made.cutoff.id
+
+    def test_the_pin_is_inherited_while_the_turn_goes_on(self):
+        first = messages_of("u " + "c t " * 200)
+        made = plan(first)
+        base = summary_at(made.cutoff, made.cutoff, pinned=made.pinned)
+        tail = [*made.kept, *messages_of("c t " * 200, first_id=402, first_depth=402, before=40_100)]
+        again = plan(tail, base=base)
+        assert again.pinned is made.pinned
+        assert again.pinned.id not in ids(again.covered)
+        assert again.cutoff.depth > made.cutoff.depth
+
+    def test_a_pin_that_is_let_go_is_the_first_thing_covered_and_once(self):
+        first = messages_of("u " + "c t " * 200)
+        made = plan(first)
+        base = summary_at(made.cutoff, made.cutoff, pinned=made.pinned)
+        tail = [*made.kept, *messages_of("u " + "a u " * 60, first_id=402, first_depth=402, before=40_100)]
+        again = plan(tail, base=base)
+        assert again.pinned is None
+        assert ids(again.covered)[0] == 1
+        assert ids(again.covered).count(1) == 1
+        assert again.covered[1].id == made.kept[0].id
+
+    def test_the_newest_user_message_is_never_covered(self):
+        made = plan("u a " * 30 + "u(4000) a(100) a(100) a(2000)")
+        newest = 61
+        assert newest not in ids(made.covered)
+        assert newest in ids(made.kept) or made.pinned.id == newest
+
+    def test_a_turn_without_a_point_for_a_cut_is_left_whole(self):
+        """Question, first reply, and a last reply within the floor: nothing but the pin stands before a cut."""
+        assert plan("u(3000) a(10) a(4000)") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        assert ids(plan("u(3000) a(10) a(4000) a(10)").covered) == [2]
+
+    def test_one_reply_that_is_too_large_can_not_be_cut(self):
+        assert plan("u a(9000)") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+
+    def test_over_the_threshold_with_nothing_before_the_cut_the_tail_budget_is_given_up(self):
+        """The window shrank, say: base and tail are too much together, though the tail alone is small."""
+        messages = messages_of("u a u(250) a(250) u(250) a(250)")
+        base = summary_at(messages[1], messages[1], tokens=5_100)
+        made = plan(messages[2:], base=base)
+        assert (ids(made.covered), ids(made.kept)) == ([3, 4], [5, 6])
+
+    def test_the_first_reply_of_a_turn_is_never_cut_off_from_its_question(self):
+        made = plan("u a(7000)  a(300) a(10)")
+        assert made.cutoff.id == 2
+        assert made.pinned.id == 1
+        assert ids(made.covered) == [2]
+
+
+class TestTargets:
+    def test_the_target_leaves_room_for_what_is_kept(self):
+        made = plan(" ".join(["u a"] * 40))
+        kept = sum(message.tokens for message in made.kept)
+        assert made.target_tokens == 1_200
+        assert made.target_tokens + kept <= 5_000
+
+    def test_the_target_is_below_what_is_replaced(self):
+        made = plan("u a u a", focused=True, settings=ROOMY)
+        assert made.target_tokens <= 0.9 * made.replaced_tokens
+
+    def test_a_pin_is_not_counted_as_replaced(self):
+        made = plan("u(500) " + "c t " * 200)
+        assert made.replaced_tokens == sum(message.tokens for message in made.covered)
+
+
+class TestIdempotency:
+    def test_under_the_threshold_the_same_tip_is_not_compacted_twice(self):
+        messages = messages_of("u a u a u a")
+        base = summary_at(messages[1], messages[3])
+        assert plan(messages[2:], base=base, seen=True) == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+
+    @pytest.mark.parametrize("option", ["focused", "follow_up"])
+    def test_instructions_and_follow_ups_compact_again(self, option):
+        messages = messages_of("u a u a u a u a")
+        base = summary_at(messages[1], messages[1])
+        made = plan(messages[2:], base=base, seen=True, settings=ROOMY, **{option: True})
+        assert isinstance(made, CompactionPlan)
+
+
+class TestAnchors:
+    LONG = "u a " * 50
+
+    def test_by_default_the_anchor_is_the_end_of_the_turn_before_the_last(self):
+        """So that editing or regenerating the last turn keeps the summary and leaks nothing."""
+        made = plan(self.LONG)
+        assert made.anchor_id == 98
+        assert ids(made.lookahead) == ids(made.kept)[:-2]
+
+    def test_tip_shows_and_anchors_at_the_tip(self):
+        made = plan(self.LONG, settings={"LOOKAHEAD": "tip"})
+        assert made.anchor_id == 100
+        assert ids(made.lookahead) == ids(made.kept)
+
+    def test_none_shows_nothing_and_anchors_at_the_cutoff(self):
+        made = plan(self.LONG, settings={"LOOKAHEAD": "none"})
+        assert made.anchor_id == made.cutoff.id
+        assert made.lookahead == ()
+
+    def test_instructions_show_the_tip(self):
+        assert plan(self.LONG, focused=True).anchor_id == 100
+
+    def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self):
+        made = plan(self.LONG, settings={"LOOKAHEAD_TOKENS": 250})
+        assert made.anchor_id == 98
+        assert ids(made.lookahead) == [97, 98]
+
+    def test_the_anchor_is_not_above_the_base_s(self):
+        """A base applies wherever its successor does; else the older one would win on their common branches."""
+        messages = messages_of("u a " * 50)
+        base = summary_at(messages[1], messages[89])
+        made = plan(messages[2:91], base=base, settings={"LOOKAHEAD": "none"})
+        assert (made.anchor_id, made.anchor_depth) == (90, 90)
+
+    def test_a_call_left_open_at_the_cutoff_pulls_the_anchor_below_it(self):
+        """On a branch where its result still comes, the result would stand without its call."""
+        messages = messages_of("u a " * 30 + "u c u a u a")
+        made = plan(messages, settings={"LOOKAHEAD": "none", "RECENT_MESSAGES_RATIO": 0.0625})
+        assert made.cutoff.tool_calls
+        assert made.anchor_id == made.kept[0].id == made.cutoff.id + 1
+
+
+class Limit:
+    """A summarizer that takes ``max_tokens``; blocks cost their tokens, the rest of a request 100."""
+
+    def __init__(self, max_tokens):
+        self.max_tokens = max_tokens
+
+    def blocks(self, messages):
+        return [message.tokens for message in messages]
+
+    def overhead(self, base, pinned, lookahead):
+        return 100 + (pinned.tokens if pinned else 0)
+
+
+class TestSummarizerLimits:
+    def test_the_oldest_part_that_fits_is_covered_up_to_a_legal_cut(self):
+        made = plan("u a " * 40, limit=Limit(1_050))
+        assert made.partial
+        assert ids(made.covered) == list(range(1, 9))
+        assert made.kept[0].role == Role.USER
+
+    def test_what_fits_is_not_cut_short(self):
+        made = plan("u a " * 40, limit=Limit(100_000))
+        assert not made.partial
+        assert not made.shorten
+
+    def test_where_not_even_the_first_legal_cut_fits_its_messages_are_shortened(self):
+        made = plan("u(3000) a(3000) u a " + "u a " * 10, limit=Limit(1_000))
+        assert made.partial
+        assert made.shorten
+        assert ids(made.covered) == [1, 2]
+
+    def test_partial_generations_end_up_covering_what_one_would(self):
+        messages = messages_of("u a " * 60)
+        whole = plan(messages)
+        covered, tail, base = [], messages, None
+        for _ in range(50):
+            made = plan(tail, base=base, limit=Limit(2_000), follow_up=base is not None)
+            covered += ids(made.covered)
+            base = summary_at(made.cutoff, next(m for m in messages if m.id == made.anchor_id), tokens=200)
+            tail = list(made.kept)
+            if not made.partial:
+                break
+        assert covered[: len(whole.covered)] == ids(whole.covered)
+        assert len(covered) == len(set(covered))
+
+
+@given(
+    turns=st.lists(
+        st.tuples(st.integers(20, 900), st.lists(st.sampled_from(["a", "a(400)", "c t", "c t t(900)", "c"]), max_size=12)),
+        min_size=1,
+        max_size=12,
+    ),
+    window=st.sampled_from([2_000, 4_000, 8_000]),
+    lookahead=st.sampled_from(["previous_turn", "tip", "none"]),
+)
+def test_every_plan_keeps_the_rules(turns, window, lookahead):
+    """Covered, pinned and kept are the branch; no pair is split; the newest user message is not covered."""
+    tail = messages_of(" ".join(f"u({size}) {' '.join(replies)}" for size, replies in turns))
+    made = plan(tail, window=window, reserved=window // 4, settings={"LOOKAHEAD": lookahead})
+    if isinstance(made, Skip):
+        return
+    pinned = [made.pinned.id] if made.pinned else []
+    assert sorted(ids(made.covered) + pinned + ids(made.kept)) == ids(tail)
+    assert made.covered
+    assert made.kept[0].role in (Role.USER, Role.ASSISTANT)
+    newest = max(m.id for m in tail if m.role == Role.USER)
+    assert newest not in ids(made.covered)
+    assert made.anchor_depth >= made.cutoff.depth
+    if made.kept[0].role == Role.ASSISTANT:
+        assert made.pinned is not None
+    assert len(made.kept) >= 2

@@ -1,0 +1,197 @@
+"""Shortening what is shown: prune and fit, design §9 and the cases of §17."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.pruning import call_groups, fit, micro_compact, prune
+from compaction_app.testing.builders import WordTokenCounter, messages_of
+from compaction_app.tokens import ExactTokenCounter, count_messages
+from compaction_app.values import Message, Role
+
+pytestmark = pytest.mark.pure
+
+count = WordTokenCounter()
+
+
+def ids(messages):
+    return [message.id for message in messages]
+
+
+def conversation(*texts):
+    """user, tool, user, tool, …: each tool result with its call; the given texts are the results."""
+    messages, exact = [], ExactTokenCounter()
+    for number, text in enumerate(texts):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        for role, content, extra in (
+            (Role.USER, f"question {number}", {}),
+            (Role.ASSISTANT, "", {"tool_calls": (call,)}),
+            (Role.TOOL, text, {"tool_call_id": f"c{number}"}),
+        ):
+            tokens = count_messages([{"role": role, "content": content, **extra}], exact)[0]
+            message_id = len(messages) + 1
+            messages.append(
+                Message(id=message_id, depth=message_id, role=role, content=content, tokens=tokens, **extra)
+            )
+    return messages
+
+
+class TestPrune:
+    def pruned(self, text, limit=4_096):
+        messages = conversation(text, "b", "c", "d")
+        return messages[2], prune(messages, keep_turns=3, max_bytes=limit, count=ExactTokenCounter()).messages[2]
+
+    def test_a_result_of_exactly_the_limit_is_unchanged(self):
+        before, after = self.pruned("x" * 4_096)
+        assert after == before
+
+    def test_one_byte_more_is_shortened_to_the_limit(self):
+        _, after = self.pruned("x" * 4_097)
+        assert len(after.content.encode()) <= 4_096
+        assert "...truncated" in after.content
+
+    def test_multibyte_text_stays_valid(self):
+        _, after = self.pruned("語" * 50_000)
+        assert len(after.content.encode()) <= 4_096
+        assert after.content.startswith("語")
+        assert after.content.endswith("語")
+
+    def test_a_limit_smaller_than_the_notice_still_shortens(self):
+        _, after = self.pruned("y" * 101, limit=100)
+        assert len(after.content.encode()) <= 100
+        before, after = self.pruned("y" * 30, limit=5)
+        assert len(after.content.encode()) <= len(before.content.encode())
+
+    def test_the_last_turns_are_byte_identical(self):
+        messages = conversation(*["z" * 9_000] * 5)
+        pruned = prune(messages, keep_turns=3, max_bytes=4_096, count=ExactTokenCounter())
+        assert pruned.messages[6:] == tuple(messages[6:])
+        assert sorted(pruned.left_out) == [3, 6]
+
+    def test_user_and_assistant_messages_are_untouched_whatever_their_size(self):
+        big = "w" * 50_000
+        messages = [
+            Message(id=1, depth=1, role=Role.USER, content=big, tokens=9),
+            Message(id=2, depth=2, role=Role.ASSISTANT, content=big, tokens=9),
+            *conversation("a", "b", "c"),
+        ]
+        assert prune(messages, keep_turns=3, max_bytes=100, count=count).messages == tuple(messages)
+
+    def test_pruning_twice_is_pruning_once(self):
+        messages = conversation(*["line\n" * 3_000] * 6)
+        once = prune(messages, keep_turns=2, max_bytes=1_000, count=ExactTokenCounter())
+        twice = prune(once.messages, keep_turns=2, max_bytes=1_000, count=ExactTokenCounter())
+        assert twice.messages == once.messages
+
+    def test_white_space_is_collapsed_in_old_results_only(self):
+        messages = conversation("a   b\n\n\n c", "a   b", "c", "d")
+        collapsed = micro_compact(messages, keep_turns=3, count=ExactTokenCounter())
+        assert [collapsed.messages[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
+
+    @given(st.lists(st.text(max_size=400), min_size=1, max_size=8), st.integers(1, 200))
+    def test_pruning_never_makes_anything_larger(self, texts, limit):
+        messages = conversation(*texts)
+        pruned = prune(messages, keep_turns=1, max_bytes=limit, count=ExactTokenCounter()).messages
+        for before, after in zip(messages, pruned, strict=True):
+            assert len(after.content.encode()) <= len(before.content.encode())
+            after.content.encode()
+
+
+def fitted(shorthand, room, *, target=None, **options):
+    options = {"summary_tokens": 0, "pinned": None, "preserve": 2, "max_bytes": 4_096, "count": count} | options
+    messages = messages_of(shorthand) if isinstance(shorthand, str) else shorthand
+    return fit(messages, available=room, target=target or room, **options)
+
+
+class TestFit:
+    def test_the_oldest_turns_go_first_and_whole(self):
+        result = fitted("u a u a u a", 350)
+        assert (ids(result.messages), result.dropped) == ([5, 6], 4)
+
+    def test_what_can_not_fit_is_an_error_with_the_numbers(self):
+        with pytest.raises(ContextOverflow) as caught:
+            fitted("a u(100000)", 50)
+        assert (caught.value.needed, caught.value.available) == (100_000, 50)
+
+    def test_the_newest_user_message_alone_is_sent_if_nothing_else_fits(self):
+        result = fitted("u a(9000) u", 8_000)
+        assert (ids(result.messages), result.dropped) == ([3], 2)
+
+    def test_nothing_is_dropped_where_all_fits(self):
+        result = fitted("u a", 500)
+        assert (ids(result.messages), result.dropped) == ([1, 2], 0)
+
+    def test_a_fit_goes_down_to_the_target_so_that_the_next_turn_fits_too(self):
+        result = fitted("u a u a u a u a", 700, target=420)
+        assert ids(result.messages) == [5, 6, 7, 8]
+
+    def test_results_of_a_turn_too_large_alone_are_shortened_largest_first(self):
+        messages = conversation("small " * 10, "big " * 9_000)
+        result = fit(
+            messages,
+            summary_tokens=0,
+            pinned=None,
+            available=4_000,
+            target=3_000,
+            preserve=2,
+            max_bytes=4_096,
+            count=ExactTokenCounter(),
+        )
+        assert 6 in result.left_out
+        assert 4 in ids(result.messages)
+        assert sum(m.tokens for m in result.messages) <= 3_000
+
+    def test_then_its_oldest_call_groups_go_with_their_results(self):
+        result = fitted("u " + "c t " * 30, 1_000)
+        assert ids(result.messages)[0] == 1
+        assert ids(result.messages)[1] % 2 == 0
+        assert ids(result.messages)[-1] == 61
+        assert sum(m.tokens for m in result.messages) <= 1_000
+
+    def test_the_summary_goes_only_when_all_else_is_gone(self):
+        result = fitted("u(300) a(300) u(300) c(100) t(100)", 900, summary_tokens=300)
+        assert result.summary
+        result = fitted("u(300) c(100) t(100)", 600, summary_tokens=300)
+        assert not result.summary
+        assert ids(result.messages) == [1, 2, 3]
+
+    def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
+        pin = messages_of("u(400)", first_id=900)[0]
+        result = fitted("u(300) c(100) t(100)", 800, summary_tokens=200, pinned=pin)
+        assert (result.pinned, result.summary) == (False, True)
+        result = fitted("c(100) t(100)", 650, summary_tokens=200, pinned=pin)
+        assert (result.pinned, result.summary) == (True, False)
+
+    def test_results_whose_call_was_not_read_are_not_shown(self):
+        messages = messages_of("c t t u a")[1:]
+        result = fitted(messages, 10_000, unread=7)
+        assert ids(result.messages) == [4, 5]
+        assert result.dropped == 9
+
+    @given(
+        letters=st.lists(
+            st.sampled_from(["u", "u(700)", "a", "a(900)", "c t", "c t t(800)", "c(300) t t t"]), min_size=1, max_size=25
+        ),
+        available=st.integers(50, 4_000),
+        share=st.floats(0.2, 1.0),
+        summary=st.integers(0, 500),
+    )
+    def test_every_fit_fits_and_keeps_pairs_and_the_newest_user(self, letters, available, share, summary):
+        messages = messages_of(" ".join(letters))
+        newest = max((m.id for m in messages if m.role == Role.USER), default=None)
+        try:
+            result = fitted(messages, available, target=int(available * share), summary_tokens=summary)
+        except ContextOverflow as overflow:
+            assert overflow.needed > available
+            last = call_groups(messages)[-1]
+            needed = {m.id for m in last} | ({newest} if newest else set())
+            assert overflow.needed <= sum(m.tokens for m in messages if m.id in needed)
+            return
+        total = sum(m.tokens for m in result.messages) + (summary if result.summary else 0)
+        assert total <= available
+        assert newest is None or newest in ids(result.messages)
+        assert result.dropped == len(messages) - len(result.messages)
+        for group in call_groups(messages):
+            shown = [m.id in ids(result.messages) for m in group]
+            assert all(shown) or not any(shown)

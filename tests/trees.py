@@ -1,0 +1,43 @@
+"""Trees for the tests of storage: quick to build, of any depth and width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.values import Kind, Role
+
+
+def start_session(**fields: Any) -> ChatSession:
+    return ChatSession.objects.create(**fields)
+
+
+def chain(session: ChatSession, length: int, parent: ChatMessage | None = None) -> list[ChatMessage]:
+    """``length`` user messages, each below the one before. Their count is given, so none is tokenized."""
+    nodes = [ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)]
+    return ChatMessage.objects.append_chain(parent, nodes)
+
+
+def star(session: ChatSession, width: int) -> list[ChatMessage]:
+    """A root and ``width`` children of it; the root first. Written past the manager: appending is tested elsewhere."""
+    root = chain(session, 1)[0]
+    children = [
+        ChatMessage(session=session, parent=root, role=Role.USER, token_count=10, path_tokens=20, depth=2, sib_order=n + 1)
+        for n in range(width)
+    ]
+    return [root, *ChatMessage.objects.bulk_create(children)]
+
+
+def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMessage:
+    """A summary at ``anchor`` that covers everything up to ``cutoff``."""
+    given = {"kind": Kind.SUMMARY, "role": Role.USER, "content": "What was said.", "last_summarized_message": cutoff}
+    return ChatMessage.objects.add_child(anchor, given | fields)
+
+
+def analyze() -> None:
+    """What autovacuum does within a minute: without statistics PostgreSQL scans the new table once a level."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE {ChatMessage._meta.db_table}")
