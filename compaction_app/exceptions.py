@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -96,7 +97,7 @@ class SummarizerError(CompactionError):
     """A summarizer could not give a draft.
 
     ``error_code`` is one of :class:`compaction_app.values.ErrorCode`; ``transient`` says that trying later may
-    help; ``retry_after`` is what the provider asked for, in seconds.
+    help; ``retry_after`` is what the provider asked for, in seconds; ``attempts`` are (model, code) in order.
     """
 
     code = "summarizer_error"
@@ -104,3 +105,4 @@ class SummarizerError(CompactionError):
     transient: bool = False
     retry_after: float | None = None
     model: str = ""
+    attempts: Sequence[tuple[str, str]] = ()

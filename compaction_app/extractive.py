@@ -1,9 +1,9 @@
 """A summary made of the conversation's own words: deterministic, offline, free.
 
-Everything said is taken apart into clauses. Each clause has shorter and shorter forms of itself, each form costs
-tokens and is worth what its words tell, and the budget is filled with the moves that tell most per token: first
-the shortest forms of rules, decisions and preferences, then of the rest, then longer forms of what is kept. So
-much is told briefly before anything is left out, and what repeats is worth less each time.
+Everything said is taken apart into clauses. Each clause has shorter and shorter forms of itself, each form
+costs tokens and is worth what its words tell, and the budget is filled with the moves that tell most per
+token: first the shortest forms of rules, decisions and preferences, then of the rest, then longer forms of
+what is kept. So much is told briefly before anything is left out, and what repeats is worth less each time.
 
 The text of the previous summary is the only state between generations. Its lines are read back into clauses,
 which compete with the new ones by the same measure: what was worth keeping once still is.
@@ -17,10 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
 from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.selection import Unit, fill
-from compaction_app.sentences import SEPARATOR, keep_statement, read_clause, split_clauses, whole_clause
+from compaction_app.sentences import split_clauses
 from compaction_app.superseding import find_superseded, read_statement
 from compaction_app.tokens import Count
 from compaction_app.tool_markers import call_name, one_line, tool_marker
@@ -38,7 +39,8 @@ _SCALES: dict[str, float] = {
     Role.ASSISTANT: 0.6,
     Role.TOOL: 0.35,
 }
-#: The nth best clause of one message counts 1 / (1 + n × this), so that one long message does not take all room.
+#: The nth best clause of one message counts 1 / (1 + n × this), so that one long message does not take all
+#: room.
 _CROWDING = 0.12
 #: Each clause of a long message counts less than a short message: this much for each clause more.
 _VERBOSITY = 0.05
@@ -70,7 +72,8 @@ def summarize_extractively(
     count: Count,
     instructions: str = "",
 ) -> str:
-    """Markdown of at most ``target_tokens``: the most telling clauses in order, a heading a day, speakers first.
+    """Markdown of at most ``target_tokens``: the most telling clauses in order, a heading a day, speakers
+    first.
 
     The same arguments give the same bytes, on every run and every machine.
     """

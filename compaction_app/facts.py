@@ -1,9 +1,9 @@
 """Which words tell: facts, negations and the cues of rules, decisions and preferences.
 
-Shortening a sentence is a question of which words may go. Every word has a strength, from filler (first to go)
-to telling (never goes while its sentence stays), and a weight, which is what keeping it is worth. Both follow
-from the word itself and its neighbours, not from statistics of the text around it: a clause that was shortened
-once is judged the same when it is read again, so that a summary of a summary does not drift.
+Shortening a sentence is a question of which words may go. Every word has a strength, from filler (first to
+go) to telling (never goes while its sentence stays), and a weight, which is what keeping it is worth. Both
+follow from the word itself and its neighbours, not from statistics of the text around it: a clause that was
+shortened once is judged the same when it is read again, so that a summary of a summary does not drift.
 """
 
 from __future__ import annotations
@@ -23,26 +23,35 @@ class Word(NamedTuple):
 
 
 NEGATIONS = frozenset(
-    "not no never none nothing nobody nowhere neither nor without cannot cant dont wont isnt arent wasnt doesnt didnt "
+    "not no never none nothing nobody nowhere neither nor without cannot cant dont wont isnt "
+    "arent wasnt doesnt didnt "
     "shouldnt wouldnt couldnt mustnt hasnt havent unless except "
-    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem sem mai senza non niet "
-    "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس بدون nie bez".split()
+    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem "
+    "sem mai senza non niet "
+    "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس "
+    "بدون nie bez".split()
 )
 
 #: Words that bound what they stand with. Losing one turns a rule into another rule.
 _BOUNDS = frozenset(
     "must mustn't rather only always every under over below above before after until till by max maximum min "
     "minimum least most than less more exactly if except instead now anymore longer should shall "
-    "muss müssen soll immer nur mindestens höchstens doit doivent toujours seulement debe siempre solo deve sempre "
+    "muss müssen soll immer nur mindestens höchstens doit doivent toujours seulement debe siempre "
+    "solo deve sempre "
     "должен должна всегда только يجب دائما فقط".split()
 )
 
 _FUNCTION = frozenset(
-    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself you you're you've "
-    "you'd you'll your yours he she him her his hers we we're we've we'd we'll us our ours they they're they've them "
-    "their theirs who whom whose which what's that's there's here's is are was were be been being am do does did done "
-    "have has had having will would can could may might of to in on at for with from as into onto about and so also "
-    "too very just then than such some any each both all own same other another again further once because while "
+    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself "
+    "you you're you've "
+    "you'd you'll your yours he she him her his hers we we're we've we'd we'll us our ours they "
+    "they're they've them "
+    "their theirs who whom whose which what's that's there's here's is are was were be been being "
+    "am do does did done "
+    "have has had having will would can could may might of to in on at for with from as into onto "
+    "about and so also "
+    "too very just then than such some any each both all own same other another again further "
+    "once because while "
     "where when how what why get gets got getting sure let let's lets make makes "
     "der das und ist ein eine einen einem einer zu mit auf für von dem den im wir ich sie es sind wird auch "
     "le la les un une des et est du de que qui dans pour sur avec ce cette je vous nous il elle "
@@ -53,8 +62,10 @@ _FUNCTION = frozenset(
 
 _FILLER = frozenset(
     "well okay ok great thanks thank please actually basically really quite simply literally honestly "
-    "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright glad happy hope "
-    "course maybe perhaps probably kind sort bit lot feel free essentially generally typically overall additionally "
+    "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright "
+    "glad happy hope "
+    "course maybe perhaps probably kind sort bit lot feel free essentially generally typically "
+    "overall additionally "
     "furthermore moreover however therefore thus hence indeed anyway".split()
 )
 
@@ -71,7 +82,8 @@ _UNSPACED_TELLING = re.compile(
 )
 
 _MONTHS = (
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)? "
+    "|oct(?:ober)?|"
     "nov(?:ember)?|dec(?:ember)?"
 )
 #: What is told by several words together, and is worth nothing in part: quotations, code, dates, amounts.
@@ -88,12 +100,13 @@ SPANS = re.compile(
 _SPAN_HINT = re.compile(r"[`\"“«„'‘\d€$£¥₹]")
 
 _RULE = (
-    r"\b(?:must|mustn['’]t|never|always|forbidden|prohibited|not allowed|off[- ]limits|under no circumstances|"
-    r"from now on|no more than|no later than|at most|at least|make sure|constraints?|allergic|allergy|intolerant|"
-    r"vegetarian|vegan|deadline|due (?:on|by)|budget|(?:max|min)imum|only (?:use|if|when|after|before|on|in|with)|"
-    r"cannot|can['’]t|avoid|without|insist)\b"
+    r"\b(?:must|mustn['’]t|never|always|forbidden|prohibited|not allowed|off[- ]limits|from now on|"
+    r"under no circumstances|no more than|no later than|at most|at least|make sure|constraints?|allergic|"
+    r"allergy|intolerant|vegetarian|vegan|deadline|due (?:on|by)|budget|(?:max|min)imum|"
+    r"only (?:use|if|when|after|before|on|in|with)|cannot|can['’]t|avoid|without|insist)\b"
     r"|(?:\A|[,;:.] |\b(?:please|you|we|and|but|also|so|just) )(?:do not|don['’]t) "
-    r"|\bI (?:do not|don['’]t|won['’]t|will not|never) (?!know|think|understand|see|remember|get|believe|mean)"
+    r"|\bI (?:do not|don['’]t|won['’]t|will not|never) "
+    r"(?!know|think|understand|see|remember|get|believe|mean)"
 )
 _DECISION = (
     r"\b(?:decided|decision|agreed|settled on|chose|chosen|picked|opted|approved|rejected|confirmed|booked|"
@@ -101,21 +114,26 @@ _DECISION = (
     r"let['’]s (?:use|go|keep|take|call|stick)|we(?:['’]ll| will) (?:use|go|keep|take|call))\b"
 )
 _PREFERENCE = (
-    r"\b(?:prefers?|preferred|preference|favou?rite|rather|call me|my name|i (?:really )?(?:love|hate|dislike)|"
+    r"\b(?:prefers?|preferred|preference|favou?rite|rather|call me|my name|"
+    r"i (?:really )?(?:love|hate|dislike)|"
     r"please (?:use|keep|write|answer|reply|call|always|stick|format))\b"
 )
 _OTHER_LANGUAGES = (
-    r"\b(?:niemals|nie|immer|darf nicht|dürfen nicht|verboten|muss|müssen|bitte nicht|entschieden|bevorzuge|lieber|"
-    r"jamais|toujours|interdit|il faut|doit|décidé|préfère|nunca|siempre|prohibido|debe|decidido|decidimos|prefiero|"
-    r"mai|sempre|vietato|deve|deciso|preferisco|proibido|decidimos|prefiro|nooit|altijd|moet|"
+    r"\b(?:niemals|nie|immer|auf keinen fall|keinesfalls|darf nicht|dürfen nicht|verboten|muss|müssen|"
+    r"bitte nicht|entschieden|bevorzuge|lieber|"
+    r"jamais|toujours|interdit|il faut|doit|décidé|préfère|"
+    r"nunca|siempre|prohibido|debe|decidido|decidimos|prefiero|proibido|prefiro|"
+    r"mai|sempre|vietato|deve|deciso|preferisco|nooit|altijd|moet|"
     r"никогда|всегда|нельзя|запрещено|должен|должна|решили|предпочитаю)\b"
     r"|يجب|ممنوع|دائما|أبدا|قررنا|أفضل|لا ت"
-    r"|必须|必須|不要|不能|不许|不可|禁止|只能|决定|決定|偏好|喜欢|喜歡|预算|預算|截止|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
+    r"|必须|必須|不要|不能|不许|不可|禁止|只能|决定|決定|偏好|喜欢|喜歡|预算|預算|截止"
+    r"|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
 )
 _FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}", re.IGNORECASE)
 _AGREED = re.compile(
-    r"\b(?:(?:we|you|i)(?:['’]ve| have)? (?:decided|agreed|chose|settled|picked|booked|confirmed|approved|rejected)|"
+    r"\b(?:(?:we|you|i)(?:['’]ve| have)? "
+    r"(?:decided|agreed|chose|settled|picked|booked|confirmed|approved|rejected)|"
     r"decision (?:is|was)|(?:we|i)(?:['’]ll| will) (?:use|go with|keep|call|stick))\b",
     re.IGNORECASE,
 )
@@ -127,13 +145,14 @@ NAME_LINKS = frozenset(
 )
 
 
-def find_cue(text: str) -> re.Match[str] | None:
+def find_cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, prohibition, constraint, decision or preference shows itself."""
-    return _FIRM.search(text)
+    return [match.span() for match in _FIRM.finditer(text)]
 
 
 def is_agreement(text: str) -> bool:
-    """A decision that somebody took, not advice on how to take one: all that a model's "always" and "must" are."""
+    """A decision that somebody took, not advice on how to take one: all that a model's "always" and "must"
+    are."""
     return _AGREED.search(text) is not None
 
 

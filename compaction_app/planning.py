@@ -15,6 +15,7 @@ from typing import Protocol
 
 from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Settings
+from compaction_app.prompts import SUMMARY_WRAPPER_TOKENS
 from compaction_app.values import Branch, Budget, CompactionPlan, Lookahead, Message, Role, Skip, SkipReason, Summary
 
 logger = logging.getLogger("compaction_app.planning")
@@ -219,10 +220,12 @@ class _Planner:
         )
 
     def target(self, replaced: int, kept: int, pinned: Message | None) -> int:
+        """Size to ask for. The wrapper that a summary is sent in counts too, so a draft that meets it saves."""
         full = self.budget.summary_target
         room = self.budget.target - kept - (pinned.tokens if pinned else 0)
         wanted = max(min(full, room), full // 5)
-        return max(1, min(wanted, int((1 - self.settings.min_saving_ratio) * replaced)))
+        saving = int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS
+        return max(1, min(wanted, saving))
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:
         """What the summarizer may look at beyond the cut. Its last message pulls the anchor down to it."""

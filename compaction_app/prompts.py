@@ -110,6 +110,9 @@ to be carried out.
 {text}
 </conversation-summary>"""
 
+#: What the wrapper of a summary costs in a context, in tokens of the exact counter; a test keeps it true.
+SUMMARY_WRAPPER_TOKENS = 69
+
 
 def prompt_version(settings_prompt: str | None) -> str:
     """What to record with a run: the version of the wording, and a digest of the host's own if it has one."""

@@ -1,7 +1,7 @@
 """Relative dates made absolute: "yesterday" becomes "yesterday (2024-05-07)".
 
-A summary outlives the day it speaks of. Only what has one meaning is resolved: "next Friday" is one of two days,
-so it stays as it was said, under the heading of the day on which it was said.
+A summary outlives the day it speaks of. Only what has one meaning is resolved: "next Friday" is one of two
+days, so it stays as it was said, under the heading of the day on which it was said.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _DAYS = {
 _UNITS = {"day": 1, "week": 7}
 _COUNT = r"\d{1,3}|(?:a )?couple of|an?|" + "|".join(list(_NUMBERS)[1:11])
 _RELATIVE = re.compile(
-    r"(?:\b(?P<day>(?:the )?day (?:before yesterday|after tomorrow)|yesterday|last night|tomorrow|vorgestern|gestern|"
-    r"übermorgen|anteayer|ayer|вчера|завтра|أمس|غدا)\b|(?P<unspaced>前天|昨天|昨日|明天|明日|后天)"
+    r"(?:\b(?P<day>(?:the )?day (?:before yesterday|after tomorrow)|yesterday|last night|tomorrow|"
+    r"vorgestern|gestern|übermorgen|anteayer|ayer|вчера|завтра|أمس|غدا)\b|(?P<unspaced>前天|昨天|昨日|明天|明日|后天)"
     rf"|\b(?P<ago>{_COUNT}) (?P<ago_unit>day|week|month|year)s? ago\b"
     rf"|\bin (?P<ahead>{_COUNT}) (?P<ahead_unit>day|week)s?\b(?! of)"
     r"|\b(?P<side>last|next) (?P<period>month|year)\b"

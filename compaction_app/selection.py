@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
+from compaction_app.clauses import LEVELS, SEPARATOR, Clause, clip
 from compaction_app.facts import CONTENT, TELLING
-from compaction_app.sentences import LEVELS, SEPARATOR, Clause, clip
 from compaction_app.superseding import Statement
 from compaction_app.tokens import Count
 
@@ -49,8 +50,15 @@ class Unit:
     statement: Statement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Point(NamedTuple):
+    """A form of a clause: what it costs and what it tells."""
+
+    level: int
+    cost: int
+    told: float
+
+
+class _Move(NamedTuple):
     unit: int
     #: The form before, None if the unit is not in the text yet.
     before: int | None
@@ -97,7 +105,8 @@ def render(units: Sequence[Unit], chosen: Mapping[int, int], *, headings: bool =
 
 
 def join_days(units: Sequence[Unit], chosen: Mapping[int, int], target: int, count: Count) -> bool:
-    """Put several days under one heading where headings would take too much of a small target; whether it did."""
+    """Put several days under one heading where headings would take too much of a small target; whether it
+    did."""
     used = list(dict.fromkeys(units[i].heading for i in sorted(chosen)))
     *sizes, span = count([*(f"## {heading}\n" for heading in used), f"## 2000-01-01{_TO}2000-01-02\n"])
     groups = max(int(_HEADING_SHARE * target / span), 1)
@@ -137,8 +146,13 @@ def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
     told = _told(units, priced)
     moves: list[_Move] = []
     for i, offered in enumerate(priced):
-        points = [(level, cost, told[i][level]) for level, cost in offered]
-        moves += _worthwhile(i, points, units[i])
+        points: list[_Point] = []
+        for level, cost in offered:
+            # More words for no more tokens: the shorter form has no use.
+            while points and points[-1].cost >= cost:
+                points.pop()
+            points.append(_Point(level, cost, told[i][level]))
+        moves += _unit_moves(i, units[i], points)
     return moves
 
 
@@ -155,7 +169,8 @@ def _forms(clause: Clause) -> list[tuple[int, str]]:
 
 
 def _told(units: Sequence[Unit], priced: Sequence[Sequence[tuple[int, int]]]) -> list[list[float]]:
-    """For each unit and level what the form tells, each word less the more often it was told by a better unit."""
+    """For each unit and level what the form tells, each word less the more often it was told by a better
+    unit."""
     seen: dict[str, int] = {}
     told: list[list[float]] = [[] for _ in units]
     for i in sorted(range(len(units)), key=lambda i: (-_density(units[i], priced[i]), i)):
@@ -187,31 +202,38 @@ def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
     )
 
 
-def _worthwhile(i: int, points: Sequence[tuple[int, int, float]], unit: Unit) -> list[_Move]:
-    """The moves of one unit, each telling less per token than the one before: forms that never pay are skipped."""
-    # The speaker and the line around a new unit are not free, and another speaker breaks the user's line in two.
+def _unit_moves(i: int, unit: Unit, points: Sequence[_Point]) -> list[_Move]:
+    """From nothing to the shortest form to the longest, each step telling no more per token than the one
+    before."""
+    # The line around a new unit is not free, and another speaker breaks the user's line in two.
     overhead = _OWN_LINE if unit.speaker.startswith("user") or not unit.speaker else _OTHER_LINE
-    hull: list[tuple[int | None, int, float]] = [(None, -overhead, 0.0)]
-    for level, cost, value in points:
-        if cost <= hull[-1][1]:
-            continue
-        while len(hull) > 1 and _rate(hull[-2], hull[-1]) <= _rate(hull[-1], (level, cost, value)):
-            hull.pop()
-        hull.append((level, cost, value))
-    return [
-        _Move(
-            unit=i,
-            before=before[0],
-            after=after[0] or 0,
-            cost=after[1] - max(before[1], 0),
-            key=(0 if unit.first and before[0] is None else 1, -_rate(before, after), i),
-        )
-        for before, after in pairwise(hull)
-    ]
+    moves: list[_Move] = []
+    before: int | None = None
+    spent = 0
+    steps = iter(_hull(_Point(-1, -overhead, 0.0), points))
+    end, rate = 0, 0.0
+    for level, cost, _ in points:
+        while end < cost:
+            end, rate = next(steps)
+        first = unit.first and before is None
+        moves.append(_Move(i, before, level, cost - spent, (0 if first else 1, -rate, i)))
+        before, spent = level, cost
+    return moves
 
 
-def _rate(before: tuple[int | None, int, float], after: tuple[int | None, int, float]) -> float:
-    return (after[2] - before[2]) / (after[1] - before[1])
+def _hull(start: _Point, points: Sequence[_Point]) -> list[tuple[int, float]]:
+    """(cost, value per token) of the steps along the upper hull: a form that tells little for its cost has the
+    rate of the longer form that it is a step to."""
+    corners = [start]
+    for point in points:
+        while len(corners) > 1 and _rate(corners[-2], corners[-1]) <= _rate(corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return [(after.cost, _rate(before, after)) for before, after in pairwise(corners)]
+
+
+def _rate(before: _Point, after: _Point) -> float:
+    return (after.told - before.told) / (after.cost - before.cost)
 
 
 def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
@@ -222,7 +244,7 @@ def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
         if older in keys and newer in keys and keys[newer] > keys[older]:
             keys[newer] = (*keys[older][:2], -1)
     return sorted(
-        moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, move.cost)
+        moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, -move.after)
     )
 
 

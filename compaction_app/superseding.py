@@ -1,8 +1,8 @@
 """Which statement has been replaced by a later one: "the budget is 3,000", then "the budget is 2,400 now".
 
-Only what is clearly the same subject with a new value is let go: the same words for the subject, a value of the
-same kind, and a sign that it changed. Where subjects merely share words (the budget, the food budget) both stay,
-and the older one stays only together with the newer.
+Only what is clearly the same subject with a new value is let go: the same words for the subject, a value of
+the same kind, and a sign that it changed. Where subjects merely share words (the budget, the food budget)
+both stay, and the older one stays only together with the newer.
 """
 
 from __future__ import annotations
@@ -31,27 +31,33 @@ _FORMS = (
         re.IGNORECASE,
     ),
     re.compile(
-        r"\A(?P<subject>.{2,80}?)(?:\s+(?:is|are|will be|becomes?|should be|must be|remains|ist|sind|est|son|è|=|→)\s+"
-        r"|:\s+|=)(?P<value>.+)\Z",
+        r"\A(?P<subject>.{2,80}?)"
+        r"(?:\s+(?:is|are|will be|becomes?|should be|must be|remains|ist|sind|est|son|è|=|→)\s+|:\s+|=)"
+        r"(?P<value>.+)\Z",
         re.IGNORECASE,
     ),
     re.compile(r"\A(?P<subject>[^\s，。、:：]{1,16}?)(?:是|为|為|改为|改成|は|：)(?P<value>.+)\Z"),
 )
+_CHANGES = _FORMS[:2]
 _NEWER = re.compile(
-    rf"\b(?:now|actually|instead|correction|no longer|any ?more|from now on|as of|new|{_CHANGED}|"
+    r"\b(?:now|actually|instead|correction|no longer|any ?more|from now on|as of|"
     r"jetzt|nun|ab sofort|maintenant|désormais|ahora|adesso|agora|теперь)\b|现在|現在|改为|改成|今は",
     re.IGNORECASE,
 )
 _CUE_WORDS = frozenset(
-    "now actually new current currently correction update updated revised final latest instead currently still "
+    "now actually new current currently correction update updated revised final latest instead "
+    "currently still "
     "jetzt nun neue neuer neues maintenant ahora nuevo nueva adesso agora теперь".split()
 )
 _OWNED = re.compile(
     r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE
 )
+_RENEWED = re.compile(r"\A(?:the|my|our|your)\s+(?:new|current|updated|revised|final)\s", re.IGNORECASE)
+_DEFINITE = re.compile(r"\A(?:the|my|our|das|der|die|unser|le|la|el|il|notre|nuestro)\s", re.IGNORECASE)
 _OTHERS = frozenset("his her their your its sein ihr son sa su".split())
 _REMAINDER = re.compile(
-    r",\s|;\s|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s", re.IGNORECASE
+    r",\s|;\s|[，；]|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s",
+    re.IGNORECASE,
 )
 _LEADING = re.compile(
     r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE
@@ -66,14 +72,14 @@ _ABOUT_NOTHING = re.compile(
     r"\A(?:if|unless|when|what|where|who|how|why|would|could|can|does|do|is|are|was)\b", re.IGNORECASE
 )
 _UNIT = re.compile(r"\d[\d.,:]*\s*([^\W\d_]+|[%€$£¥])?")
-_UNSPACED_CUE = re.compile("现在|現在|今は")
+_UNSPACED_CUE = re.compile("现在|現在|今は|我们的|我的|私の|的|の")
 
-#: What a thing has one of: said again with another value and without any "now", it has still changed.
-_SINGULAR = frozenset(
-    "budget deadline limit due port version name address email phone password price cost rate goal owner "
-    "status date time title target frist haushalt plazo presupuesto délai 预算 截止日期 予算".split()
-)
+#: What a project has one of: "the deadline is" said again with another value has changed without any "now".
+_SINGULAR = frozenset("budget deadline goal frist ziel plazo presupuesto délai scadenza 预算 予算".split())
 
+#: What is said after a value and weighs less may go with it: "as discussed" may, "because Anna insists" may
+#: not.
+_DETAIL = 0.7
 _VALUE_WORDS = 8
 _SUBJECT_WORDS = 5
 #: Statements looked back at per shared word: enough for a conversation, and it bounds the work for a log.
@@ -90,12 +96,12 @@ class Statement:
     newer: bool
     #: About something of the speaker's own.
     own: bool
+    #: Speaks of "the" or "our" one, not of one in a list.
+    definite: bool
     #: Says nothing else that could be lost with it.
     sole: bool
     #: Where the value begins in the text.
     value_start: int
-    #: Read from the words around a number, so that only an explicit change replaces it.
-    formless: bool = False
 
     @property
     def has_number(self) -> bool:
@@ -108,7 +114,7 @@ def read_statement(text: str) -> Statement | None:
         return None
     for form in _FORMS:
         match = form.match(text)
-        if match and (statement := _statement(text, match)):
+        if match and (statement := _statement(text, match, changes=form in _CHANGES)):
             return statement
     return _statement_by_number(text)
 
@@ -116,7 +122,8 @@ def read_statement(text: str) -> Statement | None:
 def find_superseded(
     statements: Sequence[Statement | None], speakers: Sequence[str]
 ) -> tuple[list[bool], dict[int, int]]:
-    """For each statement whether a later one replaces it; and which older one may stay only with which newer one."""
+    """For each statement whether a later one replaces it; and which older one may stay only with which newer
+    one."""
     replaced = [False] * len(statements)
     needs: dict[int, int] = {}
     by_word: dict[str, list[int]] = {}
@@ -137,7 +144,8 @@ def find_superseded(
 
 
 def _candidates(statement: Statement, by_word: dict[str, list[int]]) -> list[int]:
-    """Earlier statements whose subject contains this one's, or the other way round, shares at least a word."""
+    """Earlier statements whose subject contains this one's, or the other way round, shares at least a
+    word."""
     found: dict[int, None] = {}
     for word in statement.subject:
         found.update(dict.fromkeys(by_word.get(word, ())[-_LOOK_BACK:]))
@@ -158,12 +166,13 @@ def _replaces(older: Statement, newer: Statement) -> bool:
         return False
     if newer.newer or older.value == newer.value:
         return True
-    return not newer.formless and any(word in _SINGULAR for word in newer.subject)
+    return newer.definite and any(word in _SINGULAR for word in newer.subject)
 
 
-def _statement(text: str, match: re.Match[str]) -> Statement | None:
+def _statement(text: str, match: re.Match[str], *, changes: bool) -> Statement | None:
     value, remainder = _cut(match["value"])
-    subject = _subject(_OPENER.sub("", match["subject"]))
+    named = _OPENER.sub("", match["subject"])
+    subject = _subject(named)
     words = value.split()
     if not subject or len(subject) > _SUBJECT_WORDS or not words or len(words) > _VALUE_WORDS:
         return None
@@ -174,15 +183,17 @@ def _statement(text: str, match: re.Match[str]) -> Statement | None:
         subject=subject,
         value=value.lower(),
         unit=(unit.group(1) or "").lower().rstrip("s") if unit else "",
-        newer=_NEWER.search(text) is not None,
-        own=_OWNED.search(match["subject"]) is not None,
-        sole=not any(facts.weigh(word).strength == facts.TELLING for word in remainder.split()),
+        newer=changes or _NEWER.search(text) is not None or _RENEWED.match(named) is not None,
+        own=_OWNED.search(named) is not None,
+        definite=_DEFINITE.match(named) is not None,
+        sole=sum(facts.weigh(word).weight for word in remainder.split()) < _DETAIL,
         value_start=match.start("value"),
     )
 
 
 def _statement_by_number(text: str) -> Statement | None:
-    """ "The server listens on port 8443": without a form, the words around its only number are the subject."""
+    """ "The server listens on port 8443": without a form, the words around its only number are the
+    subject."""
     tokens = text.split()
     numbers = [token for token in tokens if any(character.isdigit() for character in token)]
     if len(numbers) != 1 or len(tokens) > _VALUE_WORDS + _SUBJECT_WORDS:
@@ -197,9 +208,9 @@ def _statement_by_number(text: str) -> Statement | None:
         unit="",
         newer=_NEWER.search(text) is not None,
         own=_OWNED.search(text) is not None or bool(re.match(r"(?:I|we)\b", text)),
+        definite=False,
         sole=True,
         value_start=0,
-        formless=True,
     )
 
 

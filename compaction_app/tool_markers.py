@@ -1,9 +1,9 @@
 """Tool calls as one line each: what was done, to what, and how it ended.
 
-A marker is what is left of a call when its arguments and its result are gone, so it names the telling argument
-(the path, the command, the query) and the outcome. A registry maps tool names to markers; hosts add their own
-with :func:`register_tool_marker`. A tool that nobody registered still gets a generic marker: a call is never
-passed over in silence.
+A marker is what is left of a call when its arguments and its result are gone, so it names the telling
+argument (the path, the command, the query) and the outcome. A registry maps tool names to markers; hosts add
+their own with :func:`register_tool_marker`. A tool that nobody registered still gets a generic marker: a call
+is never passed over in silence.
 """
 
 from __future__ import annotations
@@ -71,14 +71,15 @@ _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 def register_tool_marker(tool_name: str, marker: Marker) -> None:
     """Show calls of ``tool_name`` through ``marker(arguments, result)``.
 
-    ``arguments`` is the parsed dict, ``{}`` if they do not parse; ``result`` is the result's text, None if there
-    is none. A name registered before, built-in ones included, is replaced.
+    ``arguments`` is the parsed dict, ``{}`` if they do not parse; ``result`` is the result's text, None if
+    there is none. A name registered before, built-in ones included, is replaced.
     """
     _MARKERS[_key(tool_name)] = marker
 
 
 def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
-    """One line for a tool call: ``[read: path]``, ``[shell: label → ✓]``, ``[tool-NAME: telling arguments]``."""
+    """One line for a tool call: ``[read: path]``, ``[shell: label → ✓]``, ``[tool-NAME: telling
+    arguments]``."""
     name = call_name(call)
     arguments = _arguments(call)
     marker = _MARKERS.get(_key(name)) or _MARKERS.get(_key(re.split(r"\.|__|/|:", name)[-1]))
@@ -96,8 +97,8 @@ def call_name(call: Mapping[str, Any]) -> str:
 def find_error(result: str | None) -> str | None:
     """The error that a result reports, as one short line; None if it reports none.
 
-    Only what a tool says in its first words or in the fields of its JSON counts: a file that talks about errors
-    is no failed read.
+    Only what a tool says in its first words or in the fields of its JSON counts: a file that talks about
+    errors is no failed read.
     """
     if not result:
         return None
@@ -112,7 +113,8 @@ def find_error(result: str | None) -> str | None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """White space collapsed; the middle left out beyond ``limit`` characters, for a path tells most at its ends."""
+    """White space collapsed; the middle left out beyond ``limit`` characters, for a path tells most at its
+    ends."""
     line = " ".join(text[: limit * 20].split())
     if len(line) <= limit:
         return line
@@ -127,7 +129,7 @@ def _key(name: str) -> str:
 def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
     """A host's marker that raises must not stop a compaction: the generic one stands in."""
     try:
-        line = marker(arguments, result)
+        line: object = marker(arguments, result)
     except Exception:
         return ""
     return line if isinstance(line, str) else ""
@@ -293,33 +295,22 @@ def _told(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False, default=str), 60)
 
 
-_BUILT_IN: tuple[tuple[Marker, str], ...] = (
-    (
-        _on_path("read"),
-        "read read_file cat open open_file view view_file get_file read_text_file fs_read notebook_read",
-    ),
-    (
-        _edited,
-        "edit edit_file str_replace multi_edit multiedit insert replace update_file patch apply_patch search_replace",
-    ),
-    (_editor, "str_replace_editor str_replace_based_edit_tool text_editor"),
-    (_on_path("created"), "create create_file new_file create_directory mkdir"),
-    (_on_path("wrote"), "write write_file save_file write_to_file fs_write"),
-    (_on_path("deleted"), "delete delete_file remove_file"),
-    (_on_path("listed", _PLACE_KEYS), "ls list_dir list_files list_directory"),
-    (
-        _shell,
-        "bash shell sh zsh powershell terminal run run_shell run_command run_terminal_cmd execute exec execute_command",
-    ),
-    (_shell, "python execute_python run_python code_interpreter run_tests"),
-    (
-        _searched,
-        "search grep find web_search search_files find_file glob ripgrep rg search_code codebase_search",
-    ),
-    (_searched, "search_web google grep_search file_search"),
-    (_on_path("fetched", _URL_KEYS), "fetch web_fetch fetch_url browse open_url http_get"),
-    (_lint, "lint run_lint linter read_lints diagnostics eslint ruff"),
-    (_asked, "ask ask_user ask_question ask_followup_question request_user_input"),
-)
+_BUILT_IN: dict[str, Marker] = {
+    "read read_file cat open open_file view view_file get_file read_text_file fs_read": _on_path("read"),
+    "edit edit_file str_replace multi_edit multiedit insert replace update_file search_replace": _edited,
+    "patch apply_patch": _edited,
+    "str_replace_editor str_replace_based_edit_tool text_editor": _editor,
+    "create create_file new_file create_directory mkdir": _on_path("created"),
+    "write write_file save_file write_to_file fs_write": _on_path("wrote"),
+    "delete delete_file remove_file": _on_path("deleted"),
+    "ls list_dir list_files list_directory": _on_path("listed", _PLACE_KEYS),
+    "bash shell sh zsh powershell terminal run run_shell run_command run_terminal_cmd": _shell,
+    "execute exec execute_command python execute_python run_python code_interpreter run_tests": _shell,
+    "search grep find web_search search_files find_file glob ripgrep rg search_code": _searched,
+    "codebase_search search_web google grep_search file_search": _searched,
+    "fetch web_fetch fetch_url browse open_url http_get": _on_path("fetched", _URL_KEYS),
+    "lint run_lint linter read_lints diagnostics eslint ruff": _lint,
+    "ask ask_user ask_question ask_followup_question request_user_input": _asked,
+}
 
-_MARKERS: dict[str, Marker] = {name: marker for marker, names in _BUILT_IN for name in names.split()}
+_MARKERS: dict[str, Marker] = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}

@@ -1,8 +1,8 @@
 """A branch as text that a summarizer reads: one block a message, XML-like, escaped.
 
 Everything a person or a tool wrote is escaped, so that no message can close its block, open another one, or
-imitate the cutoff marker. Long tool results and, where the summarizer is too small, long messages are shown head
-and tail by :func:`shorten`, which says how much it left out; the same function prunes contexts.
+imitate the cutoff marker. Long tool results and, where the summarizer is too small, long messages are shown
+head and tail by :func:`shorten`, which says how much it left out; the same function prunes contexts.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def defuse(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """``text`` in at most ``limit`` bytes of UTF-8: head, ``...truncated N bytes...``, tail.
 
-    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut. A limit
-    too small for the notice leaves the head alone.
+    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut. A
+    limit too small for the notice leaves the head alone.
     """
     # A character takes at most four bytes; most texts need no encoding to be known to fit.
     if len(text) * 4 <= limit:
@@ -96,10 +96,11 @@ def render_messages(
 
 
 def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
-    """For each message the result text of each of its calls, in order; None where it is not among ``messages``.
+    """For each message the result text of each of its calls, in order; None where it is not among
+    ``messages``.
 
-    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest group before
-    it.
+    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest group
+    before it.
     """
     results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
     for i, caller, position in _answers(messages):

@@ -85,7 +85,9 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-LOGIN_URL = "admin:login"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "chat:sessions"
+LOGOUT_REDIRECT_URL = "login"
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -186,6 +188,12 @@ COMPACTION_MODES = ("off", "standard", "conservative", "aggressive", "determinis
 # The openai client reads both from the environment by itself; here they only decide which summarizer is used.
 OPENAI_API_KEY = environment.text("OPENAI_API_KEY")
 OPENAI_BASE_URL = environment.text("OPENAI_BASE_URL")
+
+# --- Chat page --------------------------------------------------------------------------------------------
+
+# Answers every conversation. Not set: the model that a conversation names, else the default of project/chat.
+CHAT_MODEL = environment.text("CHAT_MODEL")
+CHAT_TIMEOUT_SECONDS = environment.seconds("CHAT_TIMEOUT_SECONDS", default=60)
 
 
 def _compaction() -> dict[str, Any]:

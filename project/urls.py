@@ -1,9 +1,17 @@
 """The URLs of the example project."""
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
+
+from project.accounts import LoginPage
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    # The chat page and the HTTP API go here.
+    path("", RedirectView.as_view(pattern_name="chat:sessions")),
+    path("accounts/login/", LoginPage.as_view(), name="login"),
+    path("accounts/logout/", LogoutView.as_view(), name="logout"),
+    path("chat/", include("project.chat.urls")),
+    # The HTTP API goes here.
     path("admin/", admin.site.urls),
 ]

@@ -140,28 +140,29 @@ for n in range(int(sys.argv[2])):
 """
 
 
+def start_process(parent: ChatMessage, appends: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", APPENDING_PROCESS, str(parent.pk), str(appends)],
+        cwd=Path(__file__).parent.parent,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": live_database_url()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def test_processes_append_below_one_parent_at_once() -> None:
     """As threads do, so do web workers of their own: the lock is the database's, not Python's."""
     session = start_session()
     parent = chain(session, 1)[0]
-    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": live_database_url()}
-    command = [sys.executable, "-c", APPENDING_PROCESS, str(parent.pk), str(APPENDS)]
-    processes = [
-        subprocess.Popen(
-            command,
-            cwd=Path(__file__).parent.parent,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    errors = [process.communicate("go\n", timeout=60)[1] for process in processes]
+    processes = [start_process(parent, appends=25) for _ in range(2)]
+    # Each says when it is ready, and neither is waited for before the other is let go.
+    greetings = [process.stdout.readline() for process in processes if process.stdout]
+    if greetings == ["ready\n"] * 2:
+        for process in processes:
+            print("go", file=process.stdin, flush=True)
+    errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
-    assert len(ChatMessage.objects.get_children(parent)) == 2 * APPENDS
+    assert len(ChatMessage.objects.get_children(parent)) == 50
     assert_consistent(session)

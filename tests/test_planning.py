@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from compaction_app.budget import make_budget
 from compaction_app.conf import get_settings
 from compaction_app.planning import get_messages_to_summarize, plan_compaction
+from compaction_app.prompts import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.testing.builders import branch_of, messages_of
+from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import CompactionPlan, Role, Skip, SkipReason, Summary
 
 pytestmark = pytest.mark.pure
@@ -149,6 +151,12 @@ class TestTargets:
     def test_the_target_is_below_what_is_replaced(self):
         made = plan("u a u a", focused=True, settings=ROOMY)
         assert made.target_tokens <= 0.9 * made.replaced_tokens
+
+    def test_the_wrapper_of_a_summary_is_counted(self):
+        """Or a draft that exactly meets its target would be refused for saving too little."""
+        assert count_summary("", ExactTokenCounter()) == SUMMARY_WRAPPER_TOKENS
+        made = plan("u u u u", focused=True, settings=ROOMY | {"RECENT_MESSAGES_RATIO": 0.4, "TRIGGER_RATIO": 0.6})
+        assert made.target_tokens + SUMMARY_WRAPPER_TOKENS <= 0.9 * made.replaced_tokens
 
     def test_a_pin_is_not_counted_as_replaced(self):
         made = plan("u(500) " + "c t " * 200)

@@ -392,13 +392,12 @@ class TestDrafts:
 
     def test_a_draft_must_save_a_tenth_of_what_it_replaces(self) -> None:
         """The message that will carry it counts, wrapper included, not the bare text."""
-        size = count_summary(words(100), COUNT)
-        exactly = int(size / 0.9)
-        while exactly - size < 0.1 * exactly:
-            exactly += 1
-        assert refusal(draft(words(100)), replaced_tokens=exactly) is None
-        assert refusal(draft(words(100)), replaced_tokens=exactly - 1) == ErrorCode.NO_PROGRESS
-        assert refusal(draft(words(100)), replaced_tokens=50) == ErrorCode.NO_PROGRESS
+        # A size at which a tenth is a whole number.
+        text = next(words(n) for n in range(50, 100) if count_summary(words(n), COUNT) % 9 == 0)
+        exactly = count_summary(text, COUNT) // 9 * 10
+        assert refusal(draft(text), replaced_tokens=exactly) is None
+        assert refusal(draft(text), replaced_tokens=exactly - 1) == ErrorCode.NO_PROGRESS
+        assert refusal(draft(text), replaced_tokens=50) == ErrorCode.NO_PROGRESS
 
     def test_what_is_broken_is_said_before_what_is_too_long(self) -> None:
         """The order: refused, tool call, truncated, empty, too short, leaked, oversize, no progress."""

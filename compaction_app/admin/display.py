@@ -1,0 +1,98 @@
+"""Values as safe HTML. All text of a conversation is untrusted: it only ever leaves through here, escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+
+from compaction_app.validation import canonical
+
+EMPTY = "–"
+SHORT_TEXT = 200
+
+
+def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> str:
+    """Address of one of this app's admin pages, such as ``chatmessage_change``; "" where a host took it out."""
+    try:
+        url = reverse(f"admin:compaction_app_{page}", args=arguments, current_app=site)
+    except NoReverseMatch:
+        return ""
+    return f"{url}?{urlencode(query)}" if query else url
+
+
+def link(url: str, label: Any) -> str:
+    return format_html('<a href="{}">{}</a>', url, label) if url else format_html("{}", label)
+
+
+def joined(parts: Iterable[str], separator: str = " · ") -> str:
+    """Pieces of HTML in a row; a dash where there are none."""
+    return format_html_join(separator, "{}", ((part,) for part in parts)) or EMPTY
+
+
+def text_block(text: str) -> str:
+    """A text as it was written: white space kept, its own direction, in a box that scrolls."""
+    if not text:
+        return EMPTY
+    return format_html('<div class="compaction-text" dir="auto" tabindex="0">{}</div>', text)
+
+
+def json_block(value: Any) -> str:
+    if value in (None, {}, [], ""):
+        return EMPTY
+    return _code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
+
+
+def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
+    """Each call with its name, its id and its arguments set out."""
+    blocks = []
+    for call in calls or ():
+        name, arguments = name_and_arguments(call)
+        heading = format_html("<strong>{}</strong> <code>{}</code>", name, call.get("id", ""))
+        blocks.append((heading, _code_block(pretty_arguments(arguments))))
+    return format_html_join("", '<div class="compaction-call">{} {}</div>', blocks) or EMPTY
+
+
+def name_and_arguments(call: Mapping[str, Any]) -> tuple[str, str]:
+    function = call.get("function") or {}
+    return str(function.get("name", "")), str(function.get("arguments", ""))
+
+
+def pretty_arguments(arguments: str) -> str:
+    """The arguments' JSON set out; as they stand where they are no JSON, or hold what no page can be sent."""
+    try:
+        pretty = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+        pretty.encode()
+    except (ValueError, RecursionError):
+        return arguments
+    return pretty
+
+
+def shortened(text: str, length: int = SHORT_TEXT) -> str:
+    """The beginning on one line."""
+    # Cut first: splitting four megabytes to show a line of them would take longer than the page.
+    words = " ".join(text[: length * 4].split())
+    return words if len(words) <= length and len(text) <= length * 4 else words[: length - 1] + "…"
+
+
+def number(value: int | None) -> str:
+    return EMPTY if value is None else f"{value:,}"
+
+
+def words(code: str) -> str:
+    """A stored code as people read it."""
+    return code.replace("_", " ")
+
+
+def badge(state: str, label: str) -> SafeString:
+    """A word with a colour; the word alone says it as well."""
+    return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
+
+
+def _code_block(text: str) -> str:
+    return format_html('<pre class="compaction-code" dir="auto" tabindex="0">{}</pre>', text)

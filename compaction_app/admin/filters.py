@@ -1,0 +1,125 @@
+"""Filters that ask the database for nothing: their choices are this app's own words, or stand in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from compaction_app.models import display_words
+from compaction_app.values import ErrorCode, Kind, SkipReason
+
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+
+
+class KindFilter(admin.SimpleListFilter):
+    """Messages, or summaries: two lists of one table, never mixed."""
+
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(Kind.MESSAGE), "Messages"), (str(Kind.SUMMARY), "Summaries")]
+
+    def choices(self, changelist: ChangeList) -> Any:
+        for kind, title in self.lookup_choices:
+            yield {
+                "selected": kind == shown_kind(self.value()),
+                "query_string": changelist.get_query_string({self.parameter_name: kind}),
+                "display": title,
+            }
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if shown_kind(self.value()) == Kind.MESSAGE:
+            return queryset.filter(kind=Kind.MESSAGE)
+        # Both conditions say the same; the second is the one that an index knows.
+        return queryset.filter(kind=Kind.SUMMARY, last_summarized_message__isnull=False)
+
+
+def shown_kind(value: str | None) -> Kind:
+    """The kind that an address asks for; messages unless it says summary."""
+    return Kind.SUMMARY if value == Kind.SUMMARY else Kind.MESSAGE
+
+
+class LiveFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("live", "Live"), ("retired", "Retired")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() in ("live", "retired"):
+            return queryset.filter(retired_at__isnull=self.value() == "live")
+        return queryset
+
+
+class TipFilter(admin.SimpleListFilter):
+    title = "place"
+    parameter_name = "place"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("tip", "Tips of branches")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.tips() if self.value() == "tip" else queryset  # type: ignore[attr-defined]  # our queryset
+
+
+class CodeFilter(admin.SimpleListFilter):
+    """By a code of this app: Django's own filter would read the whole table to list the codes in use."""
+
+    codes: type[StrEnum]
+    field: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return display_words(self.codes)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
+
+
+class SkipReasonFilter(CodeFilter):
+    title = "skip reason"
+    parameter_name = field = "skip_reason"
+    codes = SkipReason
+
+
+class ErrorCodeFilter(CodeFilter):
+    title = "error code"
+    parameter_name = field = "error_code"
+    codes = ErrorCode
+
+
+class RelatedFilter(admin.SimpleListFilter):
+    """What belongs to one session, run or message. Set by a link from its page, and shown only then, so that
+    one can see it and take it off again."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        # The parameters that the list was opened with: SimpleListFilter has taken this one from them already.
+        value = self.used_parameters.get(self.parameter_name)
+        return [(str(value), f"{self.title} {value}")] if value else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        field: Any = queryset.model._meta.get_field(str(self.parameter_name))
+        try:
+            related = field.target_field.clean(self.value(), None)
+        except ValidationError as error:
+            raise IncorrectLookupParameters(error) from error
+        return queryset.filter(**{str(self.parameter_name): related})
+
+
+def related_filters(**titles: str) -> Iterable[type[RelatedFilter]]:
+    """A filter for each foreign key: ``related_filters(session="session", tip="tip")``."""
+    return tuple(
+        type(f"{name.title()}Filter", (RelatedFilter,), {"title": title, "parameter_name": name})
+        for name, title in titles.items()
+    )

@@ -1,0 +1,238 @@
+"""What all pages share: read-only, a fixed number of queries, no list that reads conversations.
+
+A list stays fast at any size of its table: it pages over a bounded number of rows, leaves out the columns that
+hold texts, orders by an index and searches for ids. What a person may do with a record stands in its page's
+tools; Django's deletion is replaced, since it would load every related row to list it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.functional import cached_property
+
+from compaction_app.admin import display
+
+if TYPE_CHECKING:
+    # Subscripting it works for type checkers only.
+    AnyModelAdmin = admin.ModelAdmin[Any]
+    AnyPaginator = Paginator[Any]
+else:
+    AnyModelAdmin = admin.ModelAdmin
+    AnyPaginator = Paginator
+
+#: An action takes at most this many records: each is a piece of work of its own.
+MOST_AT_ONCE = 100
+#: As many digits as the largest id has; more would be no id.
+_ID_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A button on a record's page."""
+
+    label: str
+    url: str
+
+
+class BoundedPaginator(AnyPaginator):
+    """Counts, and pages over, the first rows only: counting a million takes longer than showing a page."""
+
+    limit = 10_000
+
+    @cached_property
+    def counted(self) -> int:
+        return count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
+
+    @cached_property
+    def count(self) -> int:
+        return min(self.counted, self.limit)
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.counted > self.limit
+
+
+def count_up_to(queryset: QuerySet[Any], limit: int) -> int:
+    """How many rows, or ``limit`` + 1 where there are more."""
+    return queryset.order_by()[: limit + 1].count()
+
+
+def counted(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) -> str:
+    """The same for people: "12", or "more than 10,000"."""
+    found = count_up_to(queryset, limit)
+    return f"more than {limit:,}" if found > limit else f"{found:,}"
+
+
+class RecordList(ChangeList):
+    """A list whose rows are read without texts."""
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
+        return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))  # type: ignore[attr-defined,no-any-return]  # a RecordAdmin
+
+
+class RecordAdmin(AnyModelAdmin):
+    """Shows records that the system wrote; what else is allowed each admin adds."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    ordering = ("-id",)
+    sortable_by: Sequence[str] = ()
+    search_fields = ("id",)
+    change_form_template = "admin/compaction_app/change_form.html"
+    #: Columns that lists do not read.
+    texts: tuple[str, ...] = ()
+    #: Fields that a person with the change permission may edit.
+    editable: tuple[str, ...] = ()
+
+    class Media:
+        css = {"all": ["compaction_app/admin.css"]}
+
+    # -- lists --------------------------------------------------------------------------------------------
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RecordList
+
+    def for_list(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.defer(*self.texts)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Ids, any number of them: a search through texts would read the table."""
+        terms = search_term.replace(",", " ").split()
+        if not terms:
+            return queryset, False
+        found = [condition for term in terms if (condition := self.search_for(request, term)) is not None]
+        return (queryset.filter(Q(*found, _connector=Q.OR)) if found else queryset.none()), False
+
+    def search_for(self, request: HttpRequest, term: str) -> Q | None:
+        """Rows that a search term names: by their own id, or by their session's."""
+        if term.isdecimal() and len(term) <= _ID_DIGITS:
+            return Q(pk=int(term))
+        session_id = as_uuid(term)
+        return Q(session=session_id) if session_id else None
+
+    # -- what is allowed ----------------------------------------------------------------------------------
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self.editable) and super().has_change_permission(request, obj)
+
+    def may_delete(self, obj: Any) -> bool:
+        """Whether this record can be deleted from its page, by those who have the permission.
+
+        The permission itself stays as Django has it: refusing it here would keep hosts from deleting a user
+        whose sessions go along.
+        """
+        return False
+
+    def has_compact_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("compaction_app.compact_chatsession")
+
+    def has_retire_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("compaction_app.retire_summary")
+
+    def require(self, request: HttpRequest, allowed: bool) -> None:
+        """Pages of their own are for those who may see the records and do what the page does."""
+        if not (allowed and self.has_view_permission(request)):
+            raise PermissionDenied
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Without bulk deletion: it goes record by record, through a page that says what goes along."""
+        actions: dict[str, Any] = dict(super().get_actions(request))
+        actions.pop("delete_selected", None)
+        return actions
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        obj = self.get_object(request, object_id)
+        if obj is not None and not self.may_delete(obj):
+            raise PermissionDenied
+        return super().delete_view(request, object_id, extra_context)
+
+    # -- a record's page ----------------------------------------------------------------------------------
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        shown = [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+        return [str(name) for name in shown if name not in self.editable]
+
+    def tools(self, request: HttpRequest, obj: Any) -> list[Tool]:
+        return []
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        if obj is not None:
+            context["compaction_tools"] = self.tools(request, obj)
+            context["show_delete"] = self.may_delete(obj)
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    # -- pages of their own -------------------------------------------------------------------------------
+
+    def page(self, route: str, view: Callable[..., HttpResponse], name: str) -> URLPattern:
+        """A page for staff only, protected as Django's own admin pages are."""
+        return path(route, self.admin_site.admin_view(view), name=f"compaction_app_{name}")
+
+    def gone(self, request: HttpRequest, pk: Any) -> HttpResponse:
+        """The answer to an address whose record does not exist, as on Django's own pages."""
+        return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined,no-any-return]  # not in the stubs
+
+    def confirm(self, request: HttpRequest, *, obj: Any = None, **context: Any) -> HttpResponse:
+        """A page that says what is going to happen and asks for it by POST."""
+        request.current_app = self.admin_site.name  # type: ignore[attr-defined]  # as the admin's own views do
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": obj,
+            "media": self.media,
+            **context,
+        }
+        return TemplateResponse(request, "admin/compaction_app/confirm.html", context)
+
+    # -- links --------------------------------------------------------------------------------------------
+
+    def url(self, page: str, *arguments: Any, **query: Any) -> str:
+        return display.page_url(page, *arguments, site=self.admin_site.name, **query)
+
+    def link_to(self, page: str, pk: Any, label: str) -> str:
+        """A link to a record by its id, which needs no query; a dash where there is none."""
+        return display.link(self.url(f"{page}_change", pk), label) if pk is not None else display.EMPTY
+
+    def link_to_message(self, pk: int | None, label: str = "Message") -> str:
+        return self.link_to("chatmessage", pk, f"{label} {pk}")
+
+    def link_to_run(self, pk: int | None) -> str:
+        return self.link_to("compactionrun", pk, f"Run {pk}")
+
+    def link_to_session(self, session: Any) -> str:
+        return self.link_to("chatsession", session.pk, display.shortened(str(session), 60))
+
+
+def as_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,273 @@
+"""A clause and its shorter and shorter forms: which of its words may go.
+
+A shortened clause is an in-order part of its source: words are left out, none is changed, and a negation is
+never left out of a clause that stays. Code lines and tool markers are kept or left out whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from compaction_app import facts
+from compaction_app.facts import BOUND, CONTENT, FUNCTION, NEAR, TELLING, Word
+from compaction_app.transcript import defuse
+
+#: Between clauses of one speaker on a line; one token, and rare enough in what people write to be read back.
+SEPARATOR = " · "
+#: From the whole text (0) to its telling words (5).
+LEVELS = range(6)
+_WORD = re.compile(r"[^\s，、；：]+[，、；：]*\s*|[，、；：]+\s*")
+_PAUSE = re.compile(r"[,;:.!?)，、；：。](?:\s|\Z)")
+
+#: A clause with more telling words than this keeps the first and last of them in its shortest form.
+_TELLING_KEPT = 12
+#: Fewer words than this say nothing to whoever was not there.
+_FEWEST_WORDS = 4
+#: How many words before the first telling one are kept to say what it is told of.
+_SUBJECT_WORDS = 2
+#: How many words of a stated value are bound to their statement.
+_VALUE_WORDS = 4
+#: How many words of a rule are kept with its cue, and how many cues of one clause are looked at.
+_WINDOW = 8
+_CUES = 3
+#: What a number of a table counts, compared with one of a sentence.
+_TABLE = 0.15
+#: The weight of a quotation, a date or an amount as a whole, and of the further words of a name.
+_SPAN_WEIGHT = 3.0
+_NAME_REST = 0.6
+#: A longer "word" is a dump or a text without spaces: its short forms show head and tail.
+_WORD_CHARS = 300
+_WORD_SHOWN = 120
+
+
+@dataclass(slots=True)
+class Clause:
+    """One thing that was said, and which of its words may go."""
+
+    text: str
+    tokens: list[str]
+    words: list[Word]
+    strengths: list[int]
+    #: States a rule, prohibition, constraint, decision or preference.
+    firm: bool = False
+    #: Code or a tool marker: kept or left out as it is.
+    whole: bool = False
+    _forms: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def strongest(self) -> int:
+        """The level of the shortest form that still says something: a name or a number alone does not."""
+        if self.firm and BOUND in self.strengths:
+            # The words of a rule are the rule.
+            return BOUND
+        enough = min(_FEWEST_WORDS, sum(strength >= CONTENT for strength in self.strengths))
+        for level in reversed(LEVELS):
+            if sum(strength >= level for strength in self.strengths) >= enough:
+                return level
+        return 0
+
+    def shortened(self, level: int) -> str:
+        """The words of strength ``level`` and more; the text itself at level 0."""
+        if level == 0 or self.whole:
+            return self.text
+        if level not in self._forms:
+            kept = [
+                token
+                for token, strength in zip(self.tokens, self.strengths, strict=True)
+                if strength >= level
+            ]
+            self._forms[level] = defuse(_trim("".join(kept)))
+        return self._forms[level]
+
+
+def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] = ()) -> Clause:
+    """Judge the words of a clause. ``weigh`` is :func:`facts.weigh`, perhaps with a memory; ``common`` holds
+    words that were seen in lower case: where a sentence begins with one, its capital says nothing."""
+    tokens = _WORD.findall(text)
+    if any(len(token) > _WORD_CHARS for token in tokens):
+        tokens = [
+            token if len(token) <= _WORD_CHARS or "/" in token else f"{clip(token, _WORD_SHOWN)} "
+            for token in tokens
+        ]
+    words = [weigh(token) for token in tokens]
+    if words and facts.is_name(tokens[0], words[0]):
+        begins = (
+            Word(CONTENT, 0.3, words[0].norm) if words[0].norm in common else words[0]._replace(weight=0.8)
+        )
+        words[0] = begins
+    strengths = [word.strength for word in words]
+    clause = Clause(text, tokens, words, strengths)
+    _keep_spans_together(clause)
+    _keep_neighbours(clause)
+    _keep_subject(clause)
+    cues = [] if text.endswith(("?", "？", "؟")) else facts.find_cues(text)
+    for cue in cues[:_CUES]:
+        clause.firm = True
+        _keep_window(clause, *cue)
+    _bound(clause)
+    return clause
+
+
+def whole_clause(text: str, weight: float) -> Clause:
+    """A tool marker or a line of code: one telling word, so to speak."""
+    return Clause(text, [text], [Word(TELLING, weight, text.lower())], [TELLING], whole=True)
+
+
+def keep_statement(clause: Clause, value_start: int) -> None:
+    """Bind the words that say what a value is the value of, and the first words of the value."""
+    position = kept = 0
+    for i, token in enumerate(clause.tokens):
+        in_value = position >= value_start
+        if kept == _VALUE_WORDS:
+            return
+        if not in_value or clause.strengths[i] >= CONTENT:
+            clause.strengths[i] = max(clause.strengths[i], BOUND)
+            kept += in_value
+        position += len(token)
+
+
+def clip(text: str, limit: int) -> str:
+    """Head and tail of ``text`` in at most ``limit`` characters, never cutting inside a joined emoji or
+    accent."""
+    if len(text) <= limit:
+        return text
+    if limit < 8:
+        return text[: _loose(text, max(limit, 0))]
+    tail = limit // 3
+    start = len(text) - tail
+    while start < len(text) and _joins(text[start]):
+        start += 1
+    return f"{text[: _loose(text, limit - tail - 1)].rstrip()}…{text[start:].lstrip()}"
+
+
+def _joins(character: str) -> bool:
+    return (
+        character in "\u200d\ufe0f"
+        or "\u0300" <= character <= "\u036f"
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+    )
+
+
+def _loose(text: str, end: int) -> int:
+    while 0 < end < len(text) and (_joins(text[end]) or text[end - 1] == "\u200d"):
+        end -= 1
+    return end
+
+
+def _trim(text: str) -> str:
+    return text.strip(" ,;:，、；：")
+
+
+def _keep_spans_together(clause: Clause) -> None:
+    spans = facts.find_spans(clause.text)
+    if not spans:
+        return
+    position = index = 0
+    begun = -1
+    for i, token in enumerate(clause.tokens):
+        end = position + len(token.rstrip())
+        while index < len(spans) and spans[index][1] <= position:
+            index += 1
+        if index < len(spans) and spans[index][0] < end:
+            clause.strengths[i] = TELLING
+            # A span is one thing told: its first word has the weight, the others what they have anyway.
+            if begun != index:
+                clause.words[i] = clause.words[i]._replace(weight=max(clause.words[i].weight, _SPAN_WEIGHT))
+            begun = index
+        position += len(token)
+
+
+def _keep_neighbours(clause: Clause) -> None:
+    """What a number counts, what a name is doing, and what a negation denies."""
+    strengths, words = clause.strengths, clause.words
+    for i, word in enumerate(words):
+        if word.strength != TELLING:
+            continue
+        if facts.is_negation(word.norm):
+            _raise_next(strengths, i, 2, TELLING)
+            _raise_next(strengths, i, 1, NEAR, -1)
+        elif word.norm[:1].isdigit() or word.norm[-1:].isdigit():
+            # What a number counts stands right after it, and is worth as much as the number.
+            if i + 1 < len(words) and strengths[i + 1] == CONTENT:
+                strengths[i + 1] = TELLING
+            _raise_next(strengths, i, 1, BOUND, -1)
+        else:
+            _keep_name_links(clause, i)
+            _raise_next(strengths, i, 1, NEAR)
+            _raise_next(strengths, i, 1, NEAR, -1)
+
+
+def _keep_subject(clause: Clause) -> None:
+    """The words before the first telling one say what it is told of; a name or a number alone says
+    nothing."""
+    strengths = clause.strengths
+    first = next((i for i, strength in enumerate(strengths) if strength == TELLING), None)
+    if first is None:
+        return
+    before = [i for i in range(max(first - 6, 0), first) if strengths[i] >= CONTENT][-_SUBJECT_WORDS:]
+    after = [i for i in range(first + 1, min(first + 9, len(strengths))) if CONTENT <= strengths[i] < TELLING]
+    for i in before or after[:_SUBJECT_WORDS]:
+        strengths[i] = TELLING
+
+
+def _keep_name_links(clause: Clause, at: int) -> None:
+    """Raise the small words between the word ``at`` and the next one with a capital."""
+    for i in range(at + 1, min(at + 4, len(clause.words))):
+        if clause.tokens[i][:1].isupper() and clause.tokens[at][:1].isupper():
+            clause.strengths[at + 1 : i] = [TELLING] * (i - at - 1)
+            # The words of a name are one name.
+            clause.words[i] = clause.words[i]._replace(weight=min(clause.words[i].weight, _NAME_REST))
+        if clause.words[i].norm not in facts.NAME_LINKS or _PAUSE.search(clause.tokens[i - 1]):
+            return
+
+
+def _raise_next(strengths: list[int], at: int, number: int, to: int, step: int = 1) -> None:
+    """Raise the next ``number`` content words on one side, at most four words away."""
+    for i in range(at + step, at + 5 * step, step):
+        if not 0 <= i < len(strengths) or not number:
+            return
+        if strengths[i] >= CONTENT:
+            strengths[i] = max(strengths[i], to)
+            number -= 1
+
+
+def _keep_window(clause: Clause, cue_start: int, cue_end: int) -> None:
+    """The words that say what the rule is: from its cue to the next pause, and the subject before it."""
+    position = 0
+    first = -1
+    taken: list[int] = []
+    for i, token in enumerate(clause.tokens):
+        if position + len(token.rstrip()) > cue_start and len(taken) < _WINDOW:
+            first = i if first < 0 else first
+            if clause.strengths[i] >= FUNCTION:
+                taken.append(i)
+            if position > cue_end and _PAUSE.search(token):
+                break
+        position += len(token)
+    while taken and clause.strengths[taken[-1]] == FUNCTION and not _told_next(clause, taken[-1]):
+        taken.pop()
+    for i in taken:
+        clause.strengths[i] = max(clause.strengths[i], BOUND)
+    _raise_next(clause.strengths, first, 2, BOUND, -1)
+
+
+def _told_next(clause: Clause, at: int) -> bool:
+    return at + 1 < len(clause.strengths) and clause.strengths[at + 1] == TELLING
+
+
+def _bound(clause: Clause) -> None:
+    """A clause full of telling words keeps the first and the last of them when it has to be short; a row of
+    bare numbers is a table, and tells little."""
+    numbers = sum(word.norm.replace(".", "").replace(",", "").isdigit() for word in clause.words)
+    if numbers > _TELLING_KEPT // 2 and numbers > len(clause.words) // 2:
+        clause.words = [word._replace(weight=word.weight * _TABLE) for word in clause.words]
+    telling = [
+        i
+        for i, s in enumerate(clause.strengths)
+        if s == TELLING and not facts.is_negation(clause.words[i].norm)
+    ]
+    if len(telling) > _TELLING_KEPT:
+        for i in telling[_TELLING_KEPT - 4 : -4]:
+            clause.strengths[i] = BOUND

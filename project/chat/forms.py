@@ -1,0 +1,61 @@
+"""What a person types, checked before anything is stored."""
+
+from typing import Any
+
+from django import forms
+
+#: Longer than anyone types; a text of this size also stays under Django's limit for a request's body, however
+#: many bytes its characters take.
+MAX_CHARACTERS = 200_000
+MAX_SYSTEM_PROMPT_CHARACTERS = 20_000
+
+
+class MessageForm(forms.Form):
+    """A message, or a slash command, as it was typed."""
+
+    content = forms.CharField(
+        label="Your message",
+        strip=False,
+        max_length=MAX_CHARACTERS,
+        error_messages={
+            "required": "Type a message first.",
+            "max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed.",
+        },
+        # No maxlength in the page: browsers cut off a pasted text without a word.
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
+    )
+
+    def clean_content(self) -> str:
+        # Browsers send CRLF for every line break of a text area, whatever was typed or pasted.
+        content = str(self.cleaned_data["content"]).replace("\r\n", "\n")
+        if not content.strip():
+            raise forms.ValidationError("Type a message first.", code="required")
+        return content
+
+
+class EditForm(MessageForm):
+    """The same for a message that is written anew."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["content"].label = "Edited message"
+        self.fields["content"].widget.attrs["rows"] = 5
+
+
+class SessionForm(forms.Form):
+    """A new conversation; both fields may stay empty."""
+
+    title = forms.CharField(
+        label="Title",
+        max_length=255,
+        required=False,
+        help_text="Left empty, the first message becomes the title.",
+        widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"}),
+    )
+    system_prompt = forms.CharField(
+        label="Instructions for the model",
+        max_length=MAX_SYSTEM_PROMPT_CHARACTERS,
+        required=False,
+        help_text="Sent first with every turn, and never summarized.",
+        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto", "maxlength": None}),
+    )

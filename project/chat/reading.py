@@ -1,0 +1,439 @@
+"""One page of a branch, read in a number of queries that depends on nothing.
+
+A branch may have 50,000 messages. The page reads the text of one window of them, walks ids where a place in the
+tree has to be found, and takes every figure about the context from ``chat.get_context``: what it shows is what a
+model would be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import connections
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
+
+from compaction_app import chat, sql
+from compaction_app.exceptions import CompactionError
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.values import ChatContext, Kind, Role, RunStatus, Strategy, attachment_line
+from project import offline_assistant
+from project.chat.turns import model_for
+from project.chat.words import COMPACTION_ERRORS, RUN_STATUSES, STRATEGIES
+
+#: Messages on a page.
+PAGE_SIZE = 40
+#: Longer texts are shown up to here, with a link to the whole.
+SHOWN_CHARACTERS = 20_000
+SESSIONS_PAGE_SIZE = 25
+GENERATIONS_SHOWN = 50
+_DEEPEST = 2**31 - 1
+
+# A window of the path: the walk goes from the tip up to its first message, the texts below its last one are not
+# read. substr, because forty tool results of 4 MiB would be a page of 160 MiB.
+_WINDOW = (
+    sql.PATH
+    + f"""
+SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token_count, m.name, m.model,
+       m.tool_calls, m.attachments, m.redacted_at, m.created_at,
+       substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters
+FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
+"""
+)
+# The newest message below a node is a tip: whatever follows a message has a higher id.
+_NEWEST_BELOW = (
+    sql.SUBTREE
+    + f"SELECT max(m.id) FROM subtree JOIN {sql.MESSAGES} m ON m.id = subtree.id WHERE m.kind = '{Kind.MESSAGE}'"
+)
+# Runs anchored on the branch at or below a depth, newest first. Those that matter now are at or below the cutoff:
+# an anchor never stands above the one of the summary in use.
+_RUNS_ON_BRANCH = (
+    sql.PATH + f"SELECT r.* FROM path JOIN {sql.RUNS} r ON r.anchor_id = path.id ORDER BY r.id DESC LIMIT 1"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variants:
+    """Where a message stands among its siblings."""
+
+    number: int
+    count: int
+    previous_id: int | None
+    next_id: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownMessage:
+    """A message as the page shows it."""
+
+    id: int
+    #: Its place on the branch, 1 for the first.
+    number: int
+    role: str
+    speaker: str
+    content: str
+    #: Characters that are not on the page.
+    hidden_characters: int
+    tokens: int
+    created_at: datetime
+    #: The first of its day on this page.
+    starts_day: bool
+    tool_calls: tuple[ToolCall, ...]
+    attachments: tuple[str, ...]
+    variants: Variants | None
+    is_redacted: bool
+    is_offline: bool
+    is_pinned: bool
+    #: The summary stands for it.
+    is_covered: bool
+    #: The prompt has no room for it.
+    is_left_out: bool
+    is_cutoff: bool
+    #: The first that is sent after some were left out.
+    ends_gap: bool
+    can_edit: bool
+    can_regenerate: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generation:
+    """A summary with its figures."""
+
+    number: int | None
+    text: str
+    model: str
+    tokens_before: int | None
+    tokens_after: int | None
+    messages_compacted: int | None
+    cutoff_number: int
+    anchor_number: int | None
+    pinned_number: int | None
+    finished_at: datetime | None
+    is_in_use: bool = True
+    is_retired: bool = False
+    is_on_branch: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meter:
+    """How full the window is, in tokens and in percent of what is available for the history."""
+
+    used: int
+    threshold: int
+    available: int
+    used_percent: float
+    threshold_percent: float
+
+    @property
+    def level(self) -> str:
+        if self.used > self.available:
+            return "full"
+        return "over" if self.used > self.threshold else "calm"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panel:
+    """What a model would be shown at the tip, and how compaction stands."""
+
+    tip: ChatMessage | None
+    context: ChatContext | None = None
+    meter: Meter | None = None
+    strategy: str = ""
+    generation: Generation | None = None
+    #: A run is open on this branch; in words.
+    open_run: str = ""
+    #: Why the newest run on this branch failed, if it did.
+    failure: str = ""
+    #: Why there is no context at all.
+    problem: str = ""
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.context is not None and self.context.strategy == Strategy.TRUNCATED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BranchPage:
+    session: ChatSession
+    tip: ChatMessage | None
+    panel: Panel
+    messages: Sequence[ShownMessage] = ()
+    #: Depth of the last message shown here.
+    end: int = 0
+    #: Depths that the pages before and after this one end at.
+    earlier: int | None = None
+    later: int | None = None
+    generations: Sequence[Generation] = field(default=())
+
+    @property
+    def is_newest(self) -> bool:
+        return self.later is None
+
+    @property
+    def awaits_reply(self) -> bool:
+        """The last message is nobody's answer: the reply failed, or is still on its way."""
+        return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
+
+
+# -- finding ----------------------------------------------------------------------------------------------
+
+
+def sessions_of(user: Any) -> QuerySet[ChatSession]:
+    """A person's conversations, newest first, each with the depth of its newest tip as ``messages_on_branch``."""
+    newest = ChatMessage.objects.messages().filter(session=OuterRef("pk")).order_by("-id")
+    owned: QuerySet[ChatSession] = ChatSession.objects.filter(owner=user).order_by("-updated_at", "-id")
+    return owned.annotate(messages_on_branch=Subquery(newest.values("depth")[:1]))
+
+
+def newest_tip(session: ChatSession) -> ChatMessage | None:
+    """The newest message is the tip of the branch that was written to last."""
+    tip: ChatMessage | None = ChatMessage.objects.messages().filter(session=session).order_by("-id").first()
+    return tip
+
+
+def newest_tip_below(message: ChatMessage) -> ChatMessage:
+    """The message itself if nothing follows it; else the newest tip of the branches through it."""
+    with connections[message._state.db or "default"].cursor() as cursor:
+        cursor.execute(_NEWEST_BELOW, {"node": message.pk, "levels": _DEEPEST})
+        tip_id = cursor.fetchone()[0]
+    tip: ChatMessage = message if tip_id == message.pk else ChatMessage.objects.get(pk=tip_id)
+    return tip
+
+
+# -- the panel --------------------------------------------------------------------------------------------
+
+
+def read_panel(session: ChatSession, tip: ChatMessage | None) -> Panel:
+    if tip is None:
+        return Panel(tip=None)
+    try:
+        context = chat.get_context(tip, model=model_for(session))
+    except CompactionError as error:
+        return Panel(tip=tip, problem=str(error))
+    generation = _generation_in_use(context)
+    run = _newest_run(tip, generation.cutoff_number if generation else 1)
+    return Panel(
+        tip=tip,
+        context=context,
+        meter=_meter(context),
+        strategy=STRATEGIES[context.strategy],
+        generation=generation,
+        open_run=_open_words(run) if run and run.is_open else "",
+        failure=_failure_words(run) if run and run.status == RunStatus.FAILED else "",
+    )
+
+
+def _meter(context: ChatContext) -> Meter:
+    available = max(context.available_tokens, 1)
+    return Meter(
+        used=context.history_tokens,
+        threshold=context.threshold,
+        available=context.available_tokens,
+        used_percent=round(min(100.0, 100 * context.history_tokens / available), 2),
+        threshold_percent=round(min(100.0, 100 * context.threshold / available), 2),
+    )
+
+
+_PLACES = (
+    "summary__content",
+    "summary__retired_at",
+    "summary__last_summarized_message__depth",
+    "summary__pinned_message__depth",
+    "anchor__depth",
+)
+
+
+def _runs_with_places() -> QuerySet[CompactionRun]:
+    """Runs that made a summary, with the depths of what it points at: no text but the summary's own."""
+    figures = ("generation", "summarizer_model", "tokens_before", "tokens_after", "messages_compacted", "finished_at")
+    related = ("summary__last_summarized_message", "summary__pinned_message", "anchor")
+    runs: QuerySet[CompactionRun] = CompactionRun.objects.filter(summary__isnull=False)
+    return runs.select_related(*related).only(*figures, *_PLACES)
+
+
+def _generation_in_use(context: ChatContext) -> Generation | None:
+    if context.summary_id is None:
+        return None
+    run = _runs_with_places().filter(summary_id=context.summary_id).first()
+    return _generation(run) if run else None
+
+
+def _generation(run: CompactionRun, **state: bool) -> Generation:
+    summary = run.summary
+    pinned = summary.pinned_message
+    return Generation(
+        number=run.generation,
+        text=summary.content,
+        model=run.summarizer_model,
+        tokens_before=run.tokens_before,
+        tokens_after=run.tokens_after,
+        messages_compacted=run.messages_compacted,
+        cutoff_number=summary.last_summarized_message.depth,
+        anchor_number=run.anchor.depth if run.anchor else None,
+        pinned_number=pinned.depth if pinned else None,
+        finished_at=run.finished_at,
+        is_retired=summary.retired_at is not None,
+        **state,
+    )
+
+
+def _newest_run(tip: ChatMessage, min_depth: int) -> CompactionRun | None:
+    return next(iter(CompactionRun.objects.raw(_RUNS_ON_BRANCH, {"node": tip.pk, "min_depth": min_depth})), None)
+
+
+def _open_words(run: CompactionRun) -> str:
+    words = RUN_STATUSES[RunStatus(run.status)]
+    if run.error_code and run.status == RunStatus.READY:
+        return f"{words}, to be tried again because {_why(run)}"
+    return words
+
+
+def _failure_words(run: CompactionRun) -> str:
+    return _why(run)
+
+
+def _why(run: CompactionRun) -> str:
+    return COMPACTION_ERRORS.get(run.error_code, run.error_code)
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = None) -> BranchPage:
+    """The messages of the branch up to depth ``end``, at most a page of them; its newest ones by default."""
+    panel = read_panel(session, tip)
+    if tip is None:
+        return BranchPage(session=session, tip=None, panel=panel)
+    end = min(max(end or tip.depth, 1), tip.depth)
+    first = max(1, end - PAGE_SIZE + 1)
+    rows = sorted(
+        ChatMessage.objects.raw(_WINDOW, {"node": tip.pk, "min_depth": first, "max_depth": end}),
+        key=lambda row: row.depth,
+    )
+    siblings = _siblings(session, rows)
+    return BranchPage(
+        session=session,
+        tip=tip,
+        panel=panel,
+        messages=_shown_messages(rows, siblings, panel),
+        end=end,
+        earlier=first - 1 if first > 1 else None,
+        later=min(end + PAGE_SIZE, tip.depth) if end < tip.depth else None,
+    )
+
+
+def _siblings(session: ChatSession, rows: Sequence[ChatMessage]) -> dict[int | None, list[int]]:
+    """Ids of the variants of every message of the page, by parent, in order: one query, no texts."""
+    parents = [row.parent_message_id for row in rows if row.parent_message_id is not None]
+    of_parents = Q(parent__in=parents) | Q(parent__isnull=True, session=session)
+    found: dict[int | None, list[int]] = {}
+    ids = ChatMessage.objects.messages().filter(of_parents).order_by("sib_order").values_list("pk", "parent_id")
+    for message_id, parent_id in ids:
+        found.setdefault(parent_id, []).append(message_id)
+    return found
+
+
+def _shown_messages(
+    rows: Sequence[ChatMessage], siblings: dict[int | None, list[int]], panel: Panel
+) -> tuple[ShownMessage, ...]:
+    shown = []
+    day = None
+    for row in rows:
+        written_on = timezone.localtime(row.created_at).date()
+        shown.append(_shown(row, siblings.get(row.parent_message_id, []), panel, starts_day=written_on != day))
+        day = written_on
+    return tuple(shown)
+
+
+def _shown(row: Any, siblings: Sequence[int], panel: Panel, *, starts_day: bool) -> ShownMessage:
+    context, generation = panel.context, panel.generation
+    cutoff = generation.cutoff_number if generation else 0
+    dropped = bool(context and context.dropped)
+    first_sent = (context.first_shown_depth if context else None) or 0
+    is_final_reply = row.role == Role.ASSISTANT and not row.tool_calls
+    return ShownMessage(
+        id=row.pk,
+        number=row.depth,
+        role=row.role,
+        speaker=_speaker(row),
+        content=row.content,
+        hidden_characters=max(0, row.characters - SHOWN_CHARACTERS),
+        tokens=row.token_count,
+        created_at=row.created_at,
+        starts_day=starts_day,
+        tool_calls=tuple(_tool_call(call) for call in row.tool_calls or ()),
+        attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
+        variants=_variants(row.pk, siblings),
+        is_redacted=row.redacted_at is not None,
+        is_offline=row.model == offline_assistant.NAME,
+        is_pinned=bool(context and context.pinned_id == row.pk),
+        is_covered=row.depth <= cutoff,
+        is_left_out=dropped and cutoff < row.depth < first_sent,
+        is_cutoff=row.depth == cutoff,
+        ends_gap=dropped and row.depth == first_sent,
+        can_edit=row.role == Role.USER and row.redacted_at is None,
+        can_regenerate=is_final_reply and row.parent_message_id is not None,
+    )
+
+
+def _speaker(row: ChatMessage) -> str:
+    if row.role == Role.USER:
+        return row.name or "You"
+    if row.role == Role.TOOL:
+        return f"Result of {row.name}" if row.name else "Tool result"
+    if row.role == Role.ASSISTANT:
+        return "Offline assistant" if row.model == offline_assistant.NAME else row.model or "Assistant"
+    return row.role.capitalize()
+
+
+def _tool_call(call: Any) -> ToolCall:
+    function = call.get("function") or {}
+    return ToolCall(name=str(function.get("name", "")), arguments=str(function.get("arguments", "")))
+
+
+def _variants(message_id: int, siblings: Sequence[int]) -> Variants | None:
+    if len(siblings) < 2 or message_id not in siblings:
+        return None
+    place = siblings.index(message_id)
+    return Variants(
+        number=place + 1,
+        count=len(siblings),
+        previous_id=siblings[place - 1] if place else None,
+        next_id=siblings[place + 1] if place + 1 < len(siblings) else None,
+    )
+
+
+# -- the list of generations ------------------------------------------------------------------------------
+
+
+def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel) -> list[Generation]:
+    """The newest summaries of the conversation, on whatever branch, newest first."""
+    runs = list(
+        _runs_with_places()
+        .filter(session=session, generation__isnull=False)
+        .order_by("-generation")[:GENERATIONS_SHOWN]
+    )
+    on_branch = _anchors_on_branch(tip, runs)
+    in_use = panel.context.summary_id if panel.context else None
+    return [
+        _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch) for run in runs
+    ]
+
+
+def _anchors_on_branch(tip: ChatMessage | None, runs: Sequence[CompactionRun]) -> set[int]:
+    """Ids of the branch from the shallowest anchor down: a summary applies if its anchor is among them."""
+    depths = [run.anchor.depth for run in runs if run.anchor]
+    if tip is None or not depths:
+        return set()
+    with connections[tip._state.db or "default"].cursor() as cursor:
+        cursor.execute(sql.PATH_IDS, {"node": tip.pk, "min_depth": min(depths)})
+        return {row[0] for row in cursor.fetchall()}

@@ -1,0 +1,112 @@
+"""One turn: the reply to a message, from the configured endpoint or from the offline assistant.
+
+A reply that fails leaves everything as it was: the person's message stands and can be answered later. Neither a
+transaction nor a connection is held while a model is called: ``chat.complete`` gives the connection back first.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+from django.conf import settings
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionError, ContextOverflow
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.provider_errors import failure_of
+from compaction_app.values import ChatContext, Role
+from project import offline_assistant
+from project.chat.words import REPLY_ERRORS
+
+#: Asked where neither ``CHAT_MODEL`` nor the conversation names a model.
+DEFAULT_MODEL = "gpt-5.4-mini"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """Where the conversation stands now, and why there is no reply if there is none."""
+
+    tip: ChatMessage
+    problem: str = ""
+
+
+def is_offline() -> bool:
+    return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
+
+
+def model_for(session: ChatSession) -> str | None:
+    """The model that answers this conversation, whose window its context is fitted to; None: the offline one."""
+    if is_offline():
+        return None
+    return settings.CHAT_MODEL or session.model or DEFAULT_MODEL
+
+
+def model_of_new_session() -> str:
+    return "" if is_offline() else settings.CHAT_MODEL or DEFAULT_MODEL
+
+
+def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
+    """Get a reply to ``message`` and store it; the next compaction is requested, never awaited."""
+    model = model_for(session)
+    try:
+        if model is None:
+            reply = chat.append_message(session, message, **_offline_reply(chat.get_context(message)))
+            chat.request_compaction(reply)
+            return Turn(tip=reply)
+        with openai.OpenAI(**_client_options()) as client:
+            return Turn(tip=chat.complete(message, client=client, model=model))
+    except (openai.OpenAIError, json.JSONDecodeError, CompactionError) as error:
+        return Turn(tip=message, problem=_problem(error, model or ""))
+
+
+async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
+    """:func:`take_turn` with the model awaited."""
+    model = model_for(session)
+    try:
+        if model is None:
+            offline = _offline_reply(await chat.aget_context(message))
+            reply = await chat.aappend_message(session, message, **offline)
+            await chat.arequest_compaction(reply)
+            return Turn(tip=reply)
+        async with openai.AsyncOpenAI(**_client_options()) as client:
+            return Turn(tip=await chat.acomplete(message, client=client, model=model))
+    except (openai.OpenAIError, json.JSONDecodeError, CompactionError) as error:
+        return Turn(tip=message, problem=_problem(error, model or ""))
+
+
+def _offline_reply(context: ChatContext) -> dict[str, Any]:
+    return {
+        "role": Role.ASSISTANT,
+        "content": offline_assistant.answer(context),
+        "model": offline_assistant.NAME,
+        "context": context,
+        "usage": {"prompt_tokens": context.tokens},
+    }
+
+
+def _client_options() -> dict[str, Any]:
+    return {
+        # Local servers look at no key, but the client refuses to start without one.
+        "api_key": settings.OPENAI_API_KEY or "no-key",
+        "base_url": settings.OPENAI_BASE_URL or None,
+        "timeout": settings.CHAT_TIMEOUT_SECONDS,
+        # A person waits: they are told, and may try again themselves.
+        "max_retries": 0,
+    }
+
+
+def _problem(error: Exception, model: str) -> str:
+    if isinstance(error, ContextOverflow):
+        return (
+            f"The newest message is too long for the model: {error.needed:,} tokens are needed, "
+            f"{error.available:,} are available. Edit it to make it shorter."
+        )
+    if isinstance(error, CompactionError):
+        return str(error)
+    if not isinstance(error, openai.OpenAIError):
+        return f"The model's endpoint sent something that is no reply ({model})."
+    failure = failure_of(error, model=model, key=settings.OPENAI_API_KEY, prompt="")
+    return f"{REPLY_ERRORS[failure.code]} ({model}: {failure.detail})"

@@ -1,0 +1,20 @@
+"""``/chat/`` and what is below it."""
+
+from django.urls import path
+
+from project.chat import views
+
+app_name = "chat"
+
+urlpatterns = [
+    path("", views.sessions, name="sessions"),
+    path("new", views.new_session, name="new"),
+    path("<uuid:session_id>/", views.session, name="session"),
+    path("<uuid:session_id>/messages", views.post_message, name="post"),
+    path("<uuid:session_id>/messages/async", views.apost_message, name="post_async"),
+    path("<uuid:session_id>/m/<int:message_id>/", views.branch, name="branch"),
+    path("<uuid:session_id>/m/<int:message_id>/panel", views.panel, name="panel"),
+    path("<uuid:session_id>/m/<int:message_id>/text", views.text, name="text"),
+    path("<uuid:session_id>/m/<int:message_id>/edit", views.edit_message, name="edit"),
+    path("<uuid:session_id>/m/<int:message_id>/regenerate", views.regenerate, name="regenerate"),
+]

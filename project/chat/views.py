@@ -1,0 +1,339 @@
+"""Requests and their answers. A person sees their own conversations only; others' are not found.
+
+A post appends what was typed, gets the reply, and redirects to the branch (Post/Redirect/Get). What can not be
+stored comes back in its box with the reason, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.handlers.asgi import ASGIRequest
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionError
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.values import Role
+from project.chat import commands, reading, turns
+from project.chat.forms import EditForm, MessageForm, SessionForm
+from project.chat.pages import guard, render_page
+
+REFUSED = 422
+_TITLE_CHARACTERS = 60
+
+
+# -- conversations ----------------------------------------------------------------------------------------
+
+
+@require_GET
+@login_required
+def sessions(request: HttpRequest) -> HttpResponse:
+    return _sessions_page(request, SessionForm())
+
+
+@require_POST
+@login_required
+def new_session(request: HttpRequest) -> HttpResponse:
+    form = SessionForm(request.POST)
+    if not form.is_valid():
+        return _sessions_page(request, form, status=REFUSED)
+    try:
+        session = chat.start_session(owner=request.user, model=turns.model_of_new_session(), **form.cleaned_data)
+    except CompactionError as error:
+        form.add_error(None, str(error))
+        return _sessions_page(request, form, status=REFUSED)
+    return redirect("chat:session", session.pk)
+
+
+def _sessions_page(request: HttpRequest, form: SessionForm, *, status: int = 200) -> HttpResponse:
+    number = _whole_number(request.GET.get("page")) or 1
+    first = (number - 1) * reading.SESSIONS_PAGE_SIZE
+    # One more than is shown tells whether there is a next page, without counting them all.
+    found = list(reading.sessions_of(request.user)[first : first + reading.SESSIONS_PAGE_SIZE + 1])
+    context = {
+        "sessions": found[: reading.SESSIONS_PAGE_SIZE],
+        "form": form,
+        "newer": number - 1 if number > 1 else None,
+        "older": number + 1 if len(found) > reading.SESSIONS_PAGE_SIZE else None,
+        "is_offline": turns.is_offline(),
+    }
+    return render_page(request, "chat/sessions.html", context, status=status)
+
+
+# -- a branch ---------------------------------------------------------------------------------------------
+
+
+@require_GET
+@login_required
+def session(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    """The branch that was written to last."""
+    found = _own_session(request, session_id)
+    return _branch_page(request, found, reading.newest_tip(found), end=_end(request))
+
+
+@require_GET
+@login_required
+def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """The branch through a message to its newest tip; the window of it that holds the message."""
+    found = _own_session(request, session_id)
+    message = _message(found, message_id)
+    tip = reading.newest_tip_below(message)
+    edited = _whole_number(request.GET.get("edit"))
+    editing = None
+    if edited:
+        original = _editable(found, edited)
+        editing = _Editing(original.pk, EditForm(initial={"content": original.content}))
+    return _branch_page(request, found, tip, end=_end(request) or _end_around(message, tip), editing=editing)
+
+
+@require_GET
+@login_required
+def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """The state of compaction alone, for a page that waits for it."""
+    found = _own_session(request, session_id)
+    shown = reading.read_panel(found, _message(found, message_id))
+    return render_page(request, "chat/_panel.html", {"session": found, "panel": shown})
+
+
+@require_GET
+@login_required
+def text(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """All of a message that is too long for the page, as plain text."""
+    message = _message(_own_session(request, session_id), message_id)
+    return guard(HttpResponse(message.content, content_type="text/plain; charset=utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Editing:
+    message_id: int
+    form: EditForm
+
+
+def _branch_page(
+    request: HttpRequest,
+    session: ChatSession,
+    tip: ChatMessage | None,
+    *,
+    end: int | None = None,
+    form: MessageForm | None = None,
+    editing: _Editing | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    page = reading.read_page(session, tip, end)
+    shows_generations = "compactions" in request.GET
+    context = {
+        "session": session,
+        "tip": tip,
+        "page": page,
+        "panel": page.panel,
+        "form": form or MessageForm(auto_id="message-%s"),
+        "editing": editing,
+        "generations": reading.read_generations(session, tip, page.panel) if shows_generations else None,
+        "generations_shown": reading.GENERATIONS_SHOWN,
+        "is_offline": turns.is_offline(),
+        # Under ASGI the async view waits for the model without a thread of its own.
+        "post_to": "chat:post_async" if isinstance(request, ASGIRequest) else "chat:post",
+    }
+    return render_page(request, "chat/branch.html", context, status=status)
+
+
+# -- posting ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    """A message that may be stored, as far as the form can tell."""
+
+    session: ChatSession
+    parent: ChatMessage | None
+    form: MessageForm
+
+    @property
+    def content(self) -> str:
+        return str(self.form.cleaned_data["content"])
+
+
+# Not in a transaction even with ATOMIC_REQUESTS: none may be open while a model is called.
+@transaction.non_atomic_requests
+@require_POST
+@login_required
+def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    """Store what was typed, get the reply, show both."""
+    received = _receive(request, session_id)
+    if not isinstance(received, _Received):
+        return received
+    try:
+        message = chat.append_message(received.session, received.parent, role=Role.USER, content=received.content)
+    except CompactionError as error:
+        return _refuse(request, received, error)
+    _name_after(received.session, message)
+    return _show(request, turns.take_turn(received.session, message))
+
+
+@transaction.non_atomic_requests
+@require_POST
+@login_required
+async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    """:func:`post_message` with the model awaited."""
+    received = await sync_to_async(_receive)(request, session_id)
+    if not isinstance(received, _Received):
+        return received
+    try:
+        message = await chat.aappend_message(
+            received.session, received.parent, role=Role.USER, content=received.content
+        )
+    except CompactionError as error:
+        return await sync_to_async(_refuse)(request, received, error)
+    await sync_to_async(_name_after)(received.session, message)
+    turn = await turns.atake_turn(received.session, message)
+    return _show(request, turn)
+
+
+@transaction.non_atomic_requests
+@require_POST
+@login_required
+def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Store the edited text as a sibling of the message: a new branch, the old one stays."""
+    found = _own_session(request, session_id)
+    original = _editable(found, message_id)
+    form = EditForm(request.POST)
+    if not form.is_valid():
+        return _refuse_edit(request, found, original, form)
+    try:
+        message = chat.append_message(
+            found,
+            original.parent,
+            role=Role.USER,
+            content=form.cleaned_data["content"],
+            name=original.name,
+            attachments=original.attachments,
+        )
+    except CompactionError as error:
+        form.add_error("content", str(error))
+        return _refuse_edit(request, found, original, form)
+    return _show(request, turns.take_turn(found, message))
+
+
+@transaction.non_atomic_requests
+@require_POST
+@login_required
+def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Another reply beside this one; for a message that has none yet, its reply."""
+    found = _own_session(request, session_id)
+    message = _message(found, message_id)
+    answered = message.parent if message.role == Role.ASSISTANT else message
+    if answered is None:
+        messages.error(request, "This message answers nothing, so there is no other answer.")
+        return redirect(_address(message))
+    return _show(request, turns.take_turn(found, answered))
+
+
+def _receive(request: HttpRequest, session_id: uuid.UUID) -> _Received | HttpResponse:
+    found = _own_session(request, session_id)
+    parent_id = request.POST.get("parent")
+    parent = _message(found, _whole_number(parent_id)) if parent_id else None
+    received = _Received(found, parent, MessageForm(request.POST, auto_id="message-%s"))
+    if not received.form.is_valid():
+        return _branch_page(request, found, parent, form=received.form, status=REFUSED)
+    command = commands.parse(received.content)
+    return _carry_out(request, received, command) if command else received
+
+
+def _carry_out(request: HttpRequest, received: _Received, command: commands.Command) -> HttpResponse:
+    tip = received.parent
+    address = _address(tip) if tip else reverse("chat:session", args=[received.session.pk])
+    if command.name == commands.COMPACTIONS:
+        return redirect(f"{address.partition('#')[0]}?compactions#compactions")
+    if command.name != commands.COMPACT:
+        received.form.add_error("content", commands.unknown(command))
+        return _branch_page(request, received.session, tip, form=received.form, status=REFUSED)
+    try:
+        notice = commands.compact(received.session, tip, command.argument)
+    except CompactionError as error:
+        return _refuse(request, received, error)
+    messages.add_message(request, notice.level, notice.text)
+    return redirect(address)
+
+
+def _refuse(request: HttpRequest, received: _Received, error: CompactionError) -> HttpResponse:
+    received.form.add_error("content", str(error))
+    return _branch_page(request, received.session, received.parent, form=received.form, status=REFUSED)
+
+
+def _refuse_edit(
+    request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm
+) -> HttpResponse:
+    tip = reading.newest_tip_below(original)
+    editing = _Editing(original.pk, form)
+    end = _end_around(original, tip)
+    return _branch_page(request, session, tip, end=end, editing=editing, status=REFUSED)
+
+
+def _name_after(session: ChatSession, message: ChatMessage) -> None:
+    """A conversation without a title is called after its first message."""
+    if session.title or message.parent_message_id is not None:
+        return
+    words = " ".join(message.content.split())
+    session.title = words if len(words) <= _TITLE_CHARACTERS else f"{words[: _TITLE_CHARACTERS - 1].rstrip()}…"
+    session.save(update_fields=["title"])
+
+
+def _show(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
+    if turn.problem:
+        messages.error(request, f"{turn.problem} Your message is kept; you can ask for the reply again.")
+    return redirect(_address(turn.tip))
+
+
+# -- finding what a request names -------------------------------------------------------------------------
+
+
+def _own_session(request: HttpRequest, session_id: uuid.UUID) -> ChatSession:
+    # Not 403: whether somebody else has such a conversation is nobody's business.
+    found: ChatSession = get_object_or_404(ChatSession, pk=session_id, owner=request.user)
+    return found
+
+
+def _message(session: ChatSession, message_id: int | None) -> ChatMessage:
+    found: ChatMessage = get_object_or_404(ChatMessage.objects.messages(), pk=message_id, session=session)
+    return found
+
+
+def _editable(session: ChatSession, message_id: int) -> ChatMessage:
+    message = _message(session, message_id)
+    if message.role != Role.USER or message.redacted_at is not None:
+        raise Http404("Only a message of the user's own can be edited.")
+    return message
+
+
+def _address(message: ChatMessage) -> str:
+    return f"{reverse('chat:branch', args=[message.session_id, message.pk])}#m{message.pk}"
+
+
+def _end(request: HttpRequest) -> int | None:
+    return _whole_number(request.GET.get("end"))
+
+
+def _end_around(message: ChatMessage, tip: ChatMessage) -> int | None:
+    """Where a page ends that holds the message: None for the newest page, if that one does."""
+    if tip.depth - message.depth < reading.PAGE_SIZE:
+        return None
+    return int(message.depth) + reading.PAGE_SIZE // 2
+
+
+def _whole_number(text: Any) -> int | None:
+    """A number above 0 that the database takes; None for nothing. Anything else is no address of this site."""
+    if not text:
+        return None
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**63):
+        raise Http404("This is not a number.")
+    return int(text)

@@ -1,0 +1,173 @@
+"""The slow, obvious model of a session: a dict of nodes, each with its parent. Nothing that can be worked out is
+remembered, so that nothing remembered can be wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SERIAL = re.compile(r"#s(\d+)#")
+TOKENS_PER_MESSAGE = 4
+TOKENS_PER_MISSING_RESULT = 8
+TOKENS_PER_ATTACHMENT = 85
+
+
+class QuarterTokenCounter:
+    """``TOKEN_COUNTER`` of the machine: four characters are a token, so a size is chosen by a length."""
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        return [count(text) for text in texts]
+
+
+def count(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+def serials_in(text: str) -> set[int]:
+    """The serial numbers quoted in a text. Each content that was ever stored has one of its own."""
+    return {int(number) for number in SERIAL.findall(text)}
+
+
+@dataclass
+class Node:
+    """A message or a summary."""
+
+    id: int
+    parent: int | None
+    role: str
+    content: str
+    order: int
+    tokens: int
+    serial: int = 0
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    answers: str = ""
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+    reasoning: Any = None
+    redacted: bool = False
+    # Of summaries only.
+    cutoff: int | None = None
+    pin: int | None = None
+    base: int | None = None
+    covered: tuple[int, ...] = ()
+    shown: frozenset[int] = frozenset()
+    retired: bool = False
+
+    @property
+    def is_summary(self) -> bool:
+        return self.cutoff is not None
+
+    @property
+    def call_ids(self) -> list[str]:
+        return [call["id"] for call in self.calls]
+
+    def own_tokens(self) -> int:
+        """What its own texts cost, without the results supplied for calls that it closed."""
+        total = TOKENS_PER_MESSAGE + count(self.content)
+        for call in self.calls:
+            total += count(call["function"]["name"]) + count(call["function"]["arguments"])
+        for attachment in self.attachments:
+            total += count(f"[attached: {attachment['name']}]") + attachment.get("tokens", TOKENS_PER_ATTACHMENT)
+        return total
+
+
+class Tree:
+    """All nodes of a session by id."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+
+    def __getitem__(self, node_id: int) -> Node:
+        return self.nodes[node_id]
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self.nodes
+
+    def messages(self) -> list[Node]:
+        return [node for _, node in sorted(self.nodes.items()) if not node.is_summary]
+
+    def summaries(self) -> list[Node]:
+        return [node for _, node in sorted(self.nodes.items()) if node.is_summary]
+
+    def live(self) -> list[Node]:
+        return [node for node in self.summaries() if not node.retired]
+
+    def children(self, node_id: int | None) -> list[Node]:
+        return sorted((n for n in self.nodes.values() if n.parent == node_id), key=lambda n: n.order)
+
+    def tips(self) -> list[Node]:
+        parents = {node.parent for node in self.messages()}
+        return [node for node in self.messages() if node.id not in parents]
+
+    def path(self, node_id: int | None) -> list[Node]:
+        """Root → node."""
+        path: list[Node] = []
+        while node_id is not None:
+            path.append(self.nodes[node_id])
+            node_id = path[-1].parent
+        return path[::-1]
+
+    def depth(self, node_id: int) -> int:
+        return len(self.path(node_id))
+
+    def path_tokens(self, node_id: int) -> int:
+        node = self.nodes[node_id]
+        return sum(n.tokens for n in self.path(node.parent if node.is_summary else node_id))
+
+    def subtree(self, node_id: int) -> set[int]:
+        below = {node_id}
+        while True:
+            more = {n.id for n in self.nodes.values() if n.parent in below} - below
+            if not more:
+                return below
+            below |= more
+
+    def newest(self, tip_id: int) -> Node | None:
+        """Rule 4 by brute force: up from the tip; at an anchor the live summary with the highest id."""
+        for node in reversed(self.path(tip_id)):
+            anchored = [s for s in self.live() if s.parent == node.id]
+            if anchored:
+                return max(anchored, key=lambda s: s.id)
+        return None
+
+    def tail(self, tip_id: int, summary: Node | None) -> list[Node]:
+        """The messages after the cutoff, in order."""
+        path = self.path(tip_id)
+        if summary is None:
+            return path
+        return path[[node.id for node in path].index(summary.cutoff) + 1 :]
+
+    def chain(self, summary: Node) -> list[Node]:
+        """The summary and its bases, newest first."""
+        chain = [summary]
+        while chain[-1].base is not None:
+            chain.append(self.nodes[chain[-1].base])
+        return chain
+
+    def built_on(self, summary_id: int) -> set[int]:
+        """The summary and all that have it in their line of bases."""
+        return {s.id for s in self.summaries() if summary_id in {link.id for link in self.chain(s)}}
+
+
+def open_calls(messages: Iterable[Node]) -> list[str]:
+    """The calls that wait for a result after these messages."""
+    waiting: list[str] = []
+    for message in messages:
+        waiting = [c for c in waiting if c != message.answers] if message.role == "tool" else message.call_ids
+    return waiting
+
+
+def groups(messages: Sequence[Node]) -> list[list[Node]]:
+    """A message and the tool results that follow it."""
+    grouped: list[list[Node]] = []
+    for message in messages:
+        if message.role == "tool" and grouped:
+            grouped[-1].append(message)
+        else:
+            grouped.append([message])
+    return grouped
+
+
+def newest_user(messages: Sequence[Node]) -> Node | None:
+    return next((message for message in reversed(messages) if message.role == "user"), None)

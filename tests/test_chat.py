@@ -1,0 +1,308 @@
+"""The public door: appending, asking, bad input, the async twins (design §11)."""
+
+import asyncio
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
+
+from compaction_app import chat
+from compaction_app.exceptions import (
+    ConfigurationError,
+    ContextOverflow,
+    DurableTransactionRequired,
+    InvalidMessage,
+    InvalidParent,
+)
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import anchored_summary, small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings):
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session():
+    return chat.start_session(title="t", model="house-model", system_prompt="You are terse.")
+
+
+@pytest.fixture
+def server():
+    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+
+
+class TestAppend:
+    def test_an_edit_is_a_sibling_and_a_regeneration_too(self, session):
+        question, answer = grow(session, None, "u a")
+        again = chat.append_message(session, question, role="assistant", content="another answer")
+        edited = chat.append_message(session, None, role="user", content="asked otherwise")
+        assert [m.sib_order for m in (answer, again)] == [1, 2]
+        assert (edited.depth, edited.sib_order, edited.parent_message_id) == (1, 2, None)
+
+    def test_prefix_sums_and_depth_are_kept_at_append(self, session):
+        messages = grow(session, None, "u(50) a(70) u(30)")
+        assert [(m.token_count, m.path_tokens, m.depth) for m in messages] == [
+            (50, 50, 1),
+            (70, 120, 2),
+            (30, 150, 3),
+        ]
+
+    def test_a_system_message_that_opens_an_import_becomes_the_system_prompt(self):
+        session = chat.start_session()
+        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}]
+        stored = chat.append_messages(session, None, messages)
+        session.refresh_from_db()
+        assert session.system_prompt == "Be kind."
+        assert [m.role for m in stored] == ["user"]
+
+    def test_a_later_system_message_is_a_node_like_any_other(self, session):
+        stored = chat.append_messages(
+            session, None, [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]
+        )
+        assert [m.role for m in stored] == ["user", "system"]
+
+    def test_a_chain_is_stored_whole_or_not_at_all(self, session):
+        with pytest.raises(InvalidMessage):
+            chat.append_messages(session, None, [{"role": "user", "content": "a"}, {"role": "nobody", "content": "b"}])
+        assert not ChatMessage.objects.exists()
+
+    def test_a_reply_keeps_what_was_sent_to_get_it(self, session):
+        tip = grow(session, None, "u")[0]
+        context = chat.get_context(tip)
+        reply = chat.append_message(session, tip, role="assistant", content="x", context=context)
+        assert reply.sent_context["tokens"] == context.tokens
+        assert reply.sent_context["strategy"] == "none"
+        assert "content" not in str(reply.sent_context)
+
+    def test_the_provider_s_count_calibrates_the_next_comparison(self, session):
+        tip = grow(session, None, "u(1000)")[0]
+        context = chat.get_context(tip)
+        usage = {"prompt_tokens": int(context.tokens * 1.5), "completion_tokens": 1}
+        chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+        session.refresh_from_db()
+        assert session.token_calibration["house-model"] == pytest.approx(1.5, abs=0.01)
+        assert chat.get_context(tip).threshold < context.threshold
+
+    def test_unanswered_calls_get_a_result_that_is_counted_with_what_closes_them(self, session):
+        call = grow(session, None, "u c")[-1]
+        closing = chat.append_message(session, call, role="user", content=words(50))
+        assert closing.token_count == 50 + 8
+        sent = chat.get_context(closing).to_openai()
+        assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "user"]
+        assert sent[3]["content"] == "[no result]"
+
+
+class TestBadInput:
+    def refused(self, session, parent=None, **message):
+        message = {"role": "user", "content": "x"} | message
+        before = ChatMessage.objects.count()
+        with pytest.raises(InvalidMessage) as caught:
+            chat.append_message(session, parent, **message)
+        assert ChatMessage.objects.count() == before
+        assert caught.value.field
+        return caught.value
+
+    def test_a_parent_of_another_session(self, session):
+        other = grow(chat.start_session(), None, "u")[0]
+        assert isinstance(self.refused(session, other), InvalidParent)
+
+    def test_an_append_under_a_summary(self, session):
+        messages = grow(session, None, "u a")
+        summary = anchored_summary(messages[1], messages[0])
+        assert isinstance(self.refused(session, summary), InvalidParent)
+
+    @pytest.mark.parametrize(
+        ("message", "field"),
+        [
+            ({"role": "wizard"}, "role"),
+            ({"role": "tool", "content": "r"}, "tool_call_id"),
+            ({"role": "tool", "content": "r", "tool_call_id": "nobody-asked"}, "tool_call_id"),
+            ({"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]}, "tool_calls"),
+            ({"content": "x" * 200}, "content"),
+            ({"content": "a\x00b"}, "content"),
+            ({"content": "\ud800"}, "content"),
+            ({"metadata": {"deep": ["a\x00"]}}, "metadata"),
+            ({"metadata": {"k\ud800": 1}}, "metadata"),
+            ({"metadata": {"n": float("nan")}}, "metadata"),
+            ({"external_id": "e" * 300}, "external_id"),
+        ],
+    )
+    def test_what_can_not_be_stored_names_its_field(self, session, settings, message, field):
+        settings.COMPACTION = small(MAX_MESSAGE_BYTES=150)
+        assert self.refused(session, **message).field == field
+
+    def test_instructions_have_a_limit(self, session):
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(InvalidMessage, match="2000"):
+            chat.compact(tip, instructions="x" * 2_001)
+
+    def test_settings_that_are_absurd_or_unknown_are_refused(self):
+        for overrides in ({"NONSENSE": 1}, {"TRIGGER_RATIO": 7}, {"SUMMARIZER": "os.system"}):
+            with pytest.raises(ConfigurationError):
+                chat.start_session(settings=overrides)
+        assert not ChatSession.objects.exists()
+
+    def test_a_reserve_larger_than_the_window_is_said(self, session):
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(ConfigurationError, match="reserved"):
+            chat.get_context(tip, reserved_tokens=10_000)
+
+
+class TestContext:
+    def test_contributions_follow_the_system_prompt_and_are_counted(self, session):
+        tip = grow(session, None, "u a")[-1]
+        plain = chat.get_context(tip)
+        context = chat.get_context(tip, contributions=[{"role": "system", "content": words(104)}])
+        assert [m.origin for m in context.messages] == ["system", "contribution", "verbatim", "verbatim"]
+        assert context.tokens == plain.tokens + 104
+        assert context.available_tokens == plain.available_tokens - 104
+
+    def test_reading_writes_nothing(self, session):
+        tip = grow(session, None, "u a " * 60)[-1]
+        context = chat.get_context(tip)
+        assert context.strategy == "truncated"
+        assert context.dropped > 0
+        assert not CompactionEvent.objects.exists()
+        assert not CompactionRun.objects.exists()
+
+    def test_the_prompt_fits_whatever_the_branch(self, session):
+        tip = grow(session, None, "u " + "c t(900) " * 60)[-1]
+        context = chat.get_context(tip)
+        assert context.history_tokens <= context.available_tokens
+
+    def test_too_large_alone_is_an_overflow_with_the_numbers(self, session):
+        tip = grow(session, None, "u(20000)")[0]
+        with pytest.raises(ContextOverflow) as caught:
+            chat.get_context(tip)
+        assert caught.value.needed == 20_000
+        assert caught.value.available < 10_000
+
+
+class TestComplete:
+    def test_the_reply_is_appended_and_the_next_compaction_requested(self, session, client, server):
+        tip = grow(session, None, "u a " * 34 + "u")[-1]
+        reply = chat.complete(tip, client=client)
+        assert (reply.role, reply.content, reply.parent_message_id) == ("assistant", "Aye.", tip.pk)
+        assert server.requests[0]["messages"][0] == {"role": "system", "content": "You are terse."}
+        assert CompactionRun.objects.get(session=session).trigger == "threshold"
+
+    @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
+    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(
+        self, session, client, server, dialect
+    ):
+        server.script([steps.context_overflow(dialect=dialect)])
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+        reply = chat.complete(tip, client=client)
+        assert reply.content == "Aye."
+        run = CompactionRun.objects.get(session=session)
+        assert (run.trigger, run.status) == ("overflow", "succeeded")
+        assert len(server.requests) == 2
+        assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
+
+    def test_what_stays_too_long_is_an_overflow(self, session, client, server):
+        server.script([steps.context_overflow(dialect="openai")] * 2)
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+        with pytest.raises(ContextOverflow):
+            chat.complete(tip, client=client)
+        assert len(server.requests) == 2
+        assert ChatMessage.objects.filter(session=session, role="assistant").count() == 20
+
+    def test_no_transaction_waits_for_the_model(self, session, client):
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(DurableTransactionRequired), transaction.atomic():
+            chat.complete(tip, client=client)
+
+    def test_other_errors_of_the_provider_come_through_and_nothing_is_written(self, session, client, server):
+        server.script([steps.server_error()])
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(openai.InternalServerError):
+            chat.complete(tip, client=client)
+        assert ChatMessage.objects.count() == 1
+
+    def test_messages_left_out_are_noted(self, session, client):
+        tip = grow(session, None, "u a " * 60 + "u")[-1]
+        chat.complete(tip, client=client)
+        event = CompactionEvent.objects.get(session=session, kind="fallback_used")
+        assert event.payload["dropped"] > 0
+
+    def test_a_provider_that_compacts_too_is_noted_once(self, session, client, settings):
+        settings.COMPACTION = small(PROVIDER_CONTEXT_MANAGEMENT=True)
+        tip = grow(session, None, "u")[0]
+        for _ in range(2):
+            chat.complete(tip, client=client)
+        event = CompactionEvent.objects.get(kind="double_compaction_configured")
+        assert event.payload == {"parameters": [], "declared": True}
+
+
+class TestAsync:
+    def test_the_twins_do_the_same(self, server, settings):
+        settings.COMPACTION = small(LOOKAHEAD="none")
+
+        async def talk():
+            session = await chat.astart_session(model="m")
+            tip = await chat.aappend_message(session, None, role="user", content=words(100))
+            for number in range(70):
+                role = "user" if number % 2 else "assistant"
+                tip = await chat.aappend_message(session, tip, role=role, content=words(100))
+            assert await chat.ashould_compact(tip)
+            run = await chat.acompact(tip)
+            context = await chat.aget_context(tip)
+            assert context.summary_id == run.summary_id == (await chat.afind_summary(tip)).pk
+            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+            reply = await chat.acomplete(tip, client=client)
+            assert await chat.arequest_compaction(reply) is None
+            assert len(await chat.aget_branch(reply)) == 72
+            assert [m.pk for m in await chat.atips(session)] == [reply.pk]
+            assert await chat.aretire_summary(run.summary)
+            await chat.adelete_session(session)
+
+        async_to_sync(talk)()
+        assert not ChatSession.objects.exists()
+
+    def test_overflow_is_recovered_without_blocking_the_loop(self, session, server):
+        server.script([steps.context_overflow(dialect="openai")])
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+
+        async def ask():
+            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+            return await chat.acomplete(tip, client=client)
+
+        assert async_to_sync(ask)().content == "Aye."
+        assert CompactionRun.objects.get(session=session).trigger == "overflow"
+
+    def test_the_event_loop_runs_on_while_a_summary_is_made(self, session):
+        FakeSummarizer.delay = 0.3
+        tip = grow(session, None, "u a " * 35)[-1]
+        beats = []
+
+        async def beat(done):
+            while not done.is_set():
+                beats.append(1)
+                await asyncio.sleep(0.01)
+
+        async def main():
+            done = asyncio.Event()
+            beating = asyncio.create_task(beat(done))
+            await chat.acompact(tip)
+            done.set()
+            await beating
+
+        async_to_sync(main)()
+        FakeSummarizer.delay = 0.0
+        assert len(beats) > 10

@@ -1,0 +1,376 @@
+"""Settings: every key has a rule, an id of its own and a default that passes; problems are found, not guessed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import override_settings
+
+from compaction_app import conf
+from compaction_app.conf import (
+    CONTEXT_WINDOWS,
+    DEFAULTS,
+    PRESETS,
+    RULES,
+    SITE_ONLY,
+    Problem,
+    Settings,
+    find_problems,
+    get_settings,
+    settings_from_snapshot,
+    site_setting,
+)
+from compaction_app.exceptions import ConfigurationError
+from compaction_app.values import Lookahead, Mode, PruneWhen, ReasoningRule
+
+pytestmark = pytest.mark.pure
+
+NAN, INFINITY, HUGE = math.nan, math.inf, 10**400
+
+#: Hosts name these in SILENCED_SYSTEM_CHECKS: a number that is given is never given to another key.
+IDS = {
+    "MODE": 100,
+    "TRIGGER_RATIO": 101,
+    "RECENT_MESSAGES_RATIO": 102,
+    "PRUNE_TOOL_RESULT_BYTES": 103,
+    "TARGET_RATIO": 104,
+    "CONTEXT_WINDOW": 105,
+    "CONTEXT_WINDOWS": 106,
+    "DEFAULT_CONTEXT_WINDOW": 107,
+    "RESERVED_TOKENS": 108,
+    "TRIGGER_TOKENS_CAP": 109,
+    "RECENT_TOKENS_CAP": 110,
+    "PRESERVE_RECENT_MESSAGES": 111,
+    "LOOKAHEAD": 112,
+    "LOOKAHEAD_TOKENS": 113,
+    "PRUNE": 114,
+    "PRUNE_KEEP_TURNS": 115,
+    "MICRO_COMPACT": 116,
+    "REASONING": 117,
+    "SUMMARY_TARGET_TOKENS": 118,
+    "LEDGER_TOKENS": 119,
+    "MIN_SUMMARY_CHARS": 120,
+    "MIN_SAVING_RATIO": 121,
+    "COOLDOWN_SECONDS": 122,
+    "COVERAGE_RATIO": 123,
+    "BREAKER_FAILURES": 124,
+    "BREAKER_SECONDS": 125,
+    "SUMMARIZER": 126,
+    "SUMMARIZER_MODELS": 127,
+    "SUMMARIZER_TIMEOUT": 128,
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": 129,
+    "SUMMARY_PROMPT": 130,
+    "SUMMARY_ROLE": 131,
+    "TOKEN_COUNTER": 132,
+    "REDACTOR": 133,
+    "POLICY": 134,
+    "PERMISSION": 135,
+    "PROVIDER_CONTEXT_MANAGEMENT": 136,
+    "PRICES": 137,
+    "MAX_MESSAGE_BYTES": 138,
+    "MANUAL_THROTTLE": 139,
+    "TASK_QUEUE": 140,
+}
+
+NUMBERS_NO_RATIO_IS: list[Any] = [0, 1, -0.1, 1.1, 75, NAN, INFINITY, HUGE, "0.75", None, True, [0.5]]
+NO_WHOLE_NUMBER: list[Any] = [-1, 1.0, "5", True, NAN, INFINITY, HUGE, [], {}]
+NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
+NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
+NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
+NO_TEXT: list[Any] = ["", 1, b"x", []]
+NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
+
+#: What every key must refuse and what it must take. None stands for "not set" only where it is among the good.
+VALUES: dict[str, tuple[list[Any], list[Any]]] = {
+    "MODE": ([*NO_CHOICE], [*Mode, "off"]),
+    "TRIGGER_RATIO": (NUMBERS_NO_RATIO_IS, [0.5, 0.75, 0.95]),
+    "RECENT_MESSAGES_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.2, 0.6]),
+    "PRUNE_TOOL_RESULT_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4096]),
+    "TARGET_RATIO": (NUMBERS_NO_RATIO_IS, [0.1, 0.5, 0.99]),
+    "CONTEXT_WINDOW": ([0, *NO_WHOLE_NUMBER], [None, 1, 1_000_000]),
+    "CONTEXT_WINDOWS": (
+        [None, [], 5, {"gpt": 0}, {"gpt": "8k"}, {"gpt": True}, {5: 5}, {"gpt": HUGE}],
+        [{}, {"gpt": 8192, "gpt-4": 1}],
+    ),
+    "DEFAULT_CONTEXT_WINDOW": ([0, *NO_WHOLE_NUMBER, None], [1, 128_000]),
+    "RESERVED_TOKENS": ([*NO_WHOLE_NUMBER, None], [0, 8192, 10**6]),
+    "TRIGGER_TOKENS_CAP": ([0, *NO_WHOLE_NUMBER, None], [40_001, 200_000]),
+    "RECENT_TOKENS_CAP": ([*NO_WHOLE_NUMBER, None], [0, 199_999]),
+    "PRESERVE_RECENT_MESSAGES": ([0, 1, *NO_WHOLE_NUMBER, None], [2, 50]),
+    "LOOKAHEAD": (NO_CHOICE, [*Lookahead, "tip"]),
+    "LOOKAHEAD_TOKENS": ([*NO_WHOLE_NUMBER, None], [0, 4000]),
+    "PRUNE": (NO_CHOICE, [*PruneWhen, "always"]),
+    "PRUNE_KEEP_TURNS": ([0, *NO_WHOLE_NUMBER, None], [1, 3]),
+    "MICRO_COMPACT": (NO_FLAG, [True, False]),
+    "REASONING": (NO_CHOICE, [*ReasoningRule, "drop"]),
+    "SUMMARY_TARGET_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 7500]),
+    "LEDGER_TOKENS": (NO_WHOLE_NUMBER, [None, 0, 1500]),
+    "MIN_SUMMARY_CHARS": ([0, *NO_WHOLE_NUMBER, None], [1, 30]),
+    "MIN_SAVING_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.1, 0.9]),
+    "COOLDOWN_SECONDS": (NO_SECONDS, [0, 0.5, 60, 10**9]),
+    "COVERAGE_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.7]),
+    "BREAKER_FAILURES": ([0, *NO_WHOLE_NUMBER, None], [1, 3]),
+    "BREAKER_SECONDS": (NO_SECONDS, [0, 300]),
+    "SUMMARIZER": ([*NO_PATH, None], ["compaction_app.tokens.CharacterTokenCounter"]),
+    "SUMMARIZER_MODELS": (
+        [
+            None,
+            "gpt-5.4-nano",
+            {"model": "x"},
+            [""],
+            [5],
+            [None],
+            [{}],
+            [{"model": ""}],
+            [{"model": 5}],
+            [{"base_url": "http://localhost"}],
+            [{"model": "x", "api_key": "k"}],
+            [{"model": "x", 5: 5}],
+            [{"model": "x", "base_url": 5}],
+            [{"model": "x", "timeout": 0}],
+            [{"model": "x", "timeout": "30"}],
+            [{"model": "x", "max_input_tokens": 0}],
+        ],
+        [
+            [],
+            ("a", "b"),
+            [{"model": "x", "base_url": None, "api_key_env": "KEY", "timeout": 3.5, "max_input_tokens": 9}],
+        ],
+    ),
+    "SUMMARIZER_TIMEOUT": ([0, *NO_SECONDS], [0.1, 30]),
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 20_000]),
+    "SUMMARY_PROMPT": (NO_TEXT, [None, "Summarize."]),
+    "SUMMARY_ROLE": (["system", "developer", "tool", "", None, 1, []], ["user", "assistant"]),
+    "TOKEN_COUNTER": ([*NO_PATH, None], ["compaction_app.tokens.CharacterTokenCounter"]),
+    "REDACTOR": (NO_PATH, [None, "html.escape"]),
+    "POLICY": (NO_PATH, [None, "html.escape"]),
+    "PERMISSION": (NO_PATH, [None, "html.escape"]),
+    "PROVIDER_CONTEXT_MANAGEMENT": (NO_FLAG, [True, False]),
+    "PRICES": (
+        [None, [], {"m": 5}, {"m": {"input": -1}}, {"m": {"input": NAN}}, {"m": {"in": 1}}, {5: {}}, {"m": {"input": "1"}}],
+        [{}, {"m": {}}, {"m": {"input": 0, "cached": 0.1, "output": 2}}],
+    ),
+    "MAX_MESSAGE_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4 * 1024 * 1024]),
+    "MANUAL_THROTTLE": (["", "10", "m", "10/", "/m", "ten/m", "-1/m", "10/w", "²/m", "1.5/m", 10], [None, "10/m", "1/s"]),
+    "TASK_QUEUE": (NO_TEXT, [None, "compaction"]),
+}
+
+
+def cases(good: bool) -> list[Any]:
+    return [
+        pytest.param(key, value, id=f"{key}={value!r}"[:60])
+        for key, values in VALUES.items()
+        for value in values[good]
+    ]
+
+
+def test_every_key_has_a_rule_a_default_an_id_and_a_field() -> None:
+    """A key that is added without one of them would be read unchecked, or not at all."""
+    assert list(RULES) == list(DEFAULTS) == list(IDS) == list(VALUES)
+    assert [field.name.upper() for field in fields(Settings)] == list(DEFAULTS)
+    assert set(DEFAULTS) >= SITE_ONLY
+    assert all(set(preset) <= set(DEFAULTS) for preset in PRESETS.values())
+
+
+def test_ids_are_unique_and_stable() -> None:
+    """One a key, as they were given; and none of them is another problem's."""
+    assert {key: f"compaction_app.E{number}" for key, number in IDS.items()} == conf._KEY_IDS
+    assert len(set(IDS.values())) == len(IDS)
+
+
+@pytest.mark.parametrize(("key", "value"), cases(good=False))
+def test_a_bad_value_is_found_under_its_keys_id(key: str, value: Any) -> None:
+    """Wrong types, NaN and what is out of range: one problem, which names the key; and never an exception."""
+    [problem] = find_problems({key: value})
+    assert problem.id == f"compaction_app.E{IDS[key]}"
+    assert problem.error
+    assert problem.message.startswith(f"COMPACTION['{key}'] ")
+    assert problem.hint == f"Correct or remove {key}."
+
+
+@pytest.mark.parametrize(("key", "value"), cases(good=True))
+def test_a_good_value_is_taken_as_it_is(key: str, value: Any) -> None:
+    with override_settings(COMPACTION={key: value}):
+        assert [problem for problem in find_problems({key: value}) if problem.error] == []
+        taken = getattr(get_settings(), key.lower())
+    assert taken == (tuple(value) if key == "SUMMARIZER_MODELS" else value)
+
+
+def test_messages_say_what_is_wrong_and_with_which_value() -> None:
+    problems = find_problems({"TRIGGER_RATIO": 1.5, "PRESERVE_RECENT_MESSAGES": 1, "SUMMARY_ROLE": "system"})
+    assert problems == [
+        Problem(
+            "compaction_app.E101",
+            "COMPACTION['TRIGGER_RATIO'] must lie strictly between 0 and 1, not 1.5.",
+            "Correct or remove TRIGGER_RATIO.",
+        ),
+        Problem(
+            "compaction_app.E111",
+            "COMPACTION['PRESERVE_RECENT_MESSAGES'] must be from 2 to 2147483647, not 1.",
+            "Correct or remove PRESERVE_RECENT_MESSAGES.",
+        ),
+        Problem(
+            "compaction_app.E131",
+            "COMPACTION['SUMMARY_ROLE'] must be 'user' or 'assistant'; never 'system', not 'system'.",
+            "Correct or remove SUMMARY_ROLE.",
+        ),
+    ]
+
+
+def test_a_key_written_into_the_settings_is_not_repeated() -> None:
+    """Check output lands in logs; a provider's key that stands where none belongs must not."""
+    [problem] = find_problems({"SUMMARIZER_MODELS": [{"model": "x", "api_key": "sk-secret"}]})
+    assert "api_key" in problem.message
+    assert "sk-secret" not in problem.message + problem.hint
+
+
+@pytest.mark.parametrize("configured", [None, [], "standard", 5, ("MODE", "off")])
+def test_settings_that_are_no_dict_are_one_problem(configured: Any) -> None:
+    [problem] = find_problems(configured)
+    assert (problem.id, problem.error) == ("compaction_app.E001", True)
+    with override_settings(COMPACTION=configured), pytest.raises(ConfigurationError) as caught:
+        get_settings()
+    assert caught.value.problem_id == "compaction_app.E001"
+
+
+def test_unknown_keys_are_named_together() -> None:
+    """A key with a typing error would otherwise be a default in disguise."""
+    [problem] = find_problems({"TRIGER_RATIO": 0.5, "mode": "off", 7: 1})
+    assert problem.id == "compaction_app.E002"
+    assert problem.message == "settings.COMPACTION has unknown keys: 7, TRIGER_RATIO, mode."
+    assert "TRIGGER_RATIO" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("configured", "problem_id"),
+    [
+        ({"RECENT_MESSAGES_RATIO": 0.75}, "compaction_app.E010"),
+        ({"RECENT_MESSAGES_RATIO": 0.7, "MODE": "aggressive"}, "compaction_app.E010"),
+        ({"RECENT_TOKENS_CAP": 200_000}, "compaction_app.E011"),
+        ({"TRIGGER_TOKENS_CAP": 40_000}, "compaction_app.E011"),
+        ({"RECENT_MESSAGES_RATIO": 0.9, "TRIGGER_RATIO": 0.94, "CONTEXT_WINDOW": 10_000}, "compaction_app.E012"),
+        ({"TRIGGER_RATIO": 0.3}, "compaction_app.W001"),
+        ({"TRIGGER_RATIO": 0.951}, "compaction_app.W001"),
+    ],
+)
+def test_values_that_contradict_each_other_are_found(configured: dict[str, Any], problem_id: str) -> None:
+    """Each passes by itself; together a compaction would cover nothing, come too late or have no room."""
+    [problem] = find_problems(configured)
+    assert problem.id == problem_id
+    assert problem.error == (".E" in problem_id)
+
+
+def test_a_warning_does_not_stop_the_app() -> None:
+    with override_settings(COMPACTION={"TRIGGER_RATIO": 0.3}):
+        assert get_settings().trigger_ratio == 0.3
+
+
+# -- presets ---------------------------------------------------------------------------------------------------
+
+#: mode → TRIGGER_RATIO, RECENT_MESSAGES_RATIO, PRUNE_TOOL_RESULT_BYTES, TARGET_RATIO, MICRO_COMPACT, PRUNE
+PRESET_TABLE = {
+    "standard": (0.75, 0.20, 4096, 0.50, False, "pressure"),
+    "deterministic": (0.75, 0.20, 4096, 0.50, False, "always"),
+    "conservative": (0.75, 0.10, 4096, 0.50, False, "pressure"),
+    "aggressive": (0.60, 0.20, 1024, 0.25, True, "pressure"),
+    "off": (0.75, 0.20, 4096, 0.50, False, "pressure"),
+}
+
+
+@pytest.mark.parametrize("mode", PRESET_TABLE)
+def test_a_mode_is_its_presets_numbers(mode: str) -> None:
+    with override_settings(COMPACTION={"MODE": mode}):
+        got = get_settings()
+    numbers = (got.trigger_ratio, got.recent_messages_ratio, got.prune_tool_result_bytes, got.target_ratio)
+    assert (*numbers, got.micro_compact, got.prune) == PRESET_TABLE[mode]
+    extractive = got.summarizer == "compaction_app.summarizers.ExtractiveSummarizer"
+    assert extractive == (mode == "deterministic")
+
+
+def test_every_mode_has_a_preset_and_passes() -> None:
+    assert set(PRESETS) == set(Mode) == set(PRESET_TABLE)
+    assert [find_problems({"MODE": mode}) for mode in Mode] == [[]] * len(Mode)
+
+
+def test_a_key_set_explicitly_beats_the_preset_and_a_session_beats_both() -> None:
+    with override_settings(COMPACTION={"MODE": "aggressive", "TARGET_RATIO": 0.4}):
+        assert (get_settings().trigger_ratio, get_settings().target_ratio) == (0.60, 0.4)
+        session = get_settings({"MODE": "conservative", "TRIGGER_RATIO": 0.8})
+        assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (0.8, 0.10, 0.4)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_read_each_time() -> None:
+    """``override_settings`` works, and nothing is written back into Django's settings."""
+    before = dict(django_settings.COMPACTION)
+    for ratio in (0.6, 0.7):
+        with override_settings(COMPACTION={"TRIGGER_RATIO": ratio}):
+            assert get_settings().trigger_ratio == ratio
+            assert site_setting("TRIGGER_RATIO") == ratio
+    assert before == django_settings.COMPACTION
+
+
+def test_without_the_dict_everything_is_a_default() -> None:
+    with override_settings():
+        del django_settings.COMPACTION
+        assert get_settings() == settings_from_snapshot({})
+        assert site_setting("MAX_MESSAGE_BYTES") == 4 * 1024 * 1024
+
+
+def test_bad_settings_raise_when_they_are_met() -> None:
+    """The error is that of the check: its message, its hint and its id."""
+    with override_settings(COMPACTION={"PRUNE": "never"}), pytest.raises(ConfigurationError) as caught:
+        get_settings()
+    assert caught.value.problem_id == "compaction_app.E114"
+    assert str(caught.value) == (
+        "COMPACTION['PRUNE'] must be one of pressure, always, not 'never'. Correct or remove PRUNE."
+    )
+
+
+def test_one_setting_can_be_read_whatever_is_wrong_with_the_others() -> None:
+    with override_settings(COMPACTION={"MODE": 7, "NONSENSE": 1, "TASK_QUEUE": "slow"}):
+        assert site_setting("TASK_QUEUE") == "slow"
+        with pytest.raises(ConfigurationError, match="MODE"):
+            site_setting("MODE")
+
+
+@pytest.mark.parametrize("key", sorted(SITE_ONLY))
+def test_a_session_may_not_override_what_belongs_to_the_site(key: str) -> None:
+    """Code that runs, prices, limits: a session's row must not choose them."""
+    [problem] = find_problems({}, {key: DEFAULTS[key]})
+    assert problem.id == "compaction_app.E003"
+    assert key in problem.message
+
+
+@pytest.mark.parametrize("key", [key for key in DEFAULTS if key not in SITE_ONLY])
+def test_a_sessions_own_value_is_judged_as_the_sites(key: str) -> None:
+    for value in VALUES[key][False]:
+        [problem] = find_problems({}, {key: value})
+        assert problem.id == f"compaction_app.E{IDS[key]}"
+
+
+def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:
+    [problem] = find_problems({"RECENT_MESSAGES_RATIO": 0.7}, {"TRIGGER_RATIO": 0.65})
+    assert problem.id == "compaction_app.E010"
+    assert find_problems({"TRIGGER_RATIO": 0.3}, {"TRIGGER_RATIO": 0.65}) == []
+
+
+def test_a_run_keeps_the_settings_it_was_opened_with() -> None:
+    """A snapshot is JSON, comes back as the same settings, and survives keys that come and go."""
+    overrides = {"MODE": "aggressive", "CONTEXT_WINDOW": 9000, "LOOKAHEAD": Lookahead.TIP}
+    snapshot = get_settings(overrides).snapshot()
+    assert type(snapshot["LOOKAHEAD"]) is str
+    assert settings_from_snapshot(snapshot) == get_settings(overrides)
+    assert settings_from_snapshot({**snapshot, "GONE": 1}).context_window == 9000
+    assert settings_from_snapshot({"TARGET_RATIO": 0.4}).trigger_ratio == DEFAULTS["TRIGGER_RATIO"]
+
+
+def test_context_windows_are_whole_numbers_of_tokens() -> None:
+    assert CONTEXT_WINDOWS
+    assert all(window >= 4096 for window in CONTEXT_WINDOWS.values())

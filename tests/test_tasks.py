@@ -1,0 +1,188 @@
+"""Real workers on a real broker: delivery twice, delivery never, a killed worker, a broker that is gone."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import chat, tasks
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from project.celery import app as celery_app
+from tests.conftest import REPOSITORY, live_database_url
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
+SENTENCES = "The harbour office keeps the tide tables for {0}, and Ida wrote the number {0} on the board. "
+
+
+@pytest.fixture(autouse=True)
+def window_of_4000(settings):
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE, "COOLDOWN_SECONDS": 0}
+    FakeSummarizer.reset()
+
+
+def talk(session, parent=None, turns=60):
+    """A branch over the threshold, in real words."""
+    messages = []
+    for number in range(turns):
+        messages.append({"role": "user", "content": SENTENCES.format(number) * 2})
+        messages.append({"role": "assistant", "content": f"Noted: {number} is on the board."})
+    return chat.append_messages(session, parent, messages)[-1]
+
+
+def summaries():
+    return ChatMessage.objects.summaries().count()
+
+
+def runs_of(session, **filters):
+    return CompactionRun.objects.filter(session=session, **filters)
+
+
+class TestWorkers:
+    def test_a_worker_carries_out_the_run_that_a_turn_requested(self, celery_worker):
+        session = chat.start_session()
+        tip = talk(session)
+        worker = celery_worker()
+        run = chat.request_compaction(tip)
+        worker.wait_until(lambda: runs_of(session, status="succeeded").exists())
+        run.refresh_from_db()
+        assert run.task_id
+        assert chat.get_context(tip).summary_id == run.summary_id
+
+    def test_the_same_run_delivered_twice_makes_one_summary(self, celery_worker):
+        session = chat.start_session()
+        tip = talk(session)
+        run = chat.request_compaction(tip)
+        for _ in range(5):
+            assert tasks.enqueue(run)
+        worker = celery_worker()
+        worker.wait_until(lambda: worker.log.count("Task compaction_app.tasks.compact_branch") >= 12)
+        assert summaries() == 1
+        assert runs_of(session).count() == 1
+
+    def test_a_session_is_compacted_until_every_branch_is_under_its_threshold(self, celery_worker):
+        session = chat.start_session()
+        trunk = talk(session, turns=40)
+        for _ in range(3):
+            talk(session, trunk, turns=35)
+        worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
+        assert tasks.enqueue_session(session)
+        worker.wait_until(lambda: "succeeded in" in worker.log, seconds=60)
+        for tip in chat.tips(session):
+            context = chat.get_context(tip)
+            assert not chat.should_compact(tip)
+            assert (context.dropped, context.strategy) == (0, "auto_compact")
+
+    def test_a_thousand_requests_at_once_from_several_processes_make_one_run(self, celery_worker, broker):
+        session = chat.start_session()
+        tip = talk(session)
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "DATABASE_URL": live_database_url(),
+            "CELERY_BROKER_URL": broker,
+            "COMPACTION_CONTEXT_WINDOW": "4000",
+        }
+        command = [sys.executable, "-m", "tests.callers", str(tip.pk), "250", "5"]
+        callers = [
+            subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
+            for _ in range(4)
+        ]
+        printed = [caller.communicate(timeout=300)[0] for caller in callers]
+        assert [caller.returncode for caller in callers] == [0] * 4
+        assert sorted(line.strip() for line in printed) == ["opened 0"] * 3 + ["opened 1"]
+        worker = celery_worker()
+        worker.wait_until(lambda: runs_of(session, status="succeeded").exists())
+        assert (runs_of(session).count(), summaries()) == (1, 1)
+
+    def test_a_worker_killed_inside_the_model_call_leaves_one_summary_in_the_end(self, celery_worker, settings):
+        """The lease runs out by itself, the sweep finds the run, another worker finishes it."""
+        with ScriptedOpenAIServer([steps.hang(60)], default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as server:
+            settings.COMPACTION = {
+                "CONTEXT_WINDOW": 4_000,
+                "SUMMARIZER_TIMEOUT": 1.5,
+                "SUMMARIZER_MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+            }
+            keys = {"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}
+            session = chat.start_session()
+            tip = talk(session)
+            first = celery_worker(env=keys)
+            run = chat.request_compaction(tip)
+            first.wait_until(lambda: len(server.requests) == 1)
+            first.kill()
+            run.refresh_from_db()
+            assert run.status == "running"
+            second = celery_worker(env=keys, beat=True)
+            second.wait_until(lambda: runs_of(session, status="succeeded").exists(), seconds=60)
+            run.refresh_from_db()
+            assert run.attempts >= 2
+            assert (runs_of(session).count(), summaries()) == (1, 1)
+
+
+class TestSweep:
+    def test_a_run_that_was_never_enqueued_is_picked_up(self, celery_worker):
+        """Requested while the broker was away; the sweep hands it over once it is back."""
+        session = chat.start_session()
+        tip = talk(session)
+        celery_app.conf.broker_url, url = "redis://127.0.0.1:1/0", celery_app.conf.broker_url
+        run = chat.request_compaction(tip)
+        celery_app.conf.broker_url = url
+        run.refresh_from_db()
+        assert (run.status, run.enqueued_at) == ("ready", None)
+        worker = celery_worker()
+        assert tasks.recover_compactions() == {"enqueued": 1, "given_up": 0}
+        worker.wait_until(lambda: runs_of(session, status="succeeded").exists())
+
+    def test_what_was_just_enqueued_or_is_not_due_is_left_alone(self, broker):
+        tip = talk(chat.start_session())
+        run = chat.request_compaction(tip)
+        assert tasks.recover_compactions()["enqueued"] == 0
+        CompactionRun.objects.filter(pk=run.pk).update(
+            enqueued_at=None, next_attempt_at=timezone.now() + timedelta(hours=1)
+        )
+        assert tasks.recover_compactions()["enqueued"] == 0
+
+    def test_a_run_that_fails_for_ever_is_given_up(self, broker):
+        tip = talk(chat.start_session())
+        run = chat.request_compaction(tip)
+        CompactionRun.objects.filter(pk=run.pk).update(attempts=8, enqueued_at=None, error_code="timeout")
+        assert tasks.recover_compactions() == {"enqueued": 0, "given_up": 1}
+        run.refresh_from_db()
+        assert (run.status, run.error_code) == ("failed", "timeout")
+
+
+class TestBrokerGone:
+    def turn(self, session, tip):
+        reply = chat.append_message(session, tip, role="user", content="and then?")
+        started = time.monotonic()
+        run = chat.request_compaction(reply)
+        return run, time.monotonic() - started
+
+    def test_a_refused_connection_costs_a_turn_nothing(self):
+        session = chat.start_session()
+        run, seconds = self.turn(session, talk(session))
+        assert run.status == "ready"
+        assert seconds < 5
+        assert chat.get_context(run.tip).strategy == "truncated"
+
+    def test_a_silent_broker_does_not_hang_a_turn(self):
+        """It takes the connection and never says a word: without a time-out of our own this hangs for ever."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            before = celery_app.conf.broker_url
+            celery_app.conf.broker_url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+            try:
+                session = chat.start_session()
+                run, seconds = self.turn(session, talk(session))
+            finally:
+                celery_app.conf.broker_url = before
+        run.refresh_from_db()
+        assert (run.status, run.enqueued_at) == ("ready", None)
+        assert seconds < 10

@@ -1,0 +1,345 @@
+"""Bad input: one table, the same fate on every database. A typed error that names the field, and nothing written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_app.exceptions import ConfigurationError, InvalidMessage, InvalidParent
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
+from compaction_app.validation import MAX_JSON_DEPTH, canonical, check_json, validate_message
+from compaction_app.values import Role
+from tests.trees import chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+def call(call_id: str = "c1", name: str = "search", arguments: str = "{}") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def user(**fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": "Hello."} | fields
+
+
+def assistant(**fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": ""} | fields
+
+
+# -- a message by itself -------------------------------------------------------------------------------------
+
+#: what is wrong → the field that the error names, and the message
+BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "no role": ("role", {"content": "Hello."}),
+    "an unknown role": ("role", user(role="robot")),
+    "a role that is None": ("role", user(role=None)),
+    "a role that is a list": ("role", user(role=["user"])),
+    "content that is None": ("content", user(content=None)),
+    "content that is a number": ("content", user(content=7)),
+    "content in parts": ("content", user(content=[{"type": "text", "text": "Hello."}])),
+    "NUL in the content": ("content", user(content="a\x00b")),
+    "a lone surrogate in the content": ("content", user(content="a\ud83d")),
+    "NUL in the name": ("name", user(name="a\x00b")),
+    "a name that is None": ("name", user(name=None)),
+    "a name of 256 characters": ("name", user(name="x" * 256)),
+    "NUL in the model": ("model", assistant(model="\x00")),
+    "a model of 256 characters": ("model", assistant(model="x" * 256)),
+    "a lone surrogate in the external id": ("external_id", user(external_id="\udcff")),
+    "an external id of 256 characters": ("external_id", user(external_id="x" * 256)),
+    "NUL in the idempotency key": ("idempotency_key", user(idempotency_key="\x00")),
+    "an idempotency key of 256 characters": ("idempotency_key", user(idempotency_key="x" * 256)),
+    "a tool message without the call's id": ("tool_call_id", {"role": "tool", "content": "42"}),
+    "a user message with a call's id": ("tool_call_id", user(tool_call_id="c1")),
+    "a call's id of 256 characters": ("tool_call_id", {"role": "tool", "content": "42", "tool_call_id": "x" * 256}),
+    "tool calls of a user": ("tool_calls", user(tool_calls=[call()])),
+    "tool calls that are a dict": ("tool_calls", assistant(tool_calls={})),
+    "tool calls that are a text": ("tool_calls", assistant(tool_calls="search")),
+    "a tool call that is a text": ("tool_calls", assistant(tool_calls=["search"])),
+    "a tool call without an id": ("tool_calls", assistant(tool_calls=[{"function": {"name": "f"}}])),
+    "a tool call with an empty id": ("tool_calls", assistant(tool_calls=[call("")])),
+    "a tool call whose id is a number": ("tool_calls", assistant(tool_calls=[call(7)])),  # type: ignore[arg-type]
+    "two tool calls with one id": ("tool_calls", assistant(tool_calls=[call(), call()])),
+    "a tool call without a function": ("tool_calls", assistant(tool_calls=[{"id": "c1"}])),
+    "a tool call without a name": ("tool_calls", assistant(tool_calls=[call(name="")])),
+    "arguments that are a dict": ("tool_calls", assistant(tool_calls=[call(arguments={})])),  # type: ignore[arg-type]
+    "arguments that are not JSON": ("tool_calls", assistant(tool_calls=[call(arguments='{"q": ')])),
+    "arguments with NaN": ("tool_calls", assistant(tool_calls=[call(arguments='{"q": NaN}')])),
+    "arguments with an escaped NUL": ("tool_calls", assistant(tool_calls=[call(arguments=r'{"q": "\u0000"}')])),
+    "arguments with an escaped surrogate": ("tool_calls", assistant(tool_calls=[call(arguments=r'["\ud800"]')])),
+    "arguments nested without end": ("tool_calls", assistant(tool_calls=[call(arguments="[" * 9999 + "]" * 9999)])),
+    "arguments with a number of 5,000 digits": ("tool_calls", assistant(tool_calls=[call(arguments="9" * 5000)])),
+    "NUL in a tool call's name": ("tool_calls", assistant(tool_calls=[call(name="a\x00")])),
+    "attachments that are a dict": ("attachments", user(attachments={})),
+    "an attachment that is a text": ("attachments", user(attachments=["photo.png"])),
+    "an attachment of negative tokens": ("attachments", user(attachments=[{"tokens": -1}])),
+    "an attachment of half a token": ("attachments", user(attachments=[{"tokens": 0.5}])),
+    "an attachment of True tokens": ("attachments", user(attachments=[{"tokens": True}])),
+    "more tokens than a column holds": ("token_count", user(attachments=[{"tokens": 2**31}])),
+    "a negative count": ("token_count", user(token_count=-1)),
+    "NUL in an attachment": ("attachments", user(attachments=[{"name": "\x00"}])),
+    "NUL deep in the metadata": ("metadata", user(metadata={"a": [{"b": "\x00"}]})),
+    "NUL in a key of the metadata": ("metadata", user(metadata={"a": [{"\x00": 1}]})),
+    "a lone surrogate in a key": ("metadata", user(metadata={"a": {"\ud800": 1}})),
+    "a key that is a number": ("metadata", user(metadata={"a": {1: 2}})),
+    "NaN in the metadata": ("metadata", user(metadata={"score": float("nan")})),
+    "infinity in the usage": ("usage", assistant(usage={"cost": float("-inf")})),
+    "a number of 400 digits": ("usage", assistant(usage={"prompt_tokens": 10**400})),
+    "metadata that is a list": ("metadata", user(metadata=[])),
+    "metadata that is None": ("metadata", user(metadata=None)),
+    "what is no JSON": ("metadata", user(metadata={"tags": {"a", "b"}})),
+    "bytes": ("metadata", user(metadata={"raw": b"abc"})),
+    "metadata nested without end": ("metadata", user(metadata={"a": nested(100_000)})),
+    "reasoning nested one level too deep": ("reasoning", assistant(reasoning=nested(MAX_JSON_DEPTH + 1))),
+    "NUL in the reasoning": ("reasoning", assistant(reasoning=[{"thinking": "\x00"}])),
+    "NUL in what was sent": ("sent_context", assistant(sent_context={"strategy": "\x00"})),
+    "content over the limit": ("content", user(content="x" * 2001)),
+    "content over the limit by its bytes": ("content", user(content="€" * 700)),
+    "tool calls over the limit": ("tool_calls", assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))])),
+    "metadata over the limit, with the content": ("metadata", user(content="x" * 900, metadata={"a": "y" * 1200})),
+}
+
+
+@pytest.mark.parametrize("what", BAD_MESSAGES)
+@override_settings(COMPACTION={"MAX_MESSAGE_BYTES": 2000})
+def test_a_bad_message_is_refused_with_its_field(what: str) -> None:
+    """As a root and as a child: ``InvalidMessage`` names the field, and no row is written or changed."""
+    field, fields = BAD_MESSAGES[what]
+    session = start_session()
+    parent = chain(session, 1)[0]
+    for append in (
+        lambda: ChatMessage.objects.add_child(parent, dict(fields)),
+        lambda: ChatMessage.objects.add_root(fields | {"session": session}),
+    ):
+        with pytest.raises(InvalidMessage) as caught:
+            append()
+        assert caught.value.field == field
+        assert caught.value.code == "invalid_message"
+    assert list(ChatMessage.objects.all()) == [parent]
+
+
+GOOD_MESSAGES: dict[str, dict[str, Any]] = {
+    "an empty text": user(content=""),
+    "every plane of Unicode": user(content="é 漢字 🧠 \U0010ffff \u200b \x01 \x7f \r\n \ufffe"),
+    "control characters in JSON": user(metadata={"a\x01": ["\x1f", "\u2028"]}),
+    "calls with odd arguments": assistant(
+        tool_calls=[call("a", arguments=""), call("b", arguments="null"), call("c", arguments='["é", 1e3]')]
+    ),
+    "no calls": assistant(tool_calls=[]),
+    "JSON of every kind": assistant(usage={"a": None, "b": True, "c": 1.5, "d": [1, 2**63, -(10**30)], "e": {}}),
+    "nested as deep as is allowed": assistant(reasoning=nested(MAX_JSON_DEPTH)),
+    "a list of reasoning blocks": assistant(reasoning=[{"type": "thinking", "signature": "x" * 300}]),
+    "texts of the greatest length": user(name="n" * 255, external_id="e" * 255, idempotency_key="k" * 255),
+    "an attachment without tokens": user(attachments=[{"type": "image", "mime_type": "image/png", "name": "a.png"}]),
+    "just as many bytes as are allowed": user(content="x" * 2000),
+    **{f"the role {role}": {"role": role, "content": "x"} for role in Role if role != Role.TOOL},
+}
+
+
+@pytest.mark.parametrize("what", GOOD_MESSAGES)
+@override_settings(COMPACTION={"MAX_MESSAGE_BYTES": 2000})
+def test_a_good_message_comes_back_as_it_was_written(what: str) -> None:
+    """What passes is stored whole, on both databases; keys of JSON may come back in another order."""
+    fields = GOOD_MESSAGES[what]
+    written = ChatMessage.objects.add_root(fields | {"session": start_session()})
+    read = ChatMessage.objects.get(pk=written.pk)
+    assert {name: getattr(read, name) for name in fields} == fields
+
+
+TEXTS = st.text(st.characters(), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=TEXTS, name=TEXTS, metadata=st.dictionaries(TEXTS, JSON, max_size=3))
+def test_whatever_is_given_is_refused_or_stored(content: str, name: str, metadata: dict[str, Any]) -> None:
+    """No input reaches the database and fails there: both databases take all that validation lets through."""
+    session = start_session()
+    fields = {"role": "user", "content": content, "name": name, "metadata": metadata, "session": session}
+    try:
+        written = ChatMessage.objects.add_root(fields)
+    except InvalidMessage as error:
+        assert error.field in {"content", "name", "metadata"}  # noqa: PT017  # one of two outcomes, both lawful
+        assert not session.messages.exists()
+    else:
+        read = ChatMessage.objects.get(pk=written.pk)
+        assert (read.content, read.name, set(read.metadata)) == (content, name, set(metadata))
+
+
+# -- a message in its place ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A question, a reply with two calls, one of them answered; beside it a reply with a call of its own."""
+
+    session: ChatSession
+    question: ChatMessage
+    calling: ChatMessage
+    answer: ChatMessage
+    beside: ChatMessage
+
+
+@pytest.fixture
+def branches() -> Branches:
+    session = start_session()
+    objects = ChatMessage.objects
+    question = objects.add_root(user(session=session))
+    calling = objects.add_child(question, assistant(tool_calls=[call("c1"), call("c2")]))
+    answer = objects.add_child(calling, tool("c1"))
+    beside = objects.add_child(question, assistant(tool_calls=[call("other")]))
+    return Branches(session, question, calling, answer, beside)
+
+
+def tool(call_id: str) -> dict[str, Any]:
+    return {"role": "tool", "content": "42", "tool_call_id": call_id}
+
+
+def after_a_user_message(b: Branches) -> ChatMessage:
+    return ChatMessage.objects.add_child(b.answer, user())
+
+
+def after_all_results(b: Branches) -> ChatMessage:
+    return ChatMessage.objects.add_child(b.answer, tool("c2"))
+
+
+BAD_PLACES: dict[str, tuple[str, Callable[[Branches], ChatMessage], dict[str, Any]]] = {
+    "a result where nothing was called": ("tool_call_id", lambda b: b.question, tool("c1")),
+    "a result for a call that has one": ("tool_call_id", lambda b: b.answer, tool("c1")),
+    "a result after all have come": ("tool_call_id", after_all_results, tool("c2")),
+    "a result for a call that a message closed": ("tool_call_id", after_a_user_message, tool("c2")),
+    "a result for a call of another branch": ("tool_call_id", lambda b: b.answer, tool("other")),
+    "a result for a call that nobody made": ("tool_call_id", lambda b: b.calling, tool("c9")),
+    "a message under a summary": ("parent", lambda b: summarize(b.answer, b.question), user()),
+    "a result under a summary": ("parent", lambda b: summarize(b.answer, b.question), tool("c2")),
+    "a parent of another session": ("parent", lambda b: chain(start_session(), 1)[0], user()),
+}
+
+
+@pytest.mark.parametrize("what", BAD_PLACES)
+def test_a_message_that_can_not_stand_there_is_refused(branches: Branches, what: str) -> None:
+    """The parent's own path decides: its open calls, its kind, its session. Nothing is written."""
+    field, find_parent, fields = BAD_PLACES[what]
+    parent = find_parent(branches)
+    before = ChatMessage.objects.count()
+    with pytest.raises(InvalidMessage) as caught:
+        ChatMessage.objects.add_child(parent, fields | {"session": branches.session})
+    assert caught.value.field == field
+    assert isinstance(caught.value, InvalidParent) == (field == "parent")
+    assert ChatMessage.objects.count() == before
+
+
+def test_a_result_can_not_open_a_conversation() -> None:
+    with pytest.raises(InvalidMessage, match="open calls on this path: none"):
+        ChatMessage.objects.add_root(tool("c1") | {"session": start_session()})
+
+
+def test_results_may_come_in_any_order_and_on_every_branch(branches: Branches) -> None:
+    """The second result first, and each branch of a call group answered for itself."""
+    objects = ChatMessage.objects
+    second = objects.add_child(branches.calling, tool("c2"))
+    first = objects.add_child(second, tool("c1"))
+    other = objects.add_child(branches.answer, tool("c2"))
+    assert [n.token_count for n in (first, second, other)] == [branches.answer.token_count] * 3
+    # All calls are closed, so an ordinary message costs no more than itself.
+    assert objects.add_child(first, user()).token_count == branches.question.token_count
+
+
+UNANSWERED: dict[str, tuple[int, Callable[[Branches], ChatMessage]]] = {
+    "no result came": (2, lambda b: b.calling),
+    "one of two results came": (1, lambda b: b.answer),
+    "all results came": (0, after_all_results),
+    "a message has closed them already": (0, after_a_user_message),
+    "nothing was called": (0, lambda b: b.question),
+}
+
+
+@pytest.mark.parametrize("what", UNANSWERED)
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
+def test_the_message_that_closes_open_calls_pays_for_their_missing_results(
+    branches: Branches, what: str, role: str
+) -> None:
+    """A context supplies ``[no result]`` for each: 8 tokens apiece, counted once, with the message that follows."""
+    missing, find_parent = UNANSWERED[what]
+    parent = find_parent(branches)
+    alone = ChatMessage.objects.add_root({"role": role, "content": "Next.", "session": branches.session})
+    node = ChatMessage.objects.add_child(parent, {"role": role, "content": "Next."})
+    assert TOKENS_PER_MISSING_RESULT == 8
+    assert node.token_count == alone.token_count + 8 * missing
+    assert node.path_tokens == parent.path_tokens + node.token_count
+
+
+def test_a_chain_carries_its_open_calls_along() -> None:
+    """Written together or one by one, the same messages get the same numbers."""
+    messages = [user(), assistant(tool_calls=[call("a"), call("b")]), tool("b"), user(), assistant()]
+    together = ChatMessage.objects.append_chain(
+        None, [ChatMessage(session=session, **m) for session in [start_session()] for m in messages]
+    )
+    parent = ChatMessage.objects.add_root(messages[0] | {"session": start_session()})
+    one_by_one = [parent]
+    for message in messages[1:]:
+        parent = ChatMessage.objects.add_child(parent, dict(message))
+        one_by_one.append(parent)
+    numbers = [[(n.depth, n.token_count, n.path_tokens) for n in nodes] for nodes in (together, one_by_one)]
+    assert numbers[0] == numbers[1]
+    assert together[3].token_count == together[0].token_count + 8
+
+
+# -- the settings that it stands on ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("configured", "problem_id"),
+    [
+        (None, "compaction_app.E001"),
+        ({"MAX_MESSAGE_BYTES": "4 MiB"}, "compaction_app.E138"),
+        ({"TOKEN_COUNTER": "nowhere.Counter"}, "compaction_app.E132"),
+    ],
+)
+def test_an_append_names_the_setting_that_it_can_not_use(configured: Any, problem_id: str) -> None:
+    session = start_session()
+    with override_settings(COMPACTION=configured), pytest.raises(ConfigurationError) as caught:
+        ChatMessage.objects.add_root(user(session=session))
+    assert caught.value.problem_id == problem_id
+    assert not session.messages.exists()
+
+
+def test_an_append_does_not_fail_for_a_setting_that_it_does_not_use() -> None:
+    """A chat turn never fails because of compaction: not for a mistake in its other settings either."""
+    session = start_session()
+    with override_settings(COMPACTION={"TRIGGER_RATIO": 7, "NONSENSE": 1}):
+        ChatMessage.objects.add_root(user(session=session))
+    assert session.messages.count() == 1
+
+
+# -- pure helpers ----------------------------------------------------------------------------------------------
+
+
+def test_json_is_read_in_one_order_of_keys() -> None:
+    """jsonb reorders keys; the same history must give the same bytes on both databases."""
+    given_order = {"b": [{"z": 1, "a": 2}], "a": {"y": (1, 2), "x": None}}
+    assert json.dumps(canonical(given_order)) == '{"a": {"x": null, "y": [1, 2]}, "b": [{"a": 2, "z": 1}]}'
+
+
+def test_a_dict_of_the_openai_format_needs_no_other_fields() -> None:
+    """Fields that are not there are not checked: a plain dict is enough."""
+    validate_message({"role": "user", "content": "Hello."}, max_bytes=6)
+    check_json({"a": [1, "b", None, True]}, "metadata")
