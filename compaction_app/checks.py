@@ -74,7 +74,9 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
     ]
 
 
-def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+def check_atomic_requests(
+    app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
     """Databases whose requests run in one transaction, where ``compact`` and ``complete`` refuse to work."""
     return [
         Warning(

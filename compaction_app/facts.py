@@ -105,7 +105,7 @@ _RULE = (
     r"allergy|intolerant|vegetarian|vegan|deadline|due (?:on|by)|budget|(?:max|min)imum|"
     r"only (?:use|if|when|after|before|on|in|with)|cannot|can['’]t|avoid|without|insist)\b"
     r"|(?:\A|[,;:.] |\b(?:please|you|we|and|but|also|so|just) )(?:do not|don['’]t) "
-    r"|\bI (?:do not|don['’]t|won['’]t|will not|never) "
+    r"|\bi (?:do not|don['’]t|won['’]t|will not|never) "
     r"(?!know|think|understand|see|remember|get|believe|mean)"
 )
 _DECISION = (
@@ -130,7 +130,8 @@ _OTHER_LANGUAGES = (
     r"|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
 )
-_FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}", re.IGNORECASE)
+# Searched in lower case: ignoring case while searching takes twice as long.
+_FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}")
 _AGREED = re.compile(
     r"\b(?:(?:we|you|i)(?:['’]ve| have)? "
     r"(?:decided|agreed|chose|settled|picked|booked|confirmed|approved|rejected)|"
@@ -147,7 +148,7 @@ NAME_LINKS = frozenset(
 
 def find_cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, prohibition, constraint, decision or preference shows itself."""
-    return [match.span() for match in _FIRM.finditer(text)]
+    return [match.span() for match in _FIRM.finditer(text.lower())]
 
 
 def is_agreement(text: str) -> bool:

@@ -222,8 +222,8 @@ def _unit_moves(i: int, unit: Unit, points: Sequence[_Point]) -> list[_Move]:
 
 
 def _hull(start: _Point, points: Sequence[_Point]) -> list[tuple[int, float]]:
-    """(cost, value per token) of the steps along the upper hull: a form that tells little for its cost has the
-    rate of the longer form that it is a step to."""
+    """(cost, value per token) of the steps along the upper hull: a form that tells little for its cost has
+    the rate of the longer form that it is a step to."""
     corners = [start]
     for point in points:
         while len(corners) > 1 and _rate(corners[-2], corners[-1]) <= _rate(corners[-1], point):

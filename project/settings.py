@@ -185,15 +185,10 @@ LOGGING = {
 
 COMPACTION_MODES = ("off", "standard", "conservative", "aggressive", "deterministic")
 
-# The openai client reads both from the environment by itself; here they only decide which summarizer is used.
+# The summarizer's openai client reads both from the environment by itself; here they decide which summarizer is
+# used, and whether the chat page asks a model.
 OPENAI_API_KEY = environment.text("OPENAI_API_KEY")
 OPENAI_BASE_URL = environment.text("OPENAI_BASE_URL")
-
-# --- Chat page --------------------------------------------------------------------------------------------
-
-# Answers every conversation. Not set: the model that a conversation names, else the default of project/chat.
-CHAT_MODEL = environment.text("CHAT_MODEL")
-CHAT_TIMEOUT_SECONDS = environment.seconds("CHAT_TIMEOUT_SECONDS", default=60)
 
 
 def _compaction() -> dict[str, Any]:
@@ -212,3 +207,9 @@ def _compaction() -> dict[str, Any]:
 
 
 COMPACTION = _compaction()
+
+# --- Chat page --------------------------------------------------------------------------------------------
+
+# Answers every conversation. Not set: the model that a conversation names, else the default of project/chat.
+CHAT_MODEL = environment.text("CHAT_MODEL")
+CHAT_TIMEOUT_SECONDS = environment.seconds("CHAT_TIMEOUT_SECONDS", default=60)

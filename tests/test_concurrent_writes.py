@@ -68,7 +68,9 @@ def test_appends_below_one_parent_get_a_place_each(writers: int) -> None:
             ChatMessage.objects.add_child(parent, {"role": "assistant", "content": "Again."})
 
     assert at_once([append] * writers) == []
-    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, writers * APPENDS + 1))
+    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(
+        range(1, writers * APPENDS + 1)
+    )
     assert_consistent(session)
 
 

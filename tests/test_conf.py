@@ -82,7 +82,17 @@ NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
 NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
 NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
 NO_TEXT: list[Any] = ["", 1, b"x", []]
-NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
+NO_PATH: list[Any] = [
+    "",
+    "x",
+    "nowhere.Thing",
+    "compaction_app.conf.Nothing",
+    ".conf",
+    "..x",
+    7,
+    ["os.path"],
+    object,
+]
 
 #: What every key must refuse and what it must take. None stands for "not set" only where it is among the good.
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
@@ -151,11 +161,23 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "PERMISSION": (NO_PATH, [None, "html.escape"]),
     "PROVIDER_CONTEXT_MANAGEMENT": (NO_FLAG, [True, False]),
     "PRICES": (
-        [None, [], {"m": 5}, {"m": {"input": -1}}, {"m": {"input": NAN}}, {"m": {"in": 1}}, {5: {}}, {"m": {"input": "1"}}],
+        [
+            None,
+            [],
+            {"m": 5},
+            {"m": {"input": -1}},
+            {"m": {"input": NAN}},
+            {"m": {"in": 1}},
+            {5: {}},
+            {"m": {"input": "1"}},
+        ],
         [{}, {"m": {}}, {"m": {"input": 0, "cached": 0.1, "output": 2}}],
     ),
     "MAX_MESSAGE_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4 * 1024 * 1024]),
-    "MANUAL_THROTTLE": (["", "10", "m", "10/", "/m", "ten/m", "-1/m", "10/w", "²/m", "1.5/m", 10], [None, "10/m", "1/s"]),
+    "MANUAL_THROTTLE": (
+        ["", "10", "m", "10/", "/m", "ten/m", "-1/m", "10/w", "²/m", "1.5/m", 10],
+        [None, "10/m", "1/s"],
+    ),
     "TASK_QUEUE": (NO_TEXT, [None, "compaction"]),
 }
 
@@ -252,7 +274,10 @@ def test_unknown_keys_are_named_together() -> None:
         ({"RECENT_MESSAGES_RATIO": 0.7, "MODE": "aggressive"}, "compaction_app.E010"),
         ({"RECENT_TOKENS_CAP": 200_000}, "compaction_app.E011"),
         ({"TRIGGER_TOKENS_CAP": 40_000}, "compaction_app.E011"),
-        ({"RECENT_MESSAGES_RATIO": 0.9, "TRIGGER_RATIO": 0.94, "CONTEXT_WINDOW": 10_000}, "compaction_app.E012"),
+        (
+            {"RECENT_MESSAGES_RATIO": 0.9, "TRIGGER_RATIO": 0.94, "CONTEXT_WINDOW": 10_000},
+            "compaction_app.E012",
+        ),
         ({"TRIGGER_RATIO": 0.3}, "compaction_app.W001"),
         ({"TRIGGER_RATIO": 0.951}, "compaction_app.W001"),
     ],
@@ -269,7 +294,7 @@ def test_a_warning_does_not_stop_the_app() -> None:
         assert get_settings().trigger_ratio == 0.3
 
 
-# -- presets ---------------------------------------------------------------------------------------------------
+# -- presets ---------------------------------------------------------------------------------------------
 
 #: mode → TRIGGER_RATIO, RECENT_MESSAGES_RATIO, PRUNE_TOOL_RESULT_BYTES, TARGET_RATIO, MICRO_COMPACT, PRUNE
 PRESET_TABLE = {
@@ -300,10 +325,14 @@ def test_a_key_set_explicitly_beats_the_preset_and_a_session_beats_both() -> Non
     with override_settings(COMPACTION={"MODE": "aggressive", "TARGET_RATIO": 0.4}):
         assert (get_settings().trigger_ratio, get_settings().target_ratio) == (0.60, 0.4)
         session = get_settings({"MODE": "conservative", "TRIGGER_RATIO": 0.8})
-        assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (0.8, 0.10, 0.4)
+        assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (
+            0.8,
+            0.10,
+            0.4,
+        )
 
 
-# -- reading ---------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------------
 
 
 def test_settings_are_read_each_time() -> None:

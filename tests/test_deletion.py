@@ -45,7 +45,8 @@ def test_runs_and_events_outlive_the_messages_they_speak_of() -> None:
     run = open_run(session, tip=tip, anchor=anchor, cutoff=above, base=summary, summary=summary)
     other = open_run(session, tip=above, anchor=above, cutoff=above)
     events = [
-        CompactionEvent.objects.create(session=session, run=run, message=m, kind=EventKind.STARTED) for m in (tip, above)
+        CompactionEvent.objects.create(session=session, run=run, message=m, kind=EventKind.STARTED)
+        for m in (tip, above)
     ]
     below[0].delete()
     for row in (run, other, *events):

@@ -25,7 +25,7 @@ from tests.trees import analyze, chain, star, start_session, summarize
 pytestmark = pytest.mark.django_db
 
 
-# -- the same answers as treebeard's own adjacency list ------------------------------------------------------
+# -- the same answers as treebeard's own adjacency list --------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ READS_OF_A_NODE: dict[str, Callable[[Any, Any], Any]] = {
     "get_descendants": lambda objects, node: objects.get_descendants(node),
     "get_descendants and itself": lambda objects, node: objects.get_descendants(node, include_self=True),
     "get_descendants 1 deep": lambda objects, node: objects.get_descendants(node, max_depth=1),
-    "get_descendants 2 deep": lambda objects, node: objects.get_descendants(node, include_self=True, max_depth=2),
+    "get_descendants 2 deep": lambda objects, node: objects.get_descendants(
+        node, include_self=True, max_depth=2
+    ),
     "get_descendants 0 deep": lambda objects, node: objects.get_descendants(node, max_depth=0),
     "get_descendant_count": lambda objects, node: objects.get_descendant_count(node),
     "get_descendant_count 1 deep": lambda objects, node: objects.get_descendant_count(node, max_depth=1),
@@ -71,7 +73,9 @@ READS_OF_A_NODE: dict[str, Callable[[Any, Any], Any]] = {
     "get_children_count": lambda objects, node: objects.get_children_count(node),
     "get_parent": lambda objects, node: objects.get_parent(node),
     "get_annotated_list": lambda objects, node: objects.get_annotated_list(node),
-    "get_descendants_group_count": lambda objects, node: _with_counts(objects.get_descendants_group_count(node)),
+    "get_descendants_group_count": lambda objects, node: _with_counts(
+        objects.get_descendants_group_count(node)
+    ),
     "get_depth": lambda objects, node: node.get_depth(),
     "get_depth again": lambda objects, node: node.get_depth(update=True),
     "is_root": lambda objects, node: node.is_root(),
@@ -246,7 +250,7 @@ def test_a_node_that_is_gone_has_no_relatives() -> None:
     assert not gone.is_descendant_of(root)
 
 
-# -- the price of an answer ----------------------------------------------------------------------------------
+# -- the price of an answer ------------------------------------------------------------------------------
 
 #: Statements of each read; the same at any depth and width. (objects, top, tip) → answer
 PRICES: dict[str, tuple[int, Callable[[Any, Any, Any], Any]]] = {
@@ -257,7 +261,10 @@ PRICES: dict[str, tuple[int, Callable[[Any, Any, Any], Any]]] = {
     "get_descendant_count": (1, lambda objects, top, tip: objects.get_descendant_count(top)),
     "get_tree of a node": (1, lambda objects, top, tip: objects.get_tree(top)),
     "get_tree of a session": (1, lambda objects, top, tip: objects.get_tree(session=top.session_id)),
-    "get_tree of a session, 2 deep": (1, lambda objects, top, tip: objects.get_tree(None, 2, session=top.session_id)),
+    "get_tree of a session, 2 deep": (
+        1,
+        lambda objects, top, tip: objects.get_tree(None, 2, session=top.session_id),
+    ),
     "get_root": (1, lambda objects, top, tip: objects.get_root(tip)),
     "get_root of a root": (0, lambda objects, top, tip: objects.get_root(top)),
     "get_root_nodes": (1, lambda objects, top, tip: list(objects.get_root_nodes(top.session_id))),
@@ -314,7 +321,9 @@ WRITES: dict[str, Callable[[Any, Any, Any, dict[str, Any]], Any]] = {
     "a child of the root": lambda objects, top, tip, fields: objects.add_child(top, fields),
     "a child of the tip": lambda objects, top, tip, fields: objects.add_child(tip, fields),
     "a variant of the root": lambda objects, top, tip, fields: objects.add_sibling(top, None, fields),
-    "a variant of the tip": lambda objects, top, tip, fields: objects.add_sibling(tip, "last-sibling", fields),
+    "a variant of the tip": lambda objects, top, tip, fields: objects.add_sibling(
+        tip, "last-sibling", fields
+    ),
 }
 
 
@@ -335,18 +344,23 @@ def test_every_append_costs_the_same_at_any_size(shape: str) -> None:
     assert paid == {name: root if name in ("a root", "a variant of the root") else once for name in WRITES}
 
 
-# -- what is written ------------------------------------------------------------------------------------------
+# -- what is written -------------------------------------------------------------------------------------
 
 
 def test_an_append_takes_the_last_place_and_carries_the_sums_on() -> None:
     """Depth, sibling order and prefix sum follow from the parent; the tree's fields given by a caller do not count."""
     session = start_session()
     objects = ChatMessage.objects
-    root = objects.add_root({"session": session, "role": "user", "token_count": 7, "depth": 9, "path_tokens": 99})
+    root = objects.add_root(
+        {"session": session, "role": "user", "token_count": 7, "depth": 9, "path_tokens": 99}
+    )
     child = objects.add_child(root, {"role": "assistant", "token_count": 5, "sib_order": 8})
     variant = objects.add_sibling(child, None, {"role": "assistant", "token_count": 6})
     second = objects.add_sibling(root, "last-sibling", {"role": "user", "token_count": 1})
-    places = [(n.parent, n.session, n.depth, n.sib_order, n.path_tokens) for n in reread([root, child, variant, second])]
+    places = [
+        (n.parent, n.session, n.depth, n.sib_order, n.path_tokens)
+        for n in reread([root, child, variant, second])
+    ]
     assert places == [
         (None, session, 1, 1, 7),
         (root, session, 2, 1, 12),
@@ -364,7 +378,10 @@ def test_each_session_numbers_its_own_roots() -> None:
 def test_a_chain_is_written_whole_or_not_at_all() -> None:
     """One bad message among good ones writes none of them."""
     session = start_session()
-    nodes = [ChatMessage(role="user", content="fine"), ChatMessage(role="tool", content="orphan", tool_call_id="x")]
+    nodes = [
+        ChatMessage(role="user", content="fine"),
+        ChatMessage(role="tool", content="orphan", tool_call_id="x"),
+    ]
     parent = chain(session, 1)[0]
     with pytest.raises(ValueError, match="No open call"):
         ChatMessage.objects.append_chain(parent, nodes)
@@ -425,7 +442,7 @@ def test_reads_and_writes_stay_in_the_database_of_their_node(name: str, index: i
         as_keys(ELSEWHERE[name](ChatMessage.objects, node))
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------------
 
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "move": lambda objects, node: objects.move(node, node, "last-child"),
@@ -486,7 +503,9 @@ def test_no_door_leads_into_another_session() -> None:
         lambda: objects.add_child(root, {"session": other, "role": "user"}),
         lambda: objects.add_sibling(child, None, {"session": other, "role": "user"}),
         lambda: objects.add_sibling(root, None, {"session": other, "role": "user"}),
-        lambda: objects.append_chain(None, [ChatMessage(session=mine, role="user"), ChatMessage(session=other, role="user")]),
+        lambda: objects.append_chain(
+            None, [ChatMessage(session=mine, role="user"), ChatMessage(session=other, role="user")]
+        ),
     ]
     for attempt in attempts:
         with pytest.raises(InvalidParent, match="another session"):
@@ -505,7 +524,7 @@ def test_a_parent_object_can_not_claim_another_session() -> None:
         ChatMessage.objects.add_child(impostor, {"role": "user"})
 
 
-# -- treebeard's deprecated doors -----------------------------------------------------------------------------
+# -- treebeard's deprecated doors ------------------------------------------------------------------------
 
 DEPRECATED_READS: dict[str, Callable[[ChatMessage], Any]] = {
     "get_ancestors": lambda node: node.get_ancestors(),
@@ -541,7 +560,11 @@ def test_deprecated_appends_lead_to_the_manager() -> None:
         child = root.add_child(role="assistant", content="b", token_count=4)
     with pytest.warns(RemovedInTreebeard8Warning):
         variant = child.add_sibling(role="assistant", content="c", token_count=5)
-    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]
+    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [
+        (1, 1, 3),
+        (2, 1, 7),
+        (2, 2, 8),
+    ]
 
 
 DEPRECATED_REFUSED: dict[str, Callable[[ChatMessage], Any]] = {

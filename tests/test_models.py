@@ -23,11 +23,13 @@ pytestmark = pytest.mark.django_db
 TABLES: tuple[type[models.Model], ...] = (ChatSession, ChatMessage, CompactionRun)
 
 
-# -- constraints, each by name --------------------------------------------------------------------------------
+# -- constraints, each by name ---------------------------------------------------------------------------
 
 
 def declared() -> dict[str, tuple[type[models.Model], models.BaseConstraint]]:
-    return {constraint.name: (model, constraint) for model in TABLES for constraint in model._meta.constraints}
+    return {
+        constraint.name: (model, constraint) for model in TABLES for constraint in model._meta.constraints
+    }
 
 
 def refused_by(write: Callable[[], Any]) -> str:
@@ -61,7 +63,9 @@ def insert(**fields: Any) -> None:
 
 
 def insert_run(session: ChatSession, **fields: Any) -> None:
-    CompactionRun.objects.bulk_create([CompactionRun(session=session, **{"trigger": Trigger.MANUAL} | fields)])
+    CompactionRun.objects.bulk_create(
+        [CompactionRun(session=session, **{"trigger": Trigger.MANUAL} | fields)]
+    )
 
 
 def change(message: ChatMessage, **fields: Any) -> None:
@@ -72,7 +76,9 @@ class Given:
     """Two messages, a live summary, an open run: the rows that the forbidden writes collide with."""
 
     def __init__(self) -> None:
-        self.session = start_session(external_id="adopted", owner=get_user_model().objects.create(username="owner"))
+        self.session = start_session(
+            external_id="adopted", owner=get_user_model().objects.create(username="owner")
+        )
         start_session(external_id="adopted")
         self.root, self.child = chain(self.session, 2)
         change(self.child, external_id="x1", idempotency_key="k1")
@@ -91,17 +97,35 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
         "compaction_summary_has_cutoff",
         lambda g: change(g.summary, last_summarized_message=None),
     ),
-    "a message with a cutoff": ("compaction_summary_has_cutoff", lambda g: change(g.child, last_summarized_message=g.root)),
-    "a message with a pin": ("compaction_summary_has_cutoff", lambda g: change(g.child, pinned_message=g.root)),
+    "a message with a cutoff": (
+        "compaction_summary_has_cutoff",
+        lambda g: change(g.child, last_summarized_message=g.root),
+    ),
+    "a message with a pin": (
+        "compaction_summary_has_cutoff",
+        lambda g: change(g.child, pinned_message=g.root),
+    ),
     "a kind that does not exist": ("compaction_summary_has_cutoff", lambda g: change(g.child, kind="note")),
-    "a summary with reasoning": ("compaction_summary_is_plain_text", lambda g: change(g.summary, reasoning=[{"t": "x"}])),
+    "a summary with reasoning": (
+        "compaction_summary_is_plain_text",
+        lambda g: change(g.summary, reasoning=[{"t": "x"}]),
+    ),
     "a summary with reasoning that is JSON null": (
         "compaction_summary_is_plain_text",
         lambda g: change(g.summary, reasoning=models.Value(None, models.JSONField())),
     ),
-    "a summary with tool calls": ("compaction_summary_is_plain_text", lambda g: change(g.summary, tool_calls=[{}])),
-    "a summary with the system's voice": ("compaction_summary_is_plain_text", lambda g: change(g.summary, role=Role.SYSTEM)),
-    "a summary without an anchor": ("compaction_summary_is_plain_text", lambda g: change(g.summary, parent=None)),
+    "a summary with tool calls": (
+        "compaction_summary_is_plain_text",
+        lambda g: change(g.summary, tool_calls=[{}]),
+    ),
+    "a summary with the system's voice": (
+        "compaction_summary_is_plain_text",
+        lambda g: change(g.summary, role=Role.SYSTEM),
+    ),
+    "a summary without an anchor": (
+        "compaction_summary_is_plain_text",
+        lambda g: change(g.summary, parent=None),
+    ),
     "a role that does not exist": ("compaction_known_role", lambda g: change(g.child, role="robot")),
     "a depth of 0": ("compaction_depth_from_one", lambda g: change(g.child, depth=0)),
     "two children in one place": (
@@ -120,7 +144,9 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
     ),
     "a session adopted twice by its owner": (
         "compaction_session_external_id",
-        lambda g: ChatSession.objects.bulk_create([ChatSession(owner=g.session.owner, external_id="adopted")]),
+        lambda g: ChatSession.objects.bulk_create(
+            [ChatSession(owner=g.session.owner, external_id="adopted")]
+        ),
     ),
     "an ownerless session adopted twice": (
         "compaction_ownerless_external_id",
@@ -131,7 +157,10 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
         "compaction_generation",
         lambda g: insert_run(g.session, generation=1, status=RunStatus.SUCCEEDED),
     ),
-    "a status that does not exist": ("compaction_known_status", lambda g: insert_run(g.session, status="zombie")),
+    "a status that does not exist": (
+        "compaction_known_status",
+        lambda g: insert_run(g.session, status="zombie"),
+    ),
     "a success without a generation": (
         "compaction_success_has_generation",
         lambda g: insert_run(g.session, status=RunStatus.SUCCEEDED),
@@ -153,7 +182,9 @@ def test_every_declared_constraint_is_in_the_database_and_proved_here() -> None:
     assert proved == set(declared())
     with connection.cursor() as cursor:
         present = {
-            name for model in TABLES for name in connection.introspection.get_constraints(cursor, model._meta.db_table)
+            name
+            for model in TABLES
+            for name in connection.introspection.get_constraints(cursor, model._meta.db_table)
         }
     assert set(declared()) <= present
 
@@ -167,9 +198,13 @@ ALLOWED: dict[str, Callable[[Given], None]] = {
         **g.summary_fields | {"last_summarized_message": g.child}
     ),
     "an open run at another anchor": lambda g: insert_run(g.session, anchor=g.root),
-    "a finished run beside an open one": lambda g: insert_run(g.session, anchor=g.child, status=RunStatus.FAILED),
+    "a finished run beside an open one": lambda g: insert_run(
+        g.session, anchor=g.child, status=RunStatus.FAILED
+    ),
     "open runs whose anchors are gone": lambda g: (insert_run(g.session), insert_run(g.session)),
-    "the ids of another session": lambda g: insert(session=start_session(), external_id="x1", idempotency_key="k1"),
+    "the ids of another session": lambda g: insert(
+        session=start_session(), external_id="x1", idempotency_key="k1"
+    ),
     "messages without ids": lambda g: (
         insert(session=g.session, parent=g.root, sib_order=7),
         insert(session=g.session, parent=g.root, sib_order=8),
@@ -178,7 +213,11 @@ ALLOWED: dict[str, Callable[[Given], None]] = {
     "an id that another owner uses": lambda g: start_session(
         owner=get_user_model().objects.create(username="another"), external_id="adopted"
     ),
-    "sessions without ids": lambda g: (start_session(), start_session(), start_session(owner=g.session.owner)),
+    "sessions without ids": lambda g: (
+        start_session(),
+        start_session(),
+        start_session(owner=g.session.owner),
+    ),
 }
 
 
@@ -194,7 +233,7 @@ def test_the_migrations_are_up_to_date() -> None:
     call_command("makemigrations", "compaction_app", "stock_tree", check=True, dry_run=True, verbosity=0)
 
 
-# -- names -----------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------------
 
 
 def test_the_parent_has_one_column_and_three_names() -> None:
@@ -214,7 +253,9 @@ def test_names_of_rows_never_show_what_was_said() -> None:
     session = start_session(title="")
     root = ChatMessage.objects.add_root({"session": session, "role": "user", "content": "secret"})
     summary = summarize(root, root, content="secret recap")
-    run = CompactionRun.objects.create(session=session, trigger=Trigger.MANUAL, instructions="secret", error_detail="secret")
+    run = CompactionRun.objects.create(
+        session=session, trigger=Trigger.MANUAL, instructions="secret", error_detail="secret"
+    )
     event = CompactionEvent.objects.create(session=session, kind="started")
     assert [str(row) for row in (session, root, summary, run, event)] == [
         f"Session {session.pk}",
@@ -235,7 +276,7 @@ def test_a_summary_carries_its_anchors_sum_and_stands_one_deeper() -> None:
     assert not child.is_summary
 
 
-# -- states ----------------------------------------------------------------------------------------------------
+# -- states ----------------------------------------------------------------------------------------------
 
 
 def test_querysets_are_named_by_state() -> None:
@@ -253,7 +294,9 @@ def test_runs_are_claimable_when_ready_or_abandoned() -> None:
     """A lease that ran out means a worker that died; one that still runs is nobody else's."""
     session, now = start_session(), timezone.now()
     ready, working, stalled, done = (
-        CompactionRun.objects.create(session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease)
+        CompactionRun.objects.create(
+            session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease
+        )
         for status, lease in (
             (RunStatus.READY, None),
             (RunStatus.RUNNING, now + timedelta(seconds=5)),
@@ -267,7 +310,7 @@ def test_runs_are_claimable_when_ready_or_abandoned() -> None:
     assert [run.is_open for run in (ready, working, stalled, done)] == [True, True, True, False]
 
 
-# -- sessions --------------------------------------------------------------------------------------------------
+# -- sessions --------------------------------------------------------------------------------------------
 
 BAD_OVERRIDES: dict[str, tuple[Any, str]] = {
     "an unknown key": ({"TRIGER_RATIO": 0.5}, "compaction_app.E002"),

@@ -41,7 +41,7 @@ def assistant(**fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": ""} | fields
 
 
-# -- a message by itself -------------------------------------------------------------------------------------
+# -- a message by itself ---------------------------------------------------------------------------------
 
 #: what is wrong → the field that the error names, and the message
 BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -65,7 +65,10 @@ BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "an idempotency key of 256 characters": ("idempotency_key", user(idempotency_key="x" * 256)),
     "a tool message without the call's id": ("tool_call_id", {"role": "tool", "content": "42"}),
     "a user message with a call's id": ("tool_call_id", user(tool_call_id="c1")),
-    "a call's id of 256 characters": ("tool_call_id", {"role": "tool", "content": "42", "tool_call_id": "x" * 256}),
+    "a call's id of 256 characters": (
+        "tool_call_id",
+        {"role": "tool", "content": "42", "tool_call_id": "x" * 256},
+    ),
     "tool calls of a user": ("tool_calls", user(tool_calls=[call()])),
     "tool calls that are a dict": ("tool_calls", assistant(tool_calls={})),
     "tool calls that are a text": ("tool_calls", assistant(tool_calls="search")),
@@ -79,10 +82,22 @@ BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "arguments that are a dict": ("tool_calls", assistant(tool_calls=[call(arguments={})])),  # type: ignore[arg-type]
     "arguments that are not JSON": ("tool_calls", assistant(tool_calls=[call(arguments='{"q": ')])),
     "arguments with NaN": ("tool_calls", assistant(tool_calls=[call(arguments='{"q": NaN}')])),
-    "arguments with an escaped NUL": ("tool_calls", assistant(tool_calls=[call(arguments=r'{"q": "\u0000"}')])),
-    "arguments with an escaped surrogate": ("tool_calls", assistant(tool_calls=[call(arguments=r'["\ud800"]')])),
-    "arguments nested without end": ("tool_calls", assistant(tool_calls=[call(arguments="[" * 9999 + "]" * 9999)])),
-    "arguments with a number of 5,000 digits": ("tool_calls", assistant(tool_calls=[call(arguments="9" * 5000)])),
+    "arguments with an escaped NUL": (
+        "tool_calls",
+        assistant(tool_calls=[call(arguments=r'{"q": "\u0000"}')]),
+    ),
+    "arguments with an escaped surrogate": (
+        "tool_calls",
+        assistant(tool_calls=[call(arguments=r'["\ud800"]')]),
+    ),
+    "arguments nested without end": (
+        "tool_calls",
+        assistant(tool_calls=[call(arguments="[" * 9999 + "]" * 9999)]),
+    ),
+    "arguments with a number of 5,000 digits": (
+        "tool_calls",
+        assistant(tool_calls=[call(arguments="9" * 5000)]),
+    ),
     "NUL in a tool call's name": ("tool_calls", assistant(tool_calls=[call(name="a\x00")])),
     "attachments that are a dict": ("attachments", user(attachments={})),
     "an attachment that is a text": ("attachments", user(attachments=["photo.png"])),
@@ -109,8 +124,14 @@ BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "NUL in what was sent": ("sent_context", assistant(sent_context={"strategy": "\x00"})),
     "content over the limit": ("content", user(content="x" * 2001)),
     "content over the limit by its bytes": ("content", user(content="€" * 700)),
-    "tool calls over the limit": ("tool_calls", assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))])),
-    "metadata over the limit, with the content": ("metadata", user(content="x" * 900, metadata={"a": "y" * 1200})),
+    "tool calls over the limit": (
+        "tool_calls",
+        assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))]),
+    ),
+    "metadata over the limit, with the content": (
+        "metadata",
+        user(content="x" * 900, metadata={"a": "y" * 1200}),
+    ),
 }
 
 
@@ -140,11 +161,15 @@ GOOD_MESSAGES: dict[str, dict[str, Any]] = {
         tool_calls=[call("a", arguments=""), call("b", arguments="null"), call("c", arguments='["é", 1e3]')]
     ),
     "no calls": assistant(tool_calls=[]),
-    "JSON of every kind": assistant(usage={"a": None, "b": True, "c": 1.5, "d": [1, 2**63, -(10**30)], "e": {}}),
+    "JSON of every kind": assistant(
+        usage={"a": None, "b": True, "c": 1.5, "d": [1, 2**63, -(10**30)], "e": {}}
+    ),
     "nested as deep as is allowed": assistant(reasoning=nested(MAX_JSON_DEPTH)),
     "a list of reasoning blocks": assistant(reasoning=[{"type": "thinking", "signature": "x" * 300}]),
     "texts of the greatest length": user(name="n" * 255, external_id="e" * 255, idempotency_key="k" * 255),
-    "an attachment without tokens": user(attachments=[{"type": "image", "mime_type": "image/png", "name": "a.png"}]),
+    "an attachment without tokens": user(
+        attachments=[{"type": "image", "mime_type": "image/png", "name": "a.png"}]
+    ),
     "just as many bytes as are allowed": user(content="x" * 2000),
     **{f"the role {role}": {"role": role, "content": "x"} for role in Role if role != Role.TOOL},
 }
@@ -184,7 +209,7 @@ def test_whatever_is_given_is_refused_or_stored(content: str, name: str, metadat
         assert (read.content, read.name, set(read.metadata)) == (content, name, set(metadata))
 
 
-# -- a message in its place ----------------------------------------------------------------------------------
+# -- a message in its place ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -303,7 +328,7 @@ def test_a_chain_carries_its_open_calls_along() -> None:
     assert together[3].token_count == together[0].token_count + 8
 
 
-# -- the settings that it stands on ---------------------------------------------------------------------------
+# -- the settings that it stands on ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -330,7 +355,7 @@ def test_an_append_does_not_fail_for_a_setting_that_it_does_not_use() -> None:
     assert session.messages.count() == 1
 
 
-# -- pure helpers ----------------------------------------------------------------------------------------------
+# -- pure helpers ----------------------------------------------------------------------------------------
 
 
 def test_json_is_read_in_one_order_of_keys() -> None:

@@ -16,7 +16,9 @@ def start_session(**fields: Any) -> ChatSession:
 
 def chain(session: ChatSession, length: int, parent: ChatMessage | None = None) -> list[ChatMessage]:
     """``length`` user messages, each below the one before. Their count is given, so none is tokenized."""
-    nodes = [ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)]
+    nodes = [
+        ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)
+    ]
     return ChatMessage.objects.append_chain(parent, nodes)
 
 
@@ -24,7 +26,15 @@ def star(session: ChatSession, width: int) -> list[ChatMessage]:
     """A root and ``width`` children of it; the root first. Written past the manager: appending is tested elsewhere."""
     root = chain(session, 1)[0]
     children = [
-        ChatMessage(session=session, parent=root, role=Role.USER, token_count=10, path_tokens=20, depth=2, sib_order=n + 1)
+        ChatMessage(
+            session=session,
+            parent=root,
+            role=Role.USER,
+            token_count=10,
+            path_tokens=20,
+            depth=2,
+            sib_order=n + 1,
+        )
         for n in range(width)
     ]
     return [root, *ChatMessage.objects.bulk_create(children)]
@@ -32,7 +42,12 @@ def star(session: ChatSession, width: int) -> list[ChatMessage]:
 
 def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMessage:
     """A summary at ``anchor`` that covers everything up to ``cutoff``."""
-    given = {"kind": Kind.SUMMARY, "role": Role.USER, "content": "What was said.", "last_summarized_message": cutoff}
+    given = {
+        "kind": Kind.SUMMARY,
+        "role": Role.USER,
+        "content": "What was said.",
+        "last_summarized_message": cutoff,
+    }
     return ChatMessage.objects.add_child(anchor, given | fields)
 
 

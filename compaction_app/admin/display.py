@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
+from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -78,6 +80,22 @@ def shortened(text: str, length: int = SHORT_TEXT) -> str:
     # Cut first: splitting four megabytes to show a line of them would take longer than the page.
     words = " ".join(text[: length * 4].split())
     return words if len(words) <= length and len(text) <= length * 4 else words[: length - 1] + "…"
+
+
+def line(text: str, *, is_cut: bool = False) -> str:
+    """A text on one line, in its own direction."""
+    flat = " ".join(text.split()) + ("…" if is_cut else "")
+    return format_html('<span dir="auto">{}</span>', flat) if flat else EMPTY
+
+
+def here(label: Any) -> SafeString:
+    """The one among links that stands for this page."""
+    return format_html('<strong aria-current="page">{}</strong>', label)
+
+
+def moment(when: datetime) -> str:
+    """A time as the admin writes it."""
+    return formats.localize(timezone.template_localtime(when))
 
 
 def number(value: int | None) -> str:

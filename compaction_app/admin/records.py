@@ -7,7 +7,7 @@ tools; Django's deletion is replaced, since it would load every related row to l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -23,6 +23,7 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
+from compaction_app.models import CompactionEvent
 
 if TYPE_CHECKING:
     # Subscripting it works for type checkers only.
@@ -35,7 +36,7 @@ else:
 #: An action takes at most this many records: each is a piece of work of its own.
 MOST_AT_ONCE = 100
 #: As many digits as the largest id has; more would be no id.
-_ID_DIGITS = 19
+ID_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class RecordList(ChangeList):
     """A list whose rows are read without texts."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
-        return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))  # type: ignore[attr-defined,no-any-return]  # a RecordAdmin
+        return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))  # type: ignore[attr-defined,no-any-return]  # a RecordAdmin
 
 
 class RecordAdmin(AnyModelAdmin):
@@ -106,7 +107,7 @@ class RecordAdmin(AnyModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RecordList
 
-    def for_list(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.defer(*self.texts)
 
     def get_search_results(
@@ -121,7 +122,7 @@ class RecordAdmin(AnyModelAdmin):
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Rows that a search term names: by their own id, or by their session's."""
-        if term.isdecimal() and len(term) <= _ID_DIGITS:
+        if term.isdecimal() and len(term) <= ID_DIGITS:
             return Q(pk=int(term))
         session_id = as_uuid(term)
         return Q(session=session_id) if session_id else None
@@ -211,6 +212,9 @@ class RecordAdmin(AnyModelAdmin):
             **context,
         }
         return TemplateResponse(request, "admin/compaction_app/confirm.html", context)
+
+    def with_urls(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str]]:
+        return [(event, self.url("compactionevent_change", event.pk)) for event in events]
 
     # -- links --------------------------------------------------------------------------------------------
 

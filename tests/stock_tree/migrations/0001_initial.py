@@ -5,67 +5,141 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('compaction_app', '0001_initial'),
+        ("compaction_app", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Bookmark',
+            name="Bookmark",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='compaction_app.chatmessage')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="compaction_app.chatmessage",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='BookmarkNote',
+            name="BookmarkNote",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('bookmark', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='stock_tree.bookmark')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "bookmark",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="stock_tree.bookmark"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Folder',
+            name="Folder",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('messages', models.ManyToManyField(to='compaction_app.chatmessage')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("messages", models.ManyToManyField(to="compaction_app.chatmessage")),
             ],
         ),
         migrations.CreateModel(
-            name='Quotation',
+            name="Quotation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('bookmark', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, to='stock_tree.bookmark')),
-                ('message', models.ForeignKey(on_delete=django.db.models.deletion.RESTRICT, to='compaction_app.chatmessage')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "bookmark",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, to="stock_tree.bookmark"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.RESTRICT, to="compaction_app.chatmessage"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Receipt',
+            name="Receipt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('message', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='compaction_app.chatmessage')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="compaction_app.chatmessage"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StockNode',
+            name="StockNode",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('label', models.CharField(max_length=50)),
-                ('sib_order', models.PositiveIntegerField()),
-                ('parent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='children_set', to='stock_tree.stocknode')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("label", models.CharField(max_length=50)),
+                ("sib_order", models.PositiveIntegerField()),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="children_set",
+                        to="stock_tree.stocknode",
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='Ticket',
+            name="Ticket",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('message', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to='compaction_app.chatmessage')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to="compaction_app.chatmessage",
+                    ),
+                ),
             ],
         ),
     ]

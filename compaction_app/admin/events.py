@@ -1,0 +1,52 @@
+"""Events: what compaction did or noticed, in numbers and codes."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from compaction_app.admin import display
+from compaction_app.admin.filters import related_filters
+from compaction_app.admin.records import RecordAdmin
+from compaction_app.models import CompactionEvent
+
+
+@admin.register(CompactionEvent)
+class CompactionEventAdmin(RecordAdmin):
+    texts = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
+    list_display = ("__str__", "kind", "in_session", "run_link", "message_link", "numbers", "created_at")
+    list_filter = (
+        "kind",
+        ("created_at", admin.DateFieldListFilter),
+        *related_filters(session="session", run="run", message="message"),
+    )
+    list_select_related = ("session",)
+    raw_id_fields = ("session", "run", "message")
+    search_help_text = "Ids of events or sessions."
+    fieldsets = (
+        (None, {"fields": ("kind", "in_session", "run_link", "message_link", "payload_block", "created_at")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
+        return super().get_queryset(request).select_related("session")
+
+    @admin.display(description="session")
+    def in_session(self, obj: CompactionEvent) -> str:
+        return self.link_to_session(obj.session)
+
+    @admin.display(description="run")
+    def run_link(self, obj: CompactionEvent) -> str:
+        return self.link_to_run(obj.run_id)
+
+    @admin.display(description="message")
+    def message_link(self, obj: CompactionEvent) -> str:
+        return self.link_to_message(obj.message_id)
+
+    @admin.display(description="numbers")
+    def numbers(self, obj: CompactionEvent) -> str:
+        return display.shortened(", ".join(f"{key}: {value}" for key, value in obj.payload.items())) or display.EMPTY
+
+    @admin.display(description="payload")
+    def payload_block(self, obj: CompactionEvent) -> str:
+        return display.json_block(obj.payload)

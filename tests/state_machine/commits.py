@@ -1,0 +1,136 @@
+"""What a summary may rest on: checked for each one when it appears, against the model as it was before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compaction_app.conf import settings_from_snapshot
+from compaction_app.models import CompactionRun
+from compaction_app.prompts import count_summary
+from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
+from tests.state_machine.teller import Told
+
+
+def check_commit(tree: Tree, row: dict[str, Any], run: CompactionRun, told: Told) -> Node:
+    """The node for a new summary row, after every rule about it."""
+    assert run.status == "succeeded"
+    assert run.tip_id is not None
+    path = tree.path(run.tip_id)
+    ids = [node.id for node in path]
+    base = tree.newest(run.tip_id)
+    assert run.base_id == (base.id if base else None), "built on a summary that is not the newest"
+    cutoff, anchor, pin = row["last_summarized_message_id"], row["parent_id"], row["pinned_message_id"]
+    assert cutoff in ids, "the cutoff is not on the branch"
+    assert anchor in ids, "the anchor is not on the branch"
+    assert (run.cutoff_id, run.anchor_id) == (cutoff, anchor)
+    at, anchored = ids.index(cutoff), ids.index(anchor)
+    start = ids.index(base.cutoff) + 1 if base else 0
+    assert start <= at <= anchored, "the cutoff did not rise, or lies below the anchor"
+    _check_cut(tree, path, start, at, pin, base, run)
+    _check_told(tree, path, start, at, pin, base, told)
+    shown = {*told.covered, *told.lookahead} | (base.shown if base else frozenset()) | ({pin} if pin else set())
+    assert shown <= set(ids[: anchored + 1]), "the summarizer was shown what lies below the anchor"
+    if base:
+        assert anchored >= ids.index(base.parent), "a summary above its base would not apply where the base does"
+    if open_calls(path[: at + 1]):
+        assert anchored > at, "a call left open at the cutoff may be answered on a branch that shares the summary"
+    _check_lookahead(path, at, anchored, base, run, told)
+    replaced = sum(tree[i].tokens for i in told.covered) + (base.tokens if base else 0)
+    ratio = settings_from_snapshot(run.settings).min_saving_ratio
+    assert row["token_count"] == count_summary(row["content"], QuarterTokenCounter())
+    assert replaced - row["token_count"] >= ratio * replaced, "not smaller than what it replaces"
+    assert run.messages_compacted == len(told.covered)
+    kept = sum(node.tokens for node in path[at + 1 :]) + (tree[pin].tokens if pin else 0)
+    assert run.tokens_after == row["token_count"] + kept
+    return Node(
+        id=row["id"],
+        parent=anchor,
+        role="user",
+        content=row["content"],
+        order=max((child.order for child in tree.children(anchor)), default=0) + 1,
+        tokens=row["token_count"],
+        cutoff=cutoff,
+        pin=pin,
+        base=base.id if base else None,
+        covered=told.covered,
+        shown=frozenset(shown),
+    )
+
+
+def _check_cut(
+    tree: Tree, path: list[Node], start: int, at: int, pin: int | None, base: Node | None, run: CompactionRun
+) -> None:
+    kept = path[at + 1 :]
+    floor = settings_from_snapshot(run.settings).preserve_recent_messages
+    assert len(kept) >= floor, "fewer messages are kept than the floor"
+    assert kept[0].role != "tool", "a call is separated from its result"
+    user = newest_user(path)
+    turn_user = newest_user(path[: at + 1])
+    if kept[0].role == "user":
+        assert pin is None, "a cut between turns pins nothing"
+    else:
+        assert kept[0].role == "assistant", "a cut inside a turn stands before a reply"
+        started = ids_after(path, turn_user)
+        assert any(node.role == "assistant" for node in started[: started.index(kept[0])]), "before the first reply"
+        told_before = base is not None and turn_user is not None and turn_user in path[:start] and base.pin != turn_user.id
+        assert pin == (None if turn_user is None or told_before else turn_user.id), "the turn's request is not pinned"
+    if user is not None and user in path[start:]:
+        assert user in kept or pin == user.id, "the newest user message is covered (rule 7)"
+
+
+def ids_after(path: list[Node], user: Node | None) -> list[Node]:
+    return path[path.index(user) + 1 :] if user else path
+
+
+def _check_told(
+    tree: Tree, path: list[Node], start: int, at: int, pin: int | None, base: Node | None, told: Told
+) -> None:
+    let_go = [tree[base.pin]] if base and base.pin and base.pin != pin else []
+    due = let_go + [node for node in path[start : at + 1] if node.id != pin]
+    assert list(told.covered) == [node.id for node in due], "covered is not what stands between the cutoffs"
+    assert told.covered_serials == tuple(node.serial for node in due), "left out of the summarizer's input"
+    assert told.pinned_serials == ((tree[pin].serial,) if pin else ())
+    assert told.lookahead_serials == tuple(tree[i].serial for i in told.lookahead)
+    assert due, "covers nothing but the pin"
+    assert (told.previous is None) == (base is None)
+    if base:
+        assert f"K{told.previous}K" in base.content, "the previous summary is another one"
+
+
+def _check_lookahead(
+    path: list[Node], at: int, anchored: int, base: Node | None, run: CompactionRun, told: Told
+) -> None:
+    settings = settings_from_snapshot(run.settings)
+    kept = path[at + 1 :]
+    rule = "tip" if run.instructions or run.policy_line else settings.lookahead
+    user = newest_user(kept)
+    seen = {
+        "tip": kept,
+        "none": [],
+        "previous_turn": kept[: kept.index(user)] if user else [],
+    }[rule]
+    fits = [node for n, node in enumerate(seen) if sum(x.tokens for x in seen[n:]) <= settings.lookahead_tokens]
+    assert list(told.lookahead) == [node.id for node in fits]
+    candidates = [at, at + len(seen)]
+    if base:
+        candidates.append([node.id for node in path].index(base.parent))
+    if open_calls(path[: at + 1]):
+        candidates.append(at + 1)
+    assert anchored == max(candidates), "the anchor is not the deepest of what design §6 rule 9 names"
+
+
+def check_line(tree: Tree, summary: Node) -> None:
+    """Along the line of bases: cutoffs rise, and each message up to the cutoff was covered exactly once."""
+    line = tree.chain(summary)
+    path = tree.path(summary.parent)
+    ids = [node.id for node in path]
+    cutoffs = [ids.index(link.cutoff) for link in line]
+    assert all(later > earlier for later, earlier in zip(cutoffs, cutoffs[1:], strict=False))
+    anchors = [ids.index(link.parent) for link in line]
+    assert all(later >= earlier for later, earlier in zip(anchors, anchors[1:], strict=False))
+    covered = [i for link in reversed(line) for i in link.covered]
+    due = [i for i in ids[: cutoffs[0] + 1] if i != summary.pin]
+    assert len(covered) == len(set(covered)), "covered twice along the line"
+    assert sorted(covered) == sorted(due), "a message is in no summary of the line, and not after the cutoff"
+    assert not any(link.retired for link in line[1:]), "built on a retired summary, and live"
+    assert summary.shown <= set(ids), "shown what is not on every branch it applies to (rule 3)"

@@ -1,0 +1,232 @@
+"""The floors of the package: imports point down only, and the pure floors reach for nothing outside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import compaction_app
+
+pytestmark = pytest.mark.pure
+
+PACKAGE = Path(compaction_app.__file__).parent
+
+#: Floor → modules. A package stands for all of its modules.
+FLOORS: dict[int, set[str]] = {
+    # words
+    0: {"exceptions", "values", "conf"},
+    # pure logic: no ORM, clock or network
+    1: {
+        "budget",
+        "clauses",
+        "extractive",
+        "facts",
+        "ladder",
+        "planning",
+        "prompts",
+        "pruning",
+        "redaction",
+        "relative_dates",
+        "selection",
+        "sentences",
+        "sql",
+        "superseding",
+        "tokens",
+        "tool_markers",
+        "transcript",
+        "validation",
+    },
+    # storage and network
+    2: {
+        "allowances",
+        "branches",
+        "fields",
+        "managers",
+        "models",
+        "openai_client",
+        "provider_errors",
+        "runs",
+        "summarizers",
+    },
+    # work
+    3: {"compaction", "erasure", "opening", "replies"},
+    4: {"tasks"},
+    5: {"chat"},
+    # edges
+    6: {"admin", "api", "apps", "checks", "management"},
+}
+FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
+
+#: Shipped for users' tests: may use everything, is used by nothing.
+BESIDE = {"testing"}
+#: Written by Django, run once.
+LEFT_OUT = {"migrations"}
+
+#: The one pair that knows each other: a manager is part of its model, and loads it when it is called.
+LATE_IMPORTS = {("managers", "models")}
+
+#: All that pure logic is made of. Whatever is not here may read a clock, a file, a socket, chance or a database.
+PURE_IMPORTS = {
+    "__future__",
+    "bisect",
+    "collections",
+    "dataclasses",
+    "datetime",
+    "difflib",
+    "enum",
+    "functools",
+    "hashlib",
+    "heapq",
+    "html",
+    "itertools",
+    "json",
+    "logging",
+    "math",
+    "operator",
+    "re",
+    "string",
+    "textwrap",
+    "toktok",
+    "typing",
+    "unicodedata",
+}
+#: Settings are words, and Django's is where a host writes them.
+ALSO_IMPORTED = {"conf": {"django.conf", "django.utils.module_loading"}}
+CLOCKS = {"now", "today", "utcnow"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: of which module, and whether it waits until a function is called."""
+
+    importer: str
+    imported: str
+    late: bool
+    place: str
+
+    @property
+    def top(self) -> str:
+        """The module of this package that is imported, without its submodules; "" if it is another's."""
+        parts = self.imported.split(".")
+        return parts[1] if parts[0] == "compaction_app" and len(parts) > 1 else ""
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """Every file of the package with the module of this package's top level that it belongs to."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if first not in LEFT_OUT | {"__init__"}:
+            yield first, path
+
+
+def imports_in(module: str, path: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text())
+    late = {id(node) for function in ast.walk(tree) if is_late(function) for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        for name in imported_names(node):
+            place = f"{path.relative_to(PACKAGE)}:{node.lineno}"  # type: ignore[attr-defined]  # imports have one
+            yield Import(module, name, id(node) in late, place)
+
+
+def is_late(node: ast.AST) -> bool:
+    """A function, or what only a type checker sees."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    assert not node.level, "imports are absolute"
+    # ``from compaction_app import sql`` names a module by its alias.
+    from_package = node.module == "compaction_app"
+    return [f"{node.module}.{alias.name}" for alias in node.names] if from_package else [str(node.module)]
+
+
+IMPORTS = [found for module, path in sources() for found in imports_in(module, path)]
+OWN_IMPORTS = [found for found in IMPORTS if found.top and found.importer not in BESIDE]
+
+
+def test_every_module_has_a_floor() -> None:
+    """A new module belongs somewhere: its floor is written down before it is imported."""
+    assert {module for module, _ in sources()} - BESIDE <= set(FLOOR_OF)
+    assert len(FLOOR_OF) == sum(len(modules) for modules in FLOORS.values())
+
+
+def test_imports_point_down() -> None:
+    """No module knows one of a floor above its own, inside a function or out of it."""
+    upwards = [
+        f"{found.place}: {found.importer} → {found.top}"
+        for found in OWN_IMPORTS
+        if found.top not in BESIDE and FLOOR_OF[found.top] > FLOOR_OF[found.importer]
+    ]
+    assert upwards == []
+
+
+def test_modules_of_one_floor_do_not_import_each_other_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for found in OWN_IMPORTS:
+        if found.importer != found.top and (found.importer, found.top) not in LATE_IMPORTS:
+            graph.setdefault(found.importer, set()).add(found.top)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_no_import_hides_inside_a_function() -> None:
+    """Tasks and services that import each other when called are a circle that starts up; one pair is let."""
+    hidden = [
+        f"{found.place}: {found.importer} → {found.top}"
+        for found in OWN_IMPORTS
+        if found.late and (found.importer, found.top) not in LATE_IMPORTS
+    ]
+    assert hidden == []
+    assert all(found.late for found in OWN_IMPORTS if (found.importer, found.top) in LATE_IMPORTS)
+
+
+def test_the_app_does_not_need_what_is_shipped_for_tests() -> None:
+    assert [found.place for found in OWN_IMPORTS if found.top in BESIDE] == []
+
+
+def test_the_pure_floors_reach_for_nothing_outside() -> None:
+    """No ORM, clock, network, file or chance below floor 2: the same input gives the same answer."""
+    impure = [
+        f"{found.place}: {found.imported}"
+        for found in IMPORTS
+        if FLOOR_OF.get(found.importer, 9) <= 1
+        and not found.top
+        and found.imported.split(".")[0] not in PURE_IMPORTS
+        and found.imported not in ALSO_IMPORTED.get(found.importer, set())
+    ]
+    assert impure == []
+
+
+def test_the_pure_floors_never_ask_what_time_it_is() -> None:
+    """``datetime`` is a type there: values come with their times."""
+    asked = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.attr}"
+        for module, path in sources()
+        if FLOOR_OF.get(module, 9) <= 1
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS
+    ]
+    assert asked == []
+
+
+def test_the_net_catches_what_it_is_for() -> None:
+    """The parser sees plain, aliased, late and type-only imports; else the laws above would hold of nothing."""
+    path = PACKAGE / "managers.py"
+    found = {(i.imported, i.late) for i in imports_in("managers", path)}
+    assert {("compaction_app.sql", False), ("compaction_app.models", True), ("django.db", False)} <= found
+    assert all(i.late for i in imports_in("managers", path) if i.imported == "compaction_app.models")
+    assert Import("admin", "compaction_app.admin.display", False, "").top == "admin"
+    assert Import("tokens", "toktok", False, "").top == ""

@@ -1,0 +1,66 @@
+"""A branch grown to a million tokens: what is summarized, how often, and what it costs (issue: measurements)."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.compaction import compact_chat_history
+from compaction_app.models import CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tokens import ExactTokenCounter
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+TOKENS = 1_000_000
+NUMBER = re.compile(r"message-(\d{6})")
+WORDS = "the harbour office keeps tide tables for ships that wait outside until the water is high enough".split()
+
+
+def text(number):
+    filler = " ".join(WORDS[(number + offset) % len(WORDS)] for offset in range(84))
+    return f"message-{number:06d} {filler}"
+
+
+def covered_and_shown(request):
+    """Numbers before and after the cutoff marker of one summarizer request."""
+    before, _, after = request["messages"][1]["content"].partition("<cutoff id=")
+    return [int(n) for n in NUMBER.findall(before)], [int(n) for n in NUMBER.findall(after)]
+
+
+def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, monkeypatch):
+    """Nothing is sent twice except through the summary before it, nothing is missed, and all the summarizer's
+    input together is at most 1.3 times the conversation."""
+    monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: True)
+    count = ExactTokenCounter()
+    with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
+        settings.COMPACTION = {
+            "CONTEXT_WINDOW": 128_000,
+            "SUMMARIZER_MODELS": [
+                {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY", "max_input_tokens": 200_000}
+            ],
+            "COOLDOWN_SECONDS": 0,
+        }
+        monkeypatch.setenv("SCRIPTED_KEY", "none")
+        session = chat.start_session(model="m")
+        tip, number = None, 0
+        while tip is None or tip.path_tokens < TOKENS:
+            roles = ("user", "assistant") * 10
+            chunk = [{"role": role, "content": text(number + i)} for i, role in enumerate(roles)]
+            tip = chat.append_messages(session, tip, chunk)[-1]
+            number += len(chunk)
+            run = chat.request_compaction(tip)
+            if run is not None:
+                compact_chat_history(run.pk)
+        requests = server.requests
+
+    assert set(CompactionRun.objects.values_list("status", flat=True)) == {"succeeded"}
+    covered = [n for request in requests for n in covered_and_shown(request)[0]]
+    assert covered == list(range(len(covered)))
+    tail = [int(NUMBER.search(m.content)[1]) for m in chat.get_context(tip).messages if m.origin == "verbatim"]
+    assert covered + tail == list(range(number))
+
+    sent = sum(sum(count([m["content"] for m in request["messages"]])) for request in requests)
+    print(f"\n{len(requests)} compactions, {sent:,} tokens sent for {tip.path_tokens:,}: ratio {sent / tip.path_tokens:.3f}")
+    assert sent <= 1.3 * tip.path_tokens

