@@ -85,7 +85,7 @@ fuzz: setup
 
 bench: setup
 	@set -e; ran=; \
-	for script in benchmarks/*.py; do \
+	for script in benchmarks/[!_]*.py; do \
 	  [ -e "$$script" ] || continue; \
 	  ran=yes; echo "== $$script"; $(PY) "$$script"; \
 	done; \

@@ -9,6 +9,7 @@ Each function that does I/O has an async twin of the same name with an ``a`` in 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
-from compaction_app import branches, erasure, replies, runs, tasks
+from compaction_app import branches, erasure, replies, tasks
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import require_tip, using_of
 from compaction_app.compaction import (
@@ -25,6 +26,7 @@ from compaction_app.compaction import (
     acompact_chat_history,
     compact_chat_history,
     give_back_connection,
+    next_now,
     raise_for,
     require_no_transaction,
 )
@@ -33,7 +35,9 @@ from compaction_app.ladder import assemble
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run, window_at
 from compaction_app.validation import check_json
-from compaction_app.values import ChatContext, EventKind, Mode, Role, RunStatus, Strategy, Trigger
+from compaction_app.values import ChatContext, Mode, Role, RunStatus, Strategy, Trigger
+
+logger = logging.getLogger("compaction_app.chat")
 
 MAX_INSTRUCTIONS = 2000
 
@@ -99,8 +103,8 @@ def append_message(
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
-    ``context``: what was sent to get this reply; it is recorded, and with ``usage`` it calibrates the token
-    estimate for ``model``. Raises :class:`InvalidMessage` (nothing is written) for what can not be stored.
+    ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
+    out, and with ``usage`` it calibrates the token estimate for ``model``. Raises :class:`InvalidMessage` (nothing is written) for what can not be stored.
     """
     node = _node(
         session,
@@ -124,6 +128,8 @@ def append_message(
     using = using_of(session)
     with transaction.atomic(using=using):
         stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
+        if context is not None:
+            replies.note_fallback(stored, context, using)
         if context is not None and usage:
             replies.calibrate(session, model or session.model, usage, context, using)
     return stored
@@ -200,7 +206,18 @@ def _allowances(
 
 def _context(tip: ChatMessage, allowances: Allowances) -> ChatContext:
     branch = window_at(tip, allowances)
-    return assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
+    context = assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
+    if context.strategy == Strategy.TRUNCATED:
+        logger.warning(
+            "fallback session=%s tip=%s dropped=%s pruned=%s tokens=%s available=%s",
+            tip.session_id,
+            tip.pk,
+            context.dropped,
+            context.pruned,
+            context.history_tokens,
+            context.available_tokens,
+        )
+    return context
 
 
 def find_summary(tip: ChatMessage) -> ChatMessage | None:
@@ -272,8 +289,8 @@ def _finish_now(run: CompactionRun) -> CompactionRun:
 def _carry_out(run: CompactionRun) -> Outcome | None:
     using = run._state.db or "default"
     outcome = compact_chat_history(run.pk, using)
-    while outcome is not None and outcome.follow_up is not None:
-        outcome = compact_chat_history(outcome.follow_up.pk, using)
+    while (following := next_now(outcome)) is not None:
+        outcome = compact_chat_history(following.pk, using)
     return outcome
 
 
@@ -420,18 +437,8 @@ def _begin_turn(
         "reserved_tokens": reserved_tokens,
     }
     turn = _Turn(tip=tip, model=allowances.model, options=options, context=_context(tip, allowances))
-    _record_fallback(tip, turn.context)
     give_back_connection(using)
     return turn
-
-
-def _record_fallback(tip: ChatMessage, context: ChatContext) -> None:
-    """Note that a prompt had to leave messages out: compaction is late or failing."""
-    if context.strategy == Strategy.TRUNCATED:
-        payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
-        runs.record(
-            tip.session_id, EventKind.FALLBACK_USED, using=using_of(tip), message_id=tip.pk, payload=payload
-        )
 
 
 def _open_overflow(turn: _Turn) -> CompactionRun:
@@ -462,7 +469,6 @@ async def _aafter_overflow(turn: _Turn, overflow: Exception) -> _Turn:
 
 def _sent_again(turn: _Turn) -> _Turn:
     context = get_context(turn.tip, **turn.options)
-    _record_fallback(turn.tip, context)
     give_back_connection(turn.using)
     return replace(turn, context=context)
 
@@ -519,6 +525,6 @@ async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun
 async def _afinish_now(run: CompactionRun) -> CompactionRun:
     using = run._state.db or "default"
     outcome = await acompact_chat_history(run.pk, using)
-    while outcome is not None and outcome.follow_up is not None:
-        outcome = await acompact_chat_history(outcome.follow_up.pk, using)
+    while (following := next_now(outcome)) is not None:
+        outcome = await acompact_chat_history(following.pk, using)
     return raise_for(outcome)

@@ -74,14 +74,12 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
     ]
 
 
-def check_atomic_requests(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
+def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Databases whose requests run in one transaction, where ``compact`` and ``complete`` refuse to work."""
     return [
         Warning(
-            f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact and chat.complete raise in a view, since no "
-            "transaction may be open while a model is being called.",
+            f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact and chat.complete raise in a view, since "
+            "no transaction may be open while a model is being called.",
             hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
             id="compaction_app.W002",
         )
@@ -97,7 +95,8 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
         return []
     return [
         Warning(
-            "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app both shorten the conversation.",
+            "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app would both shorten "
+            "the conversation.",
             hint="Turn one of them off: the provider's context management, or this app with MODE 'off'.",
             id="compaction_app.W003",
         )

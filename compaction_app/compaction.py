@@ -21,7 +21,6 @@ from django.utils import timezone
 
 from compaction_app import branches, runs
 from compaction_app.allowances import Allowances
-from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Settings, load, settings_from_snapshot
 from compaction_app.exceptions import (
     CompactionFailed,
@@ -139,6 +138,14 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
     except Exception as error:
         return await sync_to_async(partial(_failed, work, error, using))()
     return await sync_to_async(_settle)(work, draft, using)
+
+
+def next_now(outcome: Outcome | None) -> CompactionRun | None:
+    """What whoever waits carries out next: the following generation, or the run again after an erasure."""
+    if outcome is None:
+        return None
+    again = outcome.run.status == RunStatus.READY and outcome.run.next_attempt_at is None
+    return outcome.follow_up or (outcome.run if again else None)
 
 
 def raise_for(outcome: Outcome | None) -> CompactionRun:
@@ -480,12 +487,6 @@ def _follow_up(work: _Work, using: str) -> CompactionRun | None:
     )
     opened = open_locked(request).run
     return opened if opened and opened.is_open else None
-
-
-def is_wanted_again(run: CompactionRun) -> bool:
-    """Whether a finished run left its branch over the threshold that it was opened for."""
-    budget = Budget(**run.budget)
-    return bool(run.tokens_after and get_compaction_params(run.tokens_after, budget).should_compact)
 
 
 def _write_events(work: _Work, using: str) -> None:

@@ -451,7 +451,7 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
 
 
 def site_setting(key: str) -> Any:
-    """One key of the site's settings, checked by itself: a mistake in another one must not stop a chat turn."""
+    """One key of the site's settings, checked by itself: a mistake in another must not stop a chat turn."""
     configured = getattr(django_settings, "COMPACTION", {})
     if not isinstance(configured, Mapping):
         raise configuration_error(_shape_problems(configured, "settings.COMPACTION")[0])

@@ -18,7 +18,7 @@ from compaction_app import sql
 from compaction_app.branches import using_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.managers import UNLIMITED, counter, lock_session
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.runs import record
 from compaction_app.tokens import count_messages
 from compaction_app.validation import validate_message
@@ -146,14 +146,13 @@ def delete_message(message: ChatMessage) -> int:
 
 
 def delete_session(session: ChatSession) -> None:
-    """Delete a conversation and everything about it, in a constant number of statements."""
+    """Delete a conversation and everything about it, a constant number of statements for each of its roots."""
     using = using_of(session)
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
-        CompactionEvent.objects.using(using).filter(session=session)._raw_delete(using)
-        CompactionRun.objects.using(using).filter(session=session)._raw_delete(using)
-        for root in ChatMessage.objects.db_manager(using).get_root_nodes(session):
-            ChatMessage.objects.db_manager(using).delete_subtree(root.pk)
+        roots = ChatMessage.objects.db_manager(using)
+        for root in roots.get_root_nodes(session):
+            roots.delete_subtree(root.pk)
         session.delete(using=using)
 
 

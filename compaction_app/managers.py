@@ -279,7 +279,8 @@ class ChatMessageManager(AL_NodeManager.from_queryset(ChatMessageQuerySet)):  # 
         for node in nodes:
             validate_message(vars(node), max_bytes=max_bytes)
         uncounted = [node for node in nodes if not node.token_count]
-        for node, tokens in zip(uncounted, count_messages([vars(n) for n in uncounted], counter()), strict=True):
+        counts = count_messages([vars(node) for node in uncounted], counter())
+        for node, tokens in zip(uncounted, counts, strict=True):
             node.token_count = tokens
 
     def _writing_to(self, near: ChatMessage) -> str:
@@ -383,8 +384,8 @@ class _ReferencesIntoSubtree(Collector):
             return super().related_objects(related_model, related_fields, objs)
         if related_model is type(self.top):
             return related_model._base_manager.none()
-        pointing = Q.create([(f"{field.name}__in", self.node_ids) for field in related_fields], connector=Q.OR)
-        return related_model._base_manager.using(self.using).filter(pointing)
+        conditions = [(f"{field.name}__in", self.node_ids) for field in related_fields]
+        return related_model._base_manager.using(self.using).filter(Q.create(conditions, connector=Q.OR))
 
 
 class _Place:

@@ -82,10 +82,6 @@ class ChatSession(models.Model):
     def __str__(self) -> str:
         return self.title or f"Session {self.pk}"
 
-    def clean(self) -> None:
-        if problem := self._find_problem():
-            raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
-
     def save(self, *args: Any, **kwargs: Any) -> None:
         update_fields: Iterable[str] | None = kwargs.get("update_fields")
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
@@ -93,6 +89,10 @@ class ChatSession(models.Model):
             raise configuration_error(problem)
         validate_session(written)
         super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        if problem := self._find_problem():
+            raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
 
     def _find_problem(self) -> Problem | None:
         """The first error in the overrides, or in what they are laid over."""

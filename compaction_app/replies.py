@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ import openai
 
 from compaction_app.budget import observe_calibration
 from compaction_app.managers import lock_session
-from compaction_app.models import ChatSession, CompactionEvent
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.provider_errors import is_overflow
 from compaction_app.runs import record
-from compaction_app.values import ChatContext, EventKind
+from compaction_app.values import ChatContext, EventKind, Strategy
 
 #: Parameters of a request that make the provider compact too.
 PROVIDER_COMPACTION = ("context_management", "truncation")
@@ -101,6 +101,13 @@ def sent_context(context: ChatContext) -> dict[str, Any]:
     }
 
 
+def note_fallback(reply: ChatMessage, context: ChatContext, using: str) -> None:
+    """Record that a prompt had to leave messages out: compaction is late or failing."""
+    if context.strategy == Strategy.TRUNCATED:
+        payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
+        record(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
+
+
 def calibrate(session: ChatSession, model: str, usage: Mapping[str, Any], context: ChatContext, using: str) -> None:
     """Learn how this model counts, from the prompt tokens that its provider reports."""
     prompt_tokens = usage.get("prompt_tokens", usage.get("input_tokens"))
@@ -127,15 +134,3 @@ def note_double_compaction(session_id: Any, params: Mapping[str, Any], declared:
 
 def overflow_numbers(context: ChatContext) -> dict[str, int]:
     return {"needed": context.tokens, "available": context.window - context.reserved_tokens}
-
-
-__all__: Sequence[str] = [
-    "ProviderOverflow",
-    "Reply",
-    "aask",
-    "ask",
-    "calibrate",
-    "note_double_compaction",
-    "overflow_numbers",
-    "sent_context",
-]

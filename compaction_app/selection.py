@@ -8,6 +8,7 @@ the text is as large as it may be. The text is counted as a whole, so the target
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -32,6 +33,8 @@ _OWN_LINE, _OTHER_LINE = 2, 5
 #: The numbers of a table tell less than those of a sentence: further ones of a clause count only so much.
 _TELLING_WORDS = 8
 _CROWDED_TELLING = 0.25
+#: A conversation is looked at in so many parts when words are credited to who told them first.
+_PARTS = 16
 #: How many further moves are tried for the room that the best ones leave.
 _TRIES = 48
 
@@ -68,75 +71,83 @@ class _Move(NamedTuple):
     key: tuple[int, float, int]
 
 
+@dataclass(slots=True)
+class _Page:
+    """The text that is being filled: what it may hold, and how it is laid out."""
+
+    units: Sequence[Unit]
+    target: int
+    count: Count
+    #: Indices of the units that begin a new span of days; None for a heading a day.
+    spans: list[int] | None = None
+
+    def size(self, chosen: Mapping[int, int]) -> int:
+        return self.count([self.render(chosen)])[0] if chosen else 0
+
+    def render(self, chosen: Mapping[int, int]) -> str:
+        """Markdown: a heading a day, a line for each run of one speaker."""
+        kept = sorted(chosen)
+        headings = self._headings(kept) if self.target >= HEADING_TOKENS else [""] * len(kept)
+        lines: list[str] = []
+        heading = speaker = None
+        for i, above in zip(kept, headings, strict=True):
+            unit = self.units[i]
+            text = unit.clause.shortened(chosen[i])
+            if above != heading:
+                heading, speaker = above, None
+                lines += [f"## {heading}"] if heading else []
+            if unit.speaker == speaker:
+                lines[-1] += SEPARATOR + text
+            else:
+                speaker = unit.speaker
+                lines.append(f"{speaker}: {text}" if speaker else text)
+        return "\n".join(lines)
+
+    def join_days(self, chosen: Mapping[int, int]) -> bool:
+        """Put several days under one heading where headings take too much of the target; whether it did."""
+        kept = sorted(chosen)
+        used = list(dict.fromkeys(self.units[i].heading for i in kept))
+        *sizes, span = self.count([*(f"## {heading}\n" for heading in used), f"## 2000-01-01{_TO}2000-01-02\n"])
+        groups = max(int(_HEADING_SHARE * self.target / span), 1)
+        if self.target < HEADING_TOKENS or sum(sizes) <= _HEADING_SHARE * self.target or groups >= len(used):
+            return False
+        self.spans = [kept[group * len(kept) // groups] for group in range(1, groups)]
+        return True
+
+    def _headings(self, kept: Sequence[int]) -> list[str]:
+        """The heading of each unit: its own, or the span from the first to the last day of its part."""
+        own = [self.units[i].heading for i in kept]
+        if self.spans is None:
+            return own
+        parts = [bisect_right(self.spans, i) for i in kept]
+        days: dict[int, list[str]] = {}
+        for part, heading in zip(parts, own, strict=True):
+            if _DAYS.fullmatch(heading):
+                days.setdefault(part, []).extend(heading.split(_TO))
+        return [
+            _span(days[part]) if _DAYS.fullmatch(heading) else heading
+            for part, heading in zip(parts, own, strict=True)
+        ]
+
+
 def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int, int]) -> str:
     """The text of the best forms of ``units`` in at most ``target`` tokens.
 
     ``needs`` maps a unit to another without which it would mislead.
     """
+    page = _Page(units, target, count)
     moves = _order(_moves(units, count), needs)
-    headings = target >= HEADING_TOKENS
-    chosen = _largest_prefix(units, moves, target, count, headings)
-    if headings and join_days(units, chosen, target, count):
-        chosen = _largest_prefix(units, moves, target, count, headings)
-    _use_room(units, moves, chosen, target, count, needs, headings)
-    text = render(units, chosen, headings=headings)
-    if len(text) < FEWEST_CHARS and moves:
-        return _squeeze(units, moves, text, target, count)
-    return text
+    chosen = _largest_prefix(page, moves)
+    if page.join_days(chosen):
+        chosen = _largest_prefix(page, moves)
+    _use_room(page, moves, chosen, needs)
+    text = page.render(chosen)
+    return _squeeze(page, moves, text) if len(text) < FEWEST_CHARS and moves else text
 
 
-def render(units: Sequence[Unit], chosen: Mapping[int, int], *, headings: bool = True) -> str:
-    """Markdown: a heading a day, a line for each run of one speaker."""
-    lines: list[str] = []
-    heading: str | None = None
-    speaker: str | None = None
-    for i in sorted(chosen):
-        unit = units[i]
-        text = unit.clause.shortened(chosen[i])
-        if headings and unit.heading != heading:
-            heading, speaker = unit.heading, None
-            lines.append(f"## {heading}")
-        if unit.speaker == speaker:
-            lines[-1] += SEPARATOR + text
-        else:
-            speaker = unit.speaker
-            lines.append(f"{speaker}: {text}" if speaker else text)
-    return "\n".join(lines)
-
-
-def join_days(units: Sequence[Unit], chosen: Mapping[int, int], target: int, count: Count) -> bool:
-    """Put several days under one heading where headings would take too much of a small target; whether it
-    did."""
-    used = list(dict.fromkeys(units[i].heading for i in sorted(chosen)))
-    *sizes, span = count([*(f"## {heading}\n" for heading in used), f"## 2000-01-01{_TO}2000-01-02\n"])
-    groups = max(int(_HEADING_SHARE * target / span), 1)
-    if sum(sizes) <= _HEADING_SHARE * target or groups >= len(used):
-        return False
-    kept = sorted(chosen)
-    names: dict[str, str] = {}
-    for group in range(groups):
-        part = kept[group * len(kept) // groups : (group + 1) * len(kept) // groups]
-        days = [
-            h for h in dict.fromkeys(units[i].heading for i in part) if h not in names and _DAYS.fullmatch(h)
-        ]
-        if days:
-            first, last = min(map(_first_day, days)), max(day.rpartition(_TO)[2] for day in days)
-            names.update(dict.fromkeys(days, first if first == last else f"{first}{_TO}{last}"))
-    for unit in units:
-        unit.heading = _span_of(unit.heading, names)
-    return True
-
-
-def _span_of(heading: str, names: Mapping[str, str]) -> str:
-    """The span that a day belongs to; that of a day nothing was kept of is the one before it."""
-    if heading in names or not _DAYS.fullmatch(heading):
-        return names.get(heading, heading)
-    day = _first_day(heading)
-    return next((span for span in reversed(list(names.values())) if _first_day(span) <= day), heading)
-
-
-def _first_day(heading: str) -> str:
-    return heading.partition(_TO)[0]
+def _span(days: Sequence[str]) -> str:
+    first, last = min(days), max(days)
+    return first if first == last else f"{first}{_TO}{last}"
 
 
 def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
@@ -169,11 +180,10 @@ def _forms(clause: Clause) -> list[tuple[int, str]]:
 
 
 def _told(units: Sequence[Unit], priced: Sequence[Sequence[tuple[int, int]]]) -> list[list[float]]:
-    """For each unit and level what the form tells, each word less the more often it was told by a better
-    unit."""
+    """For each unit and level what the form tells, each word less the more often it was told before."""
     seen: dict[str, int] = {}
     told: list[list[float]] = [[] for _ in units]
-    for i in sorted(range(len(units)), key=lambda i: (-_density(units[i], priced[i]), i)):
+    for i in _best_of_each_part([_density(unit, offered) for unit, offered in zip(units, priced, strict=True)]):
         unit = units[i]
         by_strength = [0.0] * len(LEVELS)
         telling = 0
@@ -189,6 +199,17 @@ def _told(units: Sequence[Unit], priced: Sequence[Sequence[tuple[int, int]]]) ->
             by_strength[strength] += weight
         told[i] = [unit.scale * total for total in reversed(list(accumulate(reversed(by_strength))))]
     return told
+
+
+def _best_of_each_part(densities: Sequence[float]) -> list[int]:
+    """All units: the best of each part of the conversation, then the second best of each, and so on. Who tells
+    a word first has the credit for it, and no part is to have it all."""
+    size = len(densities) // _PARTS + 1
+    ranked: list[tuple[int, int]] = []
+    for start in range(0, len(densities), size):
+        part = sorted(range(start, min(start + size, len(densities))), key=lambda i: (-densities[i], i))
+        ranked += [(rank, i) for rank, i in enumerate(part)]
+    return [i for _, i in sorted(ranked)]
 
 
 def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
@@ -248,17 +269,15 @@ def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
     )
 
 
-def _largest_prefix(
-    units: Sequence[Unit], moves: Sequence[_Move], target: int, count: Count, headings: bool
-) -> dict[int, int]:
+def _largest_prefix(page: _Page, moves: Sequence[_Move]) -> dict[int, int]:
     """The forms after as many of the first moves as the target allows, counted exactly."""
     # Joined text is hardly smaller than the sum of its parts, so what is far over need not be rendered.
     costs = accumulate(move.cost for move in moves)
-    high = next((k for k, total in enumerate(costs) if total > 1.25 * target + 40), len(moves))
+    high = next((k for k, total in enumerate(costs) if total > 1.25 * page.target + 40), len(moves))
     low = 0
     while low < high:
         middle = (low + high + 1) // 2
-        if _size(units, _after(moves[:middle]), count, headings) <= target:
+        if page.size(_after(moves[:middle])) <= page.target:
             low = middle
         else:
             high = middle - 1
@@ -269,50 +288,36 @@ def _after(moves: Iterable[_Move]) -> dict[int, int]:
     return {move.unit: move.after for move in moves}
 
 
-def _size(units: Sequence[Unit], chosen: Mapping[int, int], count: Count, headings: bool) -> int:
-    return count([render(units, chosen, headings=headings)])[0] if chosen else 0
-
-
-def _use_room(
-    units: Sequence[Unit],
-    moves: Sequence[_Move],
-    chosen: dict[int, int],
-    target: int,
-    count: Count,
-    needs: Mapping[int, int],
-    headings: bool,
-) -> None:
+def _use_room(page: _Page, moves: Sequence[_Move], chosen: dict[int, int], needs: Mapping[int, int]) -> None:
     """Spend what the first move that did not fit has left over on smaller ones behind it."""
-    room = target - _size(units, chosen, count, headings)
+    room = page.target - page.size(chosen)
     tries = _TRIES
     for move in moves:
         if room < 2 or not tries:
             return
-        needed = needs.get(move.unit)
-        if (
-            chosen.get(move.unit) != move.before
-            or move.cost > room
-            or (needed is not None and needed not in chosen)
-        ):
+        if chosen.get(move.unit) != move.before or move.cost > room:
+            continue
+        if move.unit in needs and needs[move.unit] not in chosen:
             continue
         tries -= 1
-        size = _size(units, {**chosen, move.unit: move.after}, count, headings)
-        if size <= target:
+        size = page.size({**chosen, move.unit: move.after})
+        if size <= page.target:
             chosen[move.unit] = move.after
-            room = target - size
+            room = page.target - size
 
 
-def _squeeze(units: Sequence[Unit], moves: Sequence[_Move], text: str, target: int, count: Count) -> str:
+def _squeeze(page: _Page, moves: Sequence[_Move], text: str) -> str:
     """A target so small that not one clause fits: the head and tail of the most important one."""
-    unit = units[moves[0].unit]
+    unit = page.units[moves[0].unit]
     prefix = f"{unit.speaker}: " if unit.speaker else ""
-    candidates = [text, render(units, {moves[0].unit: 0})]
+    candidates = [text, page.render({moves[0].unit: 0})]
     for full in (prefix + unit.clause.text, unit.clause.text):
         low, high = 0, len(full)
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if count([clip(full, middle)])[0] <= target else (low, middle - 1)
+            fits = page.count([clip(full, middle)])[0] <= page.target
+            low, high = (middle, high) if fits else (low, middle - 1)
         candidates.append(clip(full, low))
-    sizes = count(candidates)
-    fitting = [candidate for candidate, size in zip(candidates, sizes, strict=True) if size <= target]
-    return next((c for c in fitting if len(c) >= FEWEST_CHARS), max(fitting, key=len, default=""))
+    sizes = page.count(candidates)
+    fitting = [text for text, size in zip(candidates, sizes, strict=True) if size <= page.target]
+    return next((text for text in fitting if len(text) >= FEWEST_CHARS), max(fitting, key=len, default=""))

@@ -113,7 +113,7 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
 PATH_IDS = PATH + "SELECT id, depth FROM path"
 #: Its first row only: the way there is walked by id, and one row is read.
-ROOT_ROW = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.parent_message_id IS NULL"
+ROOT_ROW = PATH_ROWS + " WHERE m.parent_message_id IS NULL"
 
 #: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
 IS_ANCESTOR = PATH + "SELECT 1 FROM path WHERE id = %(ancestor)s AND id <> %(node)s"
@@ -156,7 +156,8 @@ NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
 #: A redaction changes one count; every prefix sum at or below it moves by the same amount (SQL adds, so two
 #: redactions at once do not overwrite each other). Summaries carry their anchor's sum and move with it.
 SHIFT_PATH_TOKENS = f"""
-UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
+UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s
+WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
 """
 
 #: A subtree goes in one statement: row by row would leave children without parents for a moment, and

@@ -56,7 +56,7 @@ _RENEWED = re.compile(r"\A(?:the|my|our|your)\s+(?:new|current|updated|revised|f
 _DEFINITE = re.compile(r"\A(?:the|my|our|das|der|die|unser|le|la|el|il|notre|nuestro)\s", re.IGNORECASE)
 _OTHERS = frozenset("his her their your its sein ihr son sa su".split())
 _REMAINDER = re.compile(
-    r",\s|;\s|[，；]|\s\(|[.，。]\s*(?=\S)|\s(?:because|since|so|due to|but|and|which|although)\s",
+    r",\s|;\s|[，；。]|\s\(|\.\s+|\s(?:because|since|so|due to|but|and|which|although)\s",
     re.IGNORECASE,
 )
 _LEADING = re.compile(

@@ -18,10 +18,10 @@ from django.utils import timezone
 
 from compaction_app import branches, runs
 from compaction_app.allowances import allowances_for
-from compaction_app.compaction import Outcome, compact_chat_history
+from compaction_app.compaction import Outcome, compact_chat_history, next_now
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run
-from compaction_app.values import ErrorCode, RunStatus, Suppression, Trigger
+from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 
 logger = logging.getLogger("compaction_app.tasks")
 
@@ -138,19 +138,20 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str) -> tuple[in
         if opening.run is None:
             return made, opening.reason == Suppression.OPEN_RUN
         outcome = compact_chat_history(opening.run.pk, using)
-        while outcome is not None and outcome.follow_up is not None:
-            outcome = compact_chat_history(outcome.follow_up.pk, using)
-        if outcome is None or outcome.run.status not in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
-            if outcome is not None:
-                _go_on(outcome)
-            return made, outcome is None
+        while (following := next_now(outcome)) is not None:
+            outcome = compact_chat_history(following.pk, using)
+        if outcome is None:
+            return made, True
+        if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
+            _go_on(outcome)
+            return made, False
     logger.error("session=%s tip=%s did not come to rest after %s runs", session.pk, tip.pk, _MAX_GENERATIONS)
     return _MAX_GENERATIONS, False
 
 
 @shared_task(name="compaction_app.tasks.recover_compactions")
 def recover_compactions() -> dict[str, int]:
-    """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up what hopeless."""
+    """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up the hopeless."""
     found = {"enqueued": 0, "given_up": 0}
     for using in _databases():
         now = timezone.now()

@@ -19,7 +19,12 @@ MAX_JSON_DEPTH = 100
 _SHORT_TEXT = 255
 _TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "model")
 _JSON = ("tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
-_SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
+_SESSION_TEXTS = {
+    "title": _SHORT_TEXT,
+    "model": _SHORT_TEXT,
+    "external_id": _SHORT_TEXT,
+    "system_prompt": None,
+}
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
 #: Whole numbers beyond this are no JSON that every reader takes; the largest float has 309 digits.
 _MAX_BITS = 1024

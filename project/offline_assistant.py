@@ -107,6 +107,11 @@ def _holds(sentence: _Sentence, word: str) -> bool:
     return word in sentence.words
 
 
+def label_of(message: ContextMessage) -> str:
+    """Where a message of a context comes from, in words."""
+    return _LABELS.get(message.origin) or _ROLE_LABELS[Role(message.role)]
+
+
 def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
     """The sentences of a message, without questions and without what this assistant said before."""
     text = message.content
@@ -114,7 +119,7 @@ def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
         return
     if message.origin == Origin.SUMMARY and (wrapped := _WRAPPED.search(text)):
         text = wrapped[1]
-    label = _LABELS.get(message.origin) or _ROLE_LABELS[Role(message.role)]
+    label = label_of(message)
     for part in _SENTENCE_END.split(text):
         sentence = _LEAD.sub("", part).strip()
         words = frozenset(_words(sentence))

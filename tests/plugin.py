@@ -24,7 +24,7 @@ DATA_VARIABLE = "COMPACTION_TEST_DATA"
 
 #: A developer's own settings: they must not change the outcome, and a key must not be spent.
 CLEARED_NAMES = frozenset({"ALLOWED_HOSTS", "DATABASE_URL", "DEBUG", "DJANGO_SETTINGS_MODULE", "SECRET_KEY"})
-CLEARED_PREFIXES = ("CELERY_", "COMPACTION_", "OPENAI_")
+CLEARED_PREFIXES = ("CELERY_", "CHAT_", "COMPACTION_", "OPENAI_")
 
 NO_SHARED_DATA = f"the real conversations are not here: set {DATA_VARIABLE} to the folder that holds them"
 

@@ -145,9 +145,7 @@ def unsupported(alias: str, vendor: str) -> Error:
 
 
 @pytest.mark.parametrize("vendor", ["mysql", "oracle", "microsoft", "cockroachdb"])
-def test_a_database_without_conditional_constraints_is_an_error(
-    databases: dict[str, Any], vendor: str
-) -> None:
+def test_a_database_without_conditional_constraints_is_an_error(databases: dict[str, Any], vendor: str) -> None:
     """Rule 10 stands on them: without, two workers could compact one branch at once."""
     add_database(databases, "legacy", vendor)
     assert found() == [unsupported("legacy", vendor)]
@@ -196,7 +194,8 @@ def test_a_provider_that_compacts_too_is_a_warning() -> None:
     with override_settings(COMPACTION={"PROVIDER_CONTEXT_MANAGEMENT": True}):
         assert found() == [
             Warning(
-                "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app both shorten the conversation.",
+                "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app would both shorten "
+                "the conversation.",
                 hint="Turn one of them off: the provider's context management, or this app with MODE 'off'.",
                 id="compaction_app.W003",
             )

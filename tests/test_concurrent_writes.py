@@ -32,7 +32,7 @@ def at_once(works: Iterable[Callable[[], None]]) -> list[BaseException]:
         barrier.wait()
         try:
             work()
-        except Exception as error:  # noqa: BLE001  # the test judges it, in its own thread
+        except Exception as error:  # the test judges it, in its own thread
             raised.append(error)
         finally:
             connection.close()
@@ -68,9 +68,7 @@ def test_appends_below_one_parent_get_a_place_each(writers: int) -> None:
             ChatMessage.objects.add_child(parent, {"role": "assistant", "content": "Again."})
 
     assert at_once([append] * writers) == []
-    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(
-        range(1, writers * APPENDS + 1)
-    )
+    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, writers * APPENDS + 1))
     assert_consistent(session)
 
 
@@ -103,7 +101,7 @@ def test_chains_and_variants_mix() -> None:
 
 
 def test_an_append_that_meets_a_deletion_stands_or_is_told() -> None:
-    """Below a message that is being deleted an append comes first and goes too, or finds no parent; nothing between."""
+    """Below a message that is being deleted an append comes first and goes too, or finds no parent."""
     for _ in range(5):
         session = start_session()
         root, child = chain(session, 2)

@@ -1,4 +1,4 @@
-"""Settings: every key has a rule, an id of its own and a default that passes; problems are found, not guessed."""
+"""Settings: every key has a rule, an id of its own and a default that passes; each problem is found."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ NO_PATH: list[Any] = [
     object,
 ]
 
-#: What every key must refuse and what it must take. None stands for "not set" only where it is among the good.
+#: What every key must refuse and what it must take. None is "not set" only where it is among the good.
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "MODE": ([*NO_CHOICE], [*Mode, "off"]),
     "TRIGGER_RATIO": (NUMBERS_NO_RATIO_IS, [0.5, 0.75, 0.95]),
@@ -184,9 +184,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
 
 def cases(good: bool) -> list[Any]:
     return [
-        pytest.param(key, value, id=f"{key}={value!r}"[:60])
-        for key, values in VALUES.items()
-        for value in values[good]
+        pytest.param(key, value, id=f"{key}={value!r}"[:60]) for key, values in VALUES.items() for value in values[good]
     ]
 
 

@@ -1,4 +1,4 @@
-"""A message goes with everything below it, in a constant number of statements; what points at it follows its rule."""
+"""A message goes with all below it, in a constant number of statements; what points at it follows its rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
 from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
-from tests.trees import analyze, chain, start_session, summarize
+from tests.trees import analyze, chain, deep_chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +63,7 @@ def test_a_deep_chain_goes_in_as_many_statements_as_a_short_one(referred: bool) 
     statements = []
     for length in (5, 5000):
         session = start_session()
-        nodes = chain(session, length)
+        nodes = deep_chain(session, length)
         analyze()
         if referred:
             point_at(session, nodes)
@@ -138,7 +138,7 @@ def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
     counts = []
     for length in (1, 500):
         session = start_session()
-        chain(session, length)
+        deep_chain(session, length)
         with CaptureQueriesContext(connection) as queries:
             session.messages.all().delete()
         counts.append(len(queries))
@@ -149,7 +149,7 @@ def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
 def full_session(**fields: Any) -> ChatSession:
     """A session with a deep branch, a fork, summaries, runs and events."""
     session = start_session(**fields)
-    nodes = chain(session, 1500)
+    nodes = deep_chain(session, 1500)
     chain(session, 3, parent=nodes[700])
     summary = summarize(nodes[-1], nodes[-2], pinned_message=nodes[0])
     run = open_run(

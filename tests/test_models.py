@@ -27,9 +27,7 @@ TABLES: tuple[type[models.Model], ...] = (ChatSession, ChatMessage, CompactionRu
 
 
 def declared() -> dict[str, tuple[type[models.Model], models.BaseConstraint]]:
-    return {
-        constraint.name: (model, constraint) for model in TABLES for constraint in model._meta.constraints
-    }
+    return {constraint.name: (model, constraint) for model in TABLES for constraint in model._meta.constraints}
 
 
 def refused_by(write: Callable[[], Any]) -> str:
@@ -63,9 +61,7 @@ def insert(**fields: Any) -> None:
 
 
 def insert_run(session: ChatSession, **fields: Any) -> None:
-    CompactionRun.objects.bulk_create(
-        [CompactionRun(session=session, **{"trigger": Trigger.MANUAL} | fields)]
-    )
+    CompactionRun.objects.bulk_create([CompactionRun(session=session, **{"trigger": Trigger.MANUAL} | fields)])
 
 
 def change(message: ChatMessage, **fields: Any) -> None:
@@ -76,9 +72,7 @@ class Given:
     """Two messages, a live summary, an open run: the rows that the forbidden writes collide with."""
 
     def __init__(self) -> None:
-        self.session = start_session(
-            external_id="adopted", owner=get_user_model().objects.create(username="owner")
-        )
+        self.session = start_session(external_id="adopted", owner=get_user_model().objects.create(username="owner"))
         start_session(external_id="adopted")
         self.root, self.child = chain(self.session, 2)
         change(self.child, external_id="x1", idempotency_key="k1")
@@ -144,9 +138,7 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
     ),
     "a session adopted twice by its owner": (
         "compaction_session_external_id",
-        lambda g: ChatSession.objects.bulk_create(
-            [ChatSession(owner=g.session.owner, external_id="adopted")]
-        ),
+        lambda g: ChatSession.objects.bulk_create([ChatSession(owner=g.session.owner, external_id="adopted")]),
     ),
     "an ownerless session adopted twice": (
         "compaction_ownerless_external_id",
@@ -170,21 +162,19 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_the_database_refuses(what: str) -> None:
-    """The rules that two workers could break together are kept below the models, by a constraint with a name."""
+    """The rules that two workers could break together are kept below the models, each by a constraint."""
     name, write = FORBIDDEN[what]
     rows = Given()
     assert refused_by(lambda: write(rows)) == name
 
 
 def test_every_declared_constraint_is_in_the_database_and_proved_here() -> None:
-    """No constraint is declared that the database does not have, and none goes without a write that it refuses."""
+    """No constraint is declared that the database lacks, and none goes without a write that it refuses."""
     proved = {name for name, _ in FORBIDDEN.values()}
     assert proved == set(declared())
     with connection.cursor() as cursor:
         present = {
-            name
-            for model in TABLES
-            for name in connection.introspection.get_constraints(cursor, model._meta.db_table)
+            name for model in TABLES for name in connection.introspection.get_constraints(cursor, model._meta.db_table)
         }
     assert set(declared()) <= present
 
@@ -198,13 +188,9 @@ ALLOWED: dict[str, Callable[[Given], None]] = {
         **g.summary_fields | {"last_summarized_message": g.child}
     ),
     "an open run at another anchor": lambda g: insert_run(g.session, anchor=g.root),
-    "a finished run beside an open one": lambda g: insert_run(
-        g.session, anchor=g.child, status=RunStatus.FAILED
-    ),
+    "a finished run beside an open one": lambda g: insert_run(g.session, anchor=g.child, status=RunStatus.FAILED),
     "open runs whose anchors are gone": lambda g: (insert_run(g.session), insert_run(g.session)),
-    "the ids of another session": lambda g: insert(
-        session=start_session(), external_id="x1", idempotency_key="k1"
-    ),
+    "the ids of another session": lambda g: insert(session=start_session(), external_id="x1", idempotency_key="k1"),
     "messages without ids": lambda g: (
         insert(session=g.session, parent=g.root, sib_order=7),
         insert(session=g.session, parent=g.root, sib_order=8),
@@ -294,9 +280,7 @@ def test_runs_are_claimable_when_ready_or_abandoned() -> None:
     """A lease that ran out means a worker that died; one that still runs is nobody else's."""
     session, now = start_session(), timezone.now()
     ready, working, stalled, done = (
-        CompactionRun.objects.create(
-            session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease
-        )
+        CompactionRun.objects.create(session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease)
         for status, lease in (
             (RunStatus.READY, None),
             (RunStatus.RUNNING, now + timedelta(seconds=5)),

@@ -1,4 +1,4 @@
-"""Counting: exact against an independent tokenizer, deterministic, and the same for a message wherever it stands."""
+"""Counting: exact against an independent tokenizer, and the same for a message wherever it stands."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ TEXTS: dict[str, str] = {
     "one letter for long": "a" * 3000,
     "punctuation for long": "=" * 1000 + "-" * 999 + "!?" * 500,
     "a special token": "<|endoftext|>",
-    "special tokens in a sentence": "Say <|endoftext|> and <|endofprompt|>, then <|im_start|>system<|im_sep|>x<|im_end|>",
+    "special tokens in a sentence": "Say <|endoftext|> and <|endofprompt|>, <|im_start|>system<|im_sep|>x<|im_end|>",
     "what looks like one": "<|endoftext|<|fim_prefix|>|> <|end of text|> ＜|endoftext|＞ <|reserved_200000|>",
 }
 
@@ -85,8 +85,12 @@ def test_counts_are_those_of_o200k_base(what: str) -> None:
     assert count_exactly([TEXTS[what]]) == [reference(TEXTS[what])]
 
 
+#: What Python's Unicode tables know. The reference uses them, so it splits newer characters otherwise than o200k.
+KNOWN_CHARACTERS = st.characters(exclude_categories=["Cs", "Cn"])
+
+
 @settings(max_examples=400, deadline=None)
-@given(st.text(max_size=80))
+@given(st.text(KNOWN_CHARACTERS, max_size=80))
 def test_counts_are_exact_for_any_text(text: str) -> None:
     assert count_exactly([text]) == [reference(text)]
 
@@ -117,9 +121,7 @@ def test_no_texts_are_no_counts() -> None:
 @pytest.mark.parametrize(
     ("characters", "tokens"), [(0, 0), (1, 1), (3, 1), (4, 2), (7, 3), (10, 4), (100, 32), (3500, 1100)]
 )
-def test_characters_are_counted_at_three_and_a_half_a_token_and_a_tenth_more(
-    characters: int, tokens: int
-) -> None:
+def test_characters_are_counted_at_three_and_a_half_a_token_and_a_tenth_more(characters: int, tokens: int) -> None:
     """``ceil(chars / 3.5 × 1.1)``, by code points and not by bytes."""
     assert count_characters(["x" * characters, "漢" * characters, "🙂" * characters]) == [tokens] * 3
 
@@ -170,7 +172,7 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
 def test_a_message_is_its_texts_its_attachments_and_four(
     message: dict[str, Any], texts: list[str], flat: int, count: Any
 ) -> None:
-    """Content, name, name and arguments of each call, a line and a flat count an attachment, and the wrapper."""
+    """Content, name, each call's name and arguments, a line and a flat count an attachment, the wrapper."""
     assert count_messages([message], count) == [TOKENS_PER_MESSAGE + sum(count(texts)) + flat]
 
 

@@ -1,4 +1,4 @@
-"""Bad input: one table, the same fate on every database. A typed error that names the field, and nothing written."""
+"""Bad input has the same fate on every database: a typed error that names the field, and nothing written."""
 
 from __future__ import annotations
 
@@ -161,15 +161,11 @@ GOOD_MESSAGES: dict[str, dict[str, Any]] = {
         tool_calls=[call("a", arguments=""), call("b", arguments="null"), call("c", arguments='["é", 1e3]')]
     ),
     "no calls": assistant(tool_calls=[]),
-    "JSON of every kind": assistant(
-        usage={"a": None, "b": True, "c": 1.5, "d": [1, 2**63, -(10**30)], "e": {}}
-    ),
+    "JSON of every kind": assistant(usage={"a": None, "b": True, "c": 1.5, "d": [1, 2**63, -(10**30)], "e": {}}),
     "nested as deep as is allowed": assistant(reasoning=nested(MAX_JSON_DEPTH)),
     "a list of reasoning blocks": assistant(reasoning=[{"type": "thinking", "signature": "x" * 300}]),
     "texts of the greatest length": user(name="n" * 255, external_id="e" * 255, idempotency_key="k" * 255),
-    "an attachment without tokens": user(
-        attachments=[{"type": "image", "mime_type": "image/png", "name": "a.png"}]
-    ),
+    "an attachment without tokens": user(attachments=[{"type": "image", "mime_type": "image/png", "name": "a.png"}]),
     "just as many bytes as are allowed": user(content="x" * 2000),
     **{f"the role {role}": {"role": role, "content": "x"} for role in Role if role != Role.TOOL},
 }
@@ -302,7 +298,7 @@ UNANSWERED: dict[str, tuple[int, Callable[[Branches], ChatMessage]]] = {
 def test_the_message_that_closes_open_calls_pays_for_their_missing_results(
     branches: Branches, what: str, role: str
 ) -> None:
-    """A context supplies ``[no result]`` for each: 8 tokens apiece, counted once, with the message that follows."""
+    """A context supplies ``[no result]`` for each: 8 tokens apiece, counted with the message that follows."""
     missing, find_parent = UNANSWERED[what]
     parent = find_parent(branches)
     alone = ChatMessage.objects.add_root({"role": role, "content": "Next.", "session": branches.session})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import connection
+from django.db.models import F
 
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind, Role
@@ -16,14 +17,24 @@ def start_session(**fields: Any) -> ChatSession:
 
 def chain(session: ChatSession, length: int, parent: ChatMessage | None = None) -> list[ChatMessage]:
     """``length`` user messages, each below the one before. Their count is given, so none is tokenized."""
-    nodes = [
-        ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)
-    ]
+    nodes = [ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)]
     return ChatMessage.objects.append_chain(parent, nodes)
 
 
+def deep_chain(session: ChatSession, length: int) -> list[ChatMessage]:
+    """As ``chain`` in a new session, but written past the manager, in bulk: for thousands of levels."""
+    rows = [ChatMessage(session=session, role=Role.USER, token_count=10, sib_order=n + 1) for n in range(length)]
+    first, *below = [row.pk for row in ChatMessage.objects.bulk_create(rows)]
+    assert below == list(range(first + 1, first + length)), "each is to stand below the row written before it"
+    depth = F("id") - first + 1
+    nodes = ChatMessage.objects.filter(session=session)
+    nodes.update(depth=depth, path_tokens=depth * 10, sib_order=1, parent=F("id") - 1)
+    nodes.filter(pk=first).update(parent=None)
+    return list(nodes.order_by("depth"))
+
+
 def star(session: ChatSession, width: int) -> list[ChatMessage]:
-    """A root and ``width`` children of it; the root first. Written past the manager: appending is tested elsewhere."""
+    """A root and ``width`` children of it, the root first; written past the manager, which is tested elsewhere."""
     root = chain(session, 1)[0]
     children = [
         ChatMessage(
@@ -52,7 +63,7 @@ def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMe
 
 
 def analyze() -> None:
-    """What autovacuum does within a minute: without statistics PostgreSQL scans the new table once a level."""
+    """What autovacuum does within a minute; without statistics PostgreSQL scans a new table once a level."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"ANALYZE {ChatMessage._meta.db_table}")

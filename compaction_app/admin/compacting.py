@@ -77,7 +77,8 @@ class Report:
         )
         for level, sentence, tips in told:
             if tips:
-                yield level, format_html(sentence, joined((admin.link_to_message(tip.pk) for tip in tips), ", "))
+                links = joined((admin.link_to_message(tip.pk) for tip in tips), ", ")
+                yield level, format_html(sentence, links)
         for asked, problem in self.problems:
             yield messages.ERROR, f"{asked}: {problem}"
 
@@ -86,9 +87,7 @@ def at_most(admin: RecordAdmin, request: HttpRequest, queryset: Any) -> list[Any
     """The selected records; none, and a word about it, where they are too many for one request."""
     selected = list(queryset[: MOST_AT_ONCE + 1])
     if len(selected) > MOST_AT_ONCE:
-        admin.message_user(
-            request, f"Select at most {MOST_AT_ONCE} at once. Nothing was changed.", messages.WARNING
-        )
+        admin.message_user(request, f"Select at most {MOST_AT_ONCE} at once. Nothing was changed.", messages.WARNING)
         return []
     return selected
 
@@ -104,17 +103,11 @@ def enqueue_sessions(admin: RecordAdmin, request: HttpRequest, sessions: Sequenc
         taken.append(session)
     if taken:
         names = joined((admin.link_to_session(session) for session in taken), ", ")
-        admin.message_user(
-            request,
-            format_html("Every branch will be compacted in the background, {} in all: {}.", _sessions(taken), names),
-            messages.SUCCESS,
-        )
+        done = format_html("Every branch is being compacted in the background in {}: {}.", _sessions(taken), names)
+        admin.message_user(request, done, messages.SUCCESS)
     if left := len(sessions) - len(taken):
-        admin.message_user(
-            request,
-            f"The broker did not answer: {left} of {_sessions(sessions)} not enqueued. Try again when it does.",
-            messages.ERROR,
-        )
+        told = f"The broker did not answer: {left} of {_sessions(sessions)} not enqueued. Try again later."
+        admin.message_user(request, told, messages.ERROR)
 
 
 def retry(admin: RecordAdmin, request: HttpRequest, runs: Sequence[CompactionRun]) -> Report:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.contrib.admin.utils import display_for_value
 from django.urls import NoReverseMatch, reverse
-from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -20,7 +20,7 @@ SHORT_TEXT = 200
 
 
 def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> str:
-    """Address of one of this app's admin pages, such as ``chatmessage_change``; "" where a host took it out."""
+    """Address of one of this app's admin pages (``chatmessage_change``); "" where a host took it out."""
     try:
         url = reverse(f"admin:compaction_app_{page}", args=arguments, current_app=site)
     except NoReverseMatch:
@@ -95,7 +95,7 @@ def here(label: Any) -> SafeString:
 
 def moment(when: datetime) -> str:
     """A time as the admin writes it."""
-    return formats.localize(timezone.template_localtime(when))
+    return display_for_value(when, EMPTY)
 
 
 def number(value: int | None) -> str:

@@ -24,9 +24,7 @@ class CompactionEventAdmin(RecordAdmin):
     list_select_related = ("session",)
     raw_id_fields = ("session", "run", "message")
     search_help_text = "Ids of events or sessions."
-    fieldsets = (
-        (None, {"fields": ("kind", "in_session", "run_link", "message_link", "payload_block", "created_at")}),
-    )
+    fieldsets = ((None, {"fields": ("kind", "in_session", "run_link", "message_link", "payload_block", "created_at")}),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
         return super().get_queryset(request).select_related("session")
@@ -45,7 +43,8 @@ class CompactionEventAdmin(RecordAdmin):
 
     @admin.display(description="numbers")
     def numbers(self, obj: CompactionEvent) -> str:
-        return display.shortened(", ".join(f"{key}: {value}" for key, value in obj.payload.items())) or display.EMPTY
+        parts = [f"{key}: {value}" for key, value in obj.payload.items()]
+        return display.shortened(", ".join(parts)) or display.EMPTY
 
     @admin.display(description="payload")
     def payload_block(self, obj: CompactionEvent) -> str:

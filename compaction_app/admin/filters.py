@@ -1,4 +1,4 @@
-"""Filters that ask the database for nothing: their choices are this app's own words, or stand in the address."""
+"""Filters whose choices need no query: they are this app's own words, or stand in the address."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
 
+KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
+
+
 class KindFilter(admin.SimpleListFilter):
     """Messages, or summaries: two lists of one table, never mixed."""
 
@@ -26,7 +29,7 @@ class KindFilter(admin.SimpleListFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(Kind.MESSAGE), "Messages"), (str(Kind.SUMMARY), "Summaries")]
+        return [(str(kind), title) for kind, title in KIND_WORDS.items()]
 
     def choices(self, changelist: ChangeList) -> Any:
         for kind, title in self.lookup_choices:
@@ -102,8 +105,7 @@ class RelatedFilter(admin.SimpleListFilter):
     one can see it and take it off again."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        # The parameters that the list was opened with: SimpleListFilter has taken this one from them already.
-        value = self.used_parameters.get(self.parameter_name)
+        value = self.value()
         return [(str(value), f"{self.title} {value}")] if value else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

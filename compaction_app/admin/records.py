@@ -1,15 +1,15 @@
 """What all pages share: read-only, a fixed number of queries, no list that reads conversations.
 
-A list stays fast at any size of its table: it pages over a bounded number of rows, leaves out the columns that
-hold texts, orders by an index and searches for ids. What a person may do with a record stands in its page's
-tools; Django's deletion is replaced, since it would load every related row to list it.
+A list stays fast at any size of its table: it pages over a bounded number of rows, leaves out the columns
+that hold texts, orders by an index and searches for ids. What a person may do with a record stands in its
+page's tools; Django's deletion is replaced, since it would load every related row to list it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
@@ -17,7 +17,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
@@ -79,8 +79,10 @@ def counted(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) -> str
 class RecordList(ChangeList):
     """A list whose rows are read without texts."""
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
-        return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))  # type: ignore[attr-defined,no-any-return]  # a RecordAdmin
+    model_admin: RecordAdmin
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: list[str | None] | None = None) -> QuerySet[Any]:
+        return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))
 
 
 class RecordAdmin(AnyModelAdmin):
@@ -90,8 +92,9 @@ class RecordAdmin(AnyModelAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
-    ordering = ("-id",)
-    sortable_by: Sequence[str] = ()
+    ordering: ClassVar[tuple[str, ...]] = ("-id",)
+    sortable_by = ()
+    # Names no column to search: it makes the box appear, and search_for says what a term means.
     search_fields = ("id",)
     change_form_template = "admin/compaction_app/change_form.html"
     #: Columns that lists do not read.
@@ -197,13 +200,15 @@ class RecordAdmin(AnyModelAdmin):
         """A page for staff only, protected as Django's own admin pages are."""
         return path(route, self.admin_site.admin_view(view), name=f"compaction_app_{name}")
 
-    def gone(self, request: HttpRequest, pk: Any) -> HttpResponse:
-        """The answer to an address whose record does not exist, as on Django's own pages."""
-        return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined,no-any-return]  # not in the stubs
+    def get_or_404(self, request: HttpRequest, pk: Any) -> Any:
+        found = self.get_object(request, str(pk))
+        if found is None:
+            raise Http404(f"There is no {self.opts.verbose_name} {pk}.")
+        return found
 
     def confirm(self, request: HttpRequest, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that says what is going to happen and asks for it by POST."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]  # as the admin's own views do
+        request.current_app = self.admin_site.name  # as the admin's own views do
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,

@@ -6,13 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django import forms
+from django.contrib import admin, messages
 from django.db import connections
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern
+from django.utils.html import format_html
 
 from compaction_app import chat, sql
+from compaction_app.admin import display
+from compaction_app.admin.compacting import at_most
+from compaction_app.admin.records import ID_DIGITS, MOST_AT_ONCE, RecordAdmin
 from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage
+from compaction_app.values import Kind
 
 _LONGEST_REASON = 255
+_QUESTION = (
+    "These are taken out of use. The messages that they stand for are back in the context on the next read, "
+    "and a branch is compacted anew when it has to be."
+)
 
 
 class RetireForm(forms.Form):
@@ -58,3 +71,61 @@ def _built_on(summary: ChatMessage) -> set[int]:
     with connections[using_of(summary)].cursor() as cursor:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         return {row[0] for row in cursor.fetchall()}
+
+
+class RetiringAdmin(RecordAdmin):
+    """The action on a list, and the page that it and a summary's own page lead to."""
+
+    def get_urls(self) -> list[URLPattern]:
+        return [self.page("retire/", self.retire_view, "chatmessage_retire"), *super().get_urls()]
+
+    @admin.action(description="Retire", permissions=["retire"])
+    def retire(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
+        selected = at_most(self, request, queryset)
+        if not selected:
+            return None
+        ids = ",".join(str(summary.pk) for summary in selected)
+        return HttpResponseRedirect(self.url("chatmessage_retire", ids=ids))
+
+    def retire_view(self, request: HttpRequest) -> HttpResponse:
+        """The selected summaries and what is built on them; a reason; and by POST the deed."""
+        self.require(request, self.has_retire_permission(request))
+        the_list = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY))
+        retirement = plan_retirement(self._summaries(request, request.GET.get("ids", "")))
+        if not retirement.leaving:
+            self.message_user(request, "Nothing to retire: no live summary was selected.", messages.WARNING)
+            return HttpResponseRedirect(the_list)
+        form = RetireForm(request.POST or None)
+        if form.is_valid():
+            self._carry_out(request, retirement, form.cleaned_data["reason"])
+            return HttpResponseRedirect(the_list)
+        rows = [
+            (
+                self.link_to("chatmessage", summary.pk, str(summary)),
+                self.link_to_session(summary.session),
+                "selected" if summary.pk in retirement.selected_ids else "built on a selected one",
+            )
+            for summary in retirement.leaving
+        ]
+        return self.confirm(
+            request,
+            title="Retire summaries",
+            question=_QUESTION,
+            rows=rows,
+            form=form,
+            button="Retire",
+            back=the_list,
+        )
+
+    def _summaries(self, request: HttpRequest, ids: str) -> list[ChatMessage]:
+        wanted = [int(pk) for pk in ids.split(",") if pk.isdecimal() and len(pk) <= ID_DIGITS]
+        found = self.get_queryset(request).filter(kind=Kind.SUMMARY, pk__in=wanted[:MOST_AT_ONCE])
+        return list(found.defer(*self.texts).order_by("id"))
+
+    def _carry_out(self, request: HttpRequest, retirement: Retirement, reason: str) -> None:
+        retired = retirement.carry_out(reason)
+        for summary in retirement.leaving:
+            if summary.pk in retired:
+                self.log_change(request, summary, f"Retired: {reason}")
+        links = display.joined((self.link_to_message(pk, "Summary") for pk in retired), ", ")
+        self.message_user(request, format_html("Retired {}: {}.", len(retired), links), messages.SUCCESS)

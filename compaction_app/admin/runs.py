@@ -83,7 +83,16 @@ class CompactionRunAdmin(RecordAdmin):
         ),
         (
             "On the branch",
-            {"fields": ("tip_link", "anchor_link", "cutoff_link", "base_link", "summary_link", "runs_around")},
+            {
+                "fields": (
+                    "tip_link",
+                    "anchor_link",
+                    "cutoff_link",
+                    "base_link",
+                    "summary_link",
+                    "runs_around",
+                )
+            },
         ),
         (
             "What it did",
@@ -129,7 +138,10 @@ class CompactionRunAdmin(RecordAdmin):
         ),
         (
             "Settings then",
-            {"classes": ("collapse",), "fields": ("reserved_tokens", "budget_block", "settings_block", "erasures_seen")},
+            {
+                "classes": ("collapse",),
+                "fields": ("reserved_tokens", "budget_block", "settings_block", "erasures_seen"),
+            },
         ),
     )
 
@@ -189,8 +201,8 @@ class CompactionRunAdmin(RecordAdmin):
     @admin.display(description="before and after")
     def runs_around(self, obj: CompactionRun) -> str:
         before = self.link_to_run(obj.previous_run_id) if obj.previous_run_id else "No run before"
-        after = display.link(self.url("compactionrun_changelist", previous_run=obj.pk), "Runs that went on from it")
-        return display.joined((before, after))
+        follow_ups = self.url("compactionrun_changelist", previous_run=obj.pk)
+        return display.joined((before, display.link(follow_ups, "Runs that went on from it")))
 
     @admin.display(description="instructions")
     def instructions_text(self, obj: CompactionRun) -> str:
@@ -244,9 +256,7 @@ class CompactionRunAdmin(RecordAdmin):
 
     def retry_view(self, request: HttpRequest, run_id: int) -> HttpResponse:
         self.require(request, self.has_compact_permission(request))
-        run = self.get_object(request, str(run_id))
-        if run is None:
-            return self.gone(request, run_id)
+        run = self.get_or_404(request, run_id)
         here = self.url("compactionrun_change", run.pk)
         if request.method == "POST":
             retry(self, request, [run]).tell(self, request)
@@ -255,7 +265,7 @@ class CompactionRunAdmin(RecordAdmin):
             request,
             obj=run,
             title="Retry",
-            question="A new run is opened for the branch as it ends at this run's tip, with the same instructions.",
+            question="A new run is opened for the branch that ends at this run's tip, with the same instructions.",
             button="Retry",
             back=here,
         )

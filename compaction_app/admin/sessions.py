@@ -81,12 +81,9 @@ class ChatSessionAdmin(RecordAdmin):
     @admin.display(description="messages")
     def message_links(self, obj: ChatSession) -> str:
         found = counted(obj.messages.filter(kind=Kind.MESSAGE))
-        return display.joined(
-            (
-                display.link(self.url("chatmessage_changelist", session=obj.pk), found),
-                display.link(self.url("chatmessage_changelist", session=obj.pk, place="tip"), "Tips of branches"),
-            )
-        )
+        all_messages = self.url("chatmessage_changelist", session=obj.pk)
+        tips = self.url("chatmessage_changelist", session=obj.pk, place="tip")
+        return display.joined((display.link(all_messages, found), display.link(tips, "Tips of branches")))
 
     @admin.display(description="summaries")
     def summary_links(self, obj: ChatSession) -> str:
@@ -169,7 +166,8 @@ class ChatSessionAdmin(RecordAdmin):
         return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk))]
 
     def get_urls(self) -> list[URLPattern]:
-        return [self.page("<uuid:session_id>/compact/", self.compact_view, "chatsession_compact"), *super().get_urls()]
+        page = self.page("<uuid:session_id>/compact/", self.compact_view, "chatsession_compact")
+        return [page, *super().get_urls()]
 
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
@@ -177,9 +175,7 @@ class ChatSessionAdmin(RecordAdmin):
 
     def compact_view(self, request: HttpRequest, session_id: Any) -> HttpResponse:
         self.require(request, self.has_compact_permission(request))
-        session = self.get_object(request, str(session_id))
-        if session is None:
-            return self.gone(request, session_id)
+        session = self.get_or_404(request, session_id)
         here = self.url("chatsession_change", session.pk)
         if request.method == "POST":
             enqueue_sessions(self, request, [session])
@@ -188,7 +184,7 @@ class ChatSessionAdmin(RecordAdmin):
             request,
             obj=session,
             title="Compact every branch",
-            question="Every branch that is over its threshold is compacted in the background, from shallow to deep.",
+            question="Every branch over its threshold is compacted in the background, from shallow to deep.",
             button="Compact every branch",
             back=here,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import admin
 from django.db.models import Prefetch
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
@@ -21,7 +20,18 @@ FIELDSETS = (
     ),
     (
         "How it was made",
-        {"fields": ("run", "generation", "base", "built_on_it", "trigger", "strategy", "summarizer", "prompt")},
+        {
+            "fields": (
+                "run",
+                "generation",
+                "base",
+                "built_on_it",
+                "trigger",
+                "strategy",
+                "summarizer",
+                "prompt",
+            )
+        },
     ),
     ("Record", {"fields": ("created_at", "retired", "redacted_at", "metadata_block")}),
 )
@@ -45,10 +55,14 @@ def events_of(summary: ChatMessage) -> list[CompactionEvent]:
     return list(run.events.order_by("id")) if run else []
 
 
+def state_of(summary: ChatMessage) -> str:
+    return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
+
+
 class SummaryFields(RecordAdmin):
     @admin.display(description="state")
-    def state(self, obj: ChatMessage) -> SafeString:
-        return display.badge("retired", "Retired") if obj.retired_at else display.badge("live", "Live")
+    def state(self, obj: ChatMessage) -> str:
+        return state_of(obj)
 
     @admin.display(description="cutoff")
     def cutoff(self, obj: ChatMessage) -> str:

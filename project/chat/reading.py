@@ -91,7 +91,6 @@ class ShownMessage:
     attachments: tuple[str, ...]
     variants: Variants | None
     is_redacted: bool
-    is_offline: bool
     is_pinned: bool
     #: The summary stands for it.
     is_covered: bool
@@ -122,6 +121,14 @@ class Generation:
     is_retired: bool = False
     is_on_branch: bool = True
 
+    @property
+    def before(self) -> str:
+        return _number(self.tokens_before)
+
+    @property
+    def after(self) -> str:
+        return _number(self.tokens_after)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meter:
@@ -134,7 +141,13 @@ class Meter:
     threshold_percent: float
 
     @property
+    def words(self) -> str:
+        used, threshold, available = _number(self.used), _number(self.threshold), _number(self.available)
+        return f"{used} of {available} tokens used; compacted above {threshold}"
+
+    @property
     def level(self) -> str:
+        """A word for its colour."""
         if self.used > self.available:
             return "full"
         return "over" if self.used > self.threshold else "calm"
@@ -160,6 +173,36 @@ class Panel:
     def is_truncated(self) -> bool:
         return self.context is not None and self.context.strategy == Strategy.TRUNCATED
 
+    @property
+    def left_out_words(self) -> str:
+        dropped = self.context.dropped if self.context else 0
+        if not dropped:
+            return "long tool results are shortened"
+        return f"the oldest {_number(dropped)} messages are left out" if dropped > 1 else "a message is left out"
+
+    @property
+    def cutoff_end(self) -> int:
+        """Where a page ends that holds the cutoff with some of what follows it."""
+        return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0
+
+    @property
+    def figures(self) -> list[tuple[str, str]]:
+        """Every figure of the context, for those who want to know."""
+        if self.context is None:
+            return []
+        return [
+            ("Context window", _number(self.context.window)),
+            ("Reserved", _number(self.context.reserved_tokens)),
+            ("Available", _number(self.context.available_tokens)),
+            ("Threshold", _number(self.context.threshold)),
+            ("Target", _number(self.context.target)),
+            ("History", _number(self.context.history_tokens)),
+            ("Sent in all", _number(self.context.tokens)),
+            ("Tool results shortened", _number(self.context.pruned)),
+            ("Messages left out", _number(self.context.dropped)),
+            ("How", self.strategy),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BranchPage:
@@ -182,6 +225,10 @@ class BranchPage:
     def awaits_reply(self) -> bool:
         """The last message is nobody's answer: the reply failed, or is still on its way."""
         return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
+
+
+def _number(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
 
 
 # -- finding ----------------------------------------------------------------------------------------------
@@ -239,7 +286,7 @@ def _meter(context: ChatContext) -> Meter:
         threshold=context.threshold,
         available=context.available_tokens,
         used_percent=round(min(100.0, 100 * context.history_tokens / available), 2),
-        threshold_percent=round(min(100.0, 100 * context.threshold / available), 2),
+        threshold_percent=round(min(99.0, 100 * context.threshold / available), 2),
     )
 
 
@@ -336,7 +383,7 @@ def _siblings(session: ChatSession, rows: Sequence[ChatMessage]) -> dict[int | N
     parents = [row.parent_message_id for row in rows if row.parent_message_id is not None]
     of_parents = Q(parent__in=parents) | Q(parent__isnull=True, session=session)
     found: dict[int | None, list[int]] = {}
-    ids = ChatMessage.objects.messages().filter(of_parents).order_by("sib_order").values_list("pk", "parent_id")
+    ids = ChatMessage.objects.messages().filter(of_parents).order_by("sib_order").values_list("pk", "parent_message_id")
     for message_id, parent_id in ids:
         found.setdefault(parent_id, []).append(message_id)
     return found
@@ -374,7 +421,6 @@ def _shown(row: Any, siblings: Sequence[int], panel: Panel, *, starts_day: bool)
         attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
-        is_offline=row.model == offline_assistant.NAME,
         is_pinned=bool(context and context.pinned_id == row.pk),
         is_covered=row.depth <= cutoff,
         is_left_out=dropped and cutoff < row.depth < first_sent,

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionError
@@ -35,7 +35,7 @@ _TITLE_CHARACTERS = 60
 # -- conversations ----------------------------------------------------------------------------------------
 
 
-@require_GET
+@require_safe
 @login_required
 def sessions(request: HttpRequest) -> HttpResponse:
     return _sessions_page(request, SessionForm())
@@ -73,7 +73,7 @@ def _sessions_page(request: HttpRequest, form: SessionForm, *, status: int = 200
 # -- a branch ---------------------------------------------------------------------------------------------
 
 
-@require_GET
+@require_safe
 @login_required
 def session(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """The branch that was written to last."""
@@ -81,7 +81,7 @@ def session(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     return _branch_page(request, found, reading.newest_tip(found), end=_end(request))
 
 
-@require_GET
+@require_safe
 @login_required
 def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """The branch through a message to its newest tip; the window of it that holds the message."""
@@ -96,16 +96,16 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
     return _branch_page(request, found, tip, end=_end(request) or _end_around(message, tip), editing=editing)
 
 
-@require_GET
+@require_safe
 @login_required
 def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """The state of compaction alone, for a page that waits for it."""
     found = _own_session(request, session_id)
     shown = reading.read_panel(found, _message(found, message_id))
-    return render_page(request, "chat/_panel.html", {"session": found, "panel": shown})
+    return render_page(request, "chat/_panel.html", {"session": found, "panel": shown, "is_offline": turns.is_offline()})
 
 
-@require_GET
+@require_safe
 @login_required
 def text(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """All of a message that is too long for the page, as plain text."""

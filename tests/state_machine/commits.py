@@ -19,7 +19,7 @@ def check_commit(tree: Tree, row: dict[str, Any], run: CompactionRun, told: Told
     ids = [node.id for node in path]
     base = tree.newest(run.tip_id)
     assert run.base_id == (base.id if base else None), "built on a summary that is not the newest"
-    cutoff, anchor, pin = row["last_summarized_message_id"], row["parent_id"], row["pinned_message_id"]
+    cutoff, anchor, pin = row["last_summarized_message_id"], row["parent_message_id"], row["pinned_message_id"]
     assert cutoff in ids, "the cutoff is not on the branch"
     assert anchor in ids, "the anchor is not on the branch"
     assert (run.cutoff_id, run.anchor_id) == (cutoff, anchor)

@@ -1,4 +1,4 @@
-"""What the tests compare with, and what a host may have: a stock treebeard tree, and rows that point at messages."""
+"""A stock treebeard tree to compare with, and what a host may have: rows that point at messages."""
 
 from __future__ import annotations
 

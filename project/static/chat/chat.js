@@ -1,0 +1,78 @@
+// The page works without this. It says that a reply is awaited, sends with Ctrl+Enter, keeps a second click from
+// posting twice, and follows a compaction that is open.
+"use strict";
+
+const POLL_MILLISECONDS = 2000;
+// A page left open overnight stops asking.
+const POLLS = 150;
+
+function announceNotices() {
+  // Screen readers announce what changes in a live region, not what it held when the page came.
+  const notices = document.getElementById("notices");
+  const texts = [...notices.children];
+  if (texts.length) {
+    notices.replaceChildren();
+    setTimeout(() => notices.replaceChildren(...texts), 100);
+  }
+}
+
+function waitForReply(form) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    for (const button of form.querySelectorAll("button")) button.disabled = true;
+    const waiting = form.querySelector(".waiting") || document.querySelector(".composer .waiting");
+    if (waiting) {
+      waiting.hidden = false;
+      waiting.textContent = "Waiting for the reply…";
+    }
+  });
+}
+
+function wakeForms() {
+  // The browser's "back" shows the page as it was left: with its buttons off.
+  for (const form of document.querySelectorAll("form[data-waits]")) {
+    delete form.dataset.sent;
+    for (const button of form.querySelectorAll("button")) button.disabled = false;
+    const waiting = form.querySelector(".waiting");
+    if (waiting) waiting.hidden = true;
+  }
+}
+
+function sendWithKeys(event) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches("textarea")) {
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  }
+}
+
+async function followCompaction(panel, left) {
+  if (!panel.querySelector("[data-open]") || left === 0) return;
+  await new Promise((done) => setTimeout(done, POLL_MILLISECONDS));
+  // A sign-in page would come back as a redirect: then there is nothing to show any more.
+  const answer = await fetch(panel.dataset.url, { redirect: "error" }).catch(() => null);
+  if (answer === null || !answer.ok) return;
+  panel.innerHTML = await answer.text();
+  if (panel.querySelector("[data-open]")) {
+    await followCompaction(panel, left - 1);
+    return;
+  }
+  const notice = document.createElement("p");
+  notice.className = "notice";
+  notice.textContent = "The compaction is over. ";
+  const link = document.createElement("a");
+  link.href = window.location.pathname;
+  link.textContent = "Show the conversation as it is now";
+  notice.append(link);
+  document.getElementById("notices").append(notice);
+}
+
+announceNotices();
+document.querySelectorAll("form[data-waits]").forEach(waitForReply);
+document.addEventListener("keydown", sendWithKeys);
+window.addEventListener("pageshow", wakeForms);
+const panel = document.getElementById("panel");
+if (panel) followCompaction(panel, POLLS);

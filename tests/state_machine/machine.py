@@ -1,0 +1,320 @@
+"""The rules: everything that people, workers and accidents may do to a conversation, in any order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar
+
+import django.utils.timezone
+import pytest
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from compaction_app import chat, tasks
+from compaction_app.models import CompactionRun
+from tests.state_machine import choices
+from tests.state_machine.teller import Answer, TellingSummarizer
+from tests.state_machine.world import Clock, World, pick
+
+#: Rules that were carried out, over all machines of this process.
+executed: Counter[str] = Counter()
+
+COMPACTION = {
+    "TOKEN_COUNTER": "tests.state_machine.model.QuarterTokenCounter",
+    "SUMMARIZER": "tests.state_machine.teller.TellingSummarizer",
+}
+
+
+def has_summaries(machine: ConversationMachine) -> bool:
+    return bool(machine.world.tree.summaries())
+
+
+def has_messages(machine: ConversationMachine) -> bool:
+    return bool(machine.world.tree.messages())
+
+
+def has_open_runs(machine: ConversationMachine) -> bool:
+    return bool(machine.world.open_runs())
+
+
+class ConversationMachine(RuleBasedStateMachine):
+    """One session on a database of its own choice, from start to deletion."""
+
+    world: World
+    patches: ClassVar[Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = pytest.MonkeyPatch()
+        self.clock = Clock()
+        self.patches.setattr(django.utils.timezone, "now", self.clock.now)
+        # A broker must not slow it, and a fuzzer must not need one.
+        self.patches.setattr(tasks, "enqueue", self._enqueue)
+
+    def _enqueue(self, run: CompactionRun, *, countdown: float = 0.0) -> bool:
+        CompactionRun.objects.filter(pk=run.pk).update(enqueued_at=self.clock.now())
+        self.world.enqueued.append(run.pk)
+        return True
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "world"):
+                self.world.teller.script.clear()
+                self.world.close()
+        finally:
+            self.patches.undo()
+
+    def done(self, name: str) -> None:
+        executed[name] += 1
+        self.world.check()
+
+    def tip(self, i: int) -> Any:
+        return pick(self.world.tree.tips(), i)
+
+    def message(self, i: int) -> Any:
+        return pick(self.world.tree.messages(), i)
+
+    @initialize(
+        overrides=choices.settings,
+        prompt=st.sampled_from(["", "You are brief."]),
+        max_input=choices.max_input,
+        turns=st.integers(1, 6),
+        work=choices.work,
+        tokens=st.integers(5, 200),
+    )
+    def start(
+        self,
+        overrides: dict[str, Any],
+        prompt: str,
+        max_input: int | None,
+        turns: int,
+        work: list[tuple[int, int]],
+        tokens: int,
+    ) -> None:
+        self.world = World(self.clock, overrides, prompt, max_input)
+        tip = None
+        for _ in range(turns):
+            tip = self.world.turn(tip, work, tokens)
+        self.done("start")
+
+    # -- growing ----------------------------------------------------------------------------------------
+
+    @rule(i=choices.any_of, role=choices.roles, tokens=choices.tokens, attached=st.booleans())
+    def append(self, i: int, role: str, tokens: int, attached: bool) -> None:
+        self.world.say(self.tip(i), role, tokens, attached=attached)
+        self.done("append")
+
+    @rule(i=choices.any_of, work=choices.work, tokens=choices.tokens)
+    def append_turn(self, i: int, work: list[tuple[int, int]], tokens: int) -> None:
+        self.world.turn(self.tip(i), work, tokens)
+        self.done("append_turn")
+
+    @rule(i=choices.any_of, tokens=st.integers(5, 200))
+    def append_turns(self, i: int, tokens: int) -> None:
+        tip = self.tip(i)
+        for _ in range(4):
+            tip = self.world.turn(tip, [], tokens)
+        self.done("append_turns")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, work=choices.long_work, tokens=st.integers(5, 200))
+    def work_on(self, i: int, work: list[tuple[int, int]], tokens: int) -> None:
+        self.world.work(self.tip(i), work, tokens)
+        self.done("work_on")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, call=st.integers(0, 2), tokens=choices.tokens, style=choices.styles, at_tip=st.booleans())
+    def answer(self, i: int, call: int, tokens: int, style: str, at_tip: bool) -> None:
+        """A result, for whatever call waits there; with ``at_tip`` off a fork between results."""
+        from tests.state_machine.model import open_calls
+
+        waiting = [node for node in self.world.tree.messages() if open_calls(self.world.tree.path(node.id))]
+        node = pick([n for n in waiting if n in self.world.tree.tips()] if at_tip else waiting, i)
+        if node is None:
+            return
+        calls = open_calls(self.world.tree.path(node.id))
+        self.world.say(node, "tool", tokens, answers=pick(calls, call), style=style)
+        self.done("answer")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, role=choices.roles, tokens=choices.tokens, calls=st.integers(0, 3))
+    def fork(self, i: int, role: str, tokens: int, calls: int) -> None:
+        self.world.say(self.message(i), role, tokens, calls=calls if role == "assistant" else 0)
+        self.done("fork")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, tokens=choices.tokens)
+    def edit(self, i: int, tokens: int) -> None:
+        """A variant beside a message: an edit of a user's, a regeneration of a reply. Of a root a new root."""
+        users = [node for node in self.world.tree.messages() if node.role in ("user", "assistant")]
+        node = pick(users, i)
+        if node is None:
+            return
+        parent = self.world.tree[node.parent] if node.parent else None
+        self.world.say(parent, node.role, tokens)
+        variants = [row.pk for row in chat.variants(self.world.row(node))]
+        siblings = [n.id for n in self.world.tree.children(node.parent) if not n.is_summary]
+        assert variants == siblings
+        self.done("edit")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, tokens=choices.tokens, ratio=st.sampled_from([0.0, 0.7, 1.0, 1.3, 5.0]))
+    def reply_with_usage(self, i: int, tokens: int, ratio: float) -> None:
+        if self.world.reply_with_usage(self.tip(i), tokens, ratio):
+            self.done("reply_with_usage")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, how=choices.ways_to_refuse)
+    def append_wrongly(self, i: int, how: str) -> None:
+        self.world.refuse_append(how, self.message(i))
+        self.done("append_wrongly")
+
+    # -- compacting -------------------------------------------------------------------------------------
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, inner=st.booleans(), focus=st.sampled_from([None, None, 0, 1]), answer=choices.answers)
+    def compact(self, i: int, inner: bool, focus: int | None, answer: Answer) -> None:
+        node = self.message(i) if inner else self.tip(i)
+        self.world.compact(node, self._instructions(node, focus), answer)
+        self.done("compact")
+
+    def _instructions(self, node: Any, focus: int | None) -> str:
+        if focus is None:
+            return ""
+        return f"Dwell on #s{pick(self.world.tree.path(node.id), focus).serial}#."
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of)
+    def compact_twice(self, i: int) -> None:
+        """So compacting twice is compacting once, unless the first left the branch over its threshold."""
+        tip = self.tip(i)
+        first = self.world.compact(tip, "", Answer(fill=1.0))
+        if first is not None and first.status == "succeeded" and tip.id in self.world.tree:
+            self.world.check_rows()
+            raw = chat.branches.history_at(tip.id, "default").tokens
+            calls = self.world.teller.calls
+            again = self.world.compact(tip, "", Answer(fill=1.0))
+            if raw <= self.world.limits().threshold:
+                assert again is not None
+                assert again.status == "skipped"
+                assert self.world.teller.calls == calls
+        self.done("compact_twice")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold"] * 4 + ["manual", "overflow"]))
+    def request(self, i: int, inner: bool, trigger: str) -> None:
+        self.world.request(self.message(i) if inner else self.tip(i), trigger)
+        self.done("request")
+
+    @precondition(has_messages)
+    @rule()
+    def request_everywhere(self) -> None:
+        for tip in self.world.tree.tips():
+            self.world.request(tip, "threshold")
+        self.done("request_everywhere")
+
+    @precondition(has_open_runs)
+    @rule(i=choices.any_of, answer=choices.answers)
+    def carry_out(self, i: int, answer: Answer) -> None:
+        self.world.carry_out(pick(self.world.open_runs(), i), answer)
+        self.done("carry_out")
+
+    @precondition(has_open_runs)
+    @rule(i=choices.any_of, kind=st.sampled_from(["good", "good", "transient", "permanent", "oversize_once"]))
+    def carry_out_awaited(self, i: int, kind: str) -> None:
+        self.world.carry_out(pick(self.world.open_runs(), i), Answer(kind=kind), awaited=True)
+        self.done("carry_out_awaited")
+
+    @precondition(has_open_runs)
+    @rule(reverse=st.booleans())
+    def carry_out_all(self, reverse: bool) -> None:
+        for run in sorted(self.world.open_runs(), key=lambda run: run.pk, reverse=reverse):
+            self.world.carry_out(run, Answer(fill=1.0))
+        self.done("carry_out_all")
+
+    @rule(i=choices.any_of)
+    def deliver_again(self, i: int) -> None:
+        finished = [run for run in self.world.runs() if not run.is_open]
+        if finished:
+            self.world.carry_out(pick(finished, i), Answer())
+            self.done("deliver_again")
+
+    @rule(seconds=st.sampled_from([1, 10, 70, 400, 4000]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+        self.done("time_passes")
+
+    @rule()
+    def sweep(self) -> None:
+        asked = len(self.world.enqueued)
+        tasks.recover_compactions()
+        due = {run.pk for run in self.world.open_runs()}
+        assert set(self.world.enqueued[asked:]) <= due
+        self.done("sweep")
+
+    @rule()
+    def compact_session(self) -> None:
+        """Brings every tip to its threshold or to rest; what is left has a reason."""
+        self.world.teller.script.clear()
+        tasks.compact_session(str(self.world.session.pk))
+        self.world.raise_faults()
+        self.world.check_rows()
+        self.world.check_at_rest()
+        self.done("compact_session")
+
+    # -- taking away ------------------------------------------------------------------------------------
+
+    @precondition(has_summaries)
+    @rule(i=choices.any_of)
+    def retire(self, i: int) -> None:
+        self.world.retire(pick(self.world.tree.summaries(), i))
+        self.done("retire")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of)
+    def redact(self, i: int) -> None:
+        self.world.redact(self.message(i))
+        self.done("redact")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, anywhere=st.booleans())
+    def delete(self, i: int, anywhere: bool) -> None:
+        """Mostly a message near a tip, so that trees grow."""
+        near = [node for node in self.world.tree.messages() if len(self.world.tree.subtree(node.id)) <= 4]
+        self.world.delete(self.message(i) if anywhere and i % 5 == 0 else pick(near, i) or self.tip(i))
+        self.done("delete")
+
+    @precondition(has_summaries)
+    @rule(i=choices.any_of)
+    def erase_a_summary(self, i: int) -> None:
+        self.world.refuse_erasure(pick(self.world.tree.summaries(), i))
+        self.done("erase_a_summary")
+
+    # -- settings and looking ---------------------------------------------------------------------------
+
+    @rule(overrides=choices.some_settings)
+    def change_settings(self, overrides: dict[str, Any]) -> None:
+        self.world.change_settings(overrides)
+        self.done("change_settings")
+
+    @rule(limit=choices.max_input)
+    def change_summarizer(self, limit: int | None) -> None:
+        TellingSummarizer.max_input_tokens = limit
+        self.done("change_summarizer")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, size=st.integers(1, 40), reply=st.one_of(st.none(), st.integers(0, 100)))
+    def look(self, i: int, size: int, reply: int | None) -> None:
+        """A turn of a host that adds what it retrieved, and the transcript that people see."""
+        node = self.message(i)
+        retrieved = [{"role": "user", "content": "r" * 4 * size}]
+        limits = self.world.limits(extra=4 + size, reply=reply)
+        self.world.check_at(node, limits, contributions=retrieved, reserved_tokens=reply)
+        assert [row.pk for row in chat.get_branch(self.world.row(node))] == [
+            n.id for n in self.world.tree.path(node.id)
+        ]
+        self.done("look")
+
+    def report(self) -> None:
+        note(str(executed))

@@ -1,0 +1,146 @@
+"""The offline assistant: it quotes what stands in the context, and says where it stands."""
+
+import pytest
+
+from compaction_app.prompts import summary_message
+from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
+from project import offline_assistant
+
+pytestmark = pytest.mark.pure
+
+
+def said(content, role=Role.USER, origin=Origin.VERBATIM):
+    return ContextMessage(role=role, content=content, origin=origin, tokens=10)
+
+
+def summary(text):
+    return said(summary_message(text), origin=Origin.SUMMARY)
+
+
+def context_of(*messages):
+    return ChatContext(
+        messages=messages,
+        tokens=100,
+        history_tokens=100,
+        available_tokens=1000,
+        reserved_tokens=0,
+        window=1000,
+        threshold=750,
+        target=500,
+        summary_id=None,
+        cutoff_id=None,
+        pinned_id=None,
+        strategy=Strategy.NONE,
+        pruned=0,
+        dropped=0,
+        tip_id=1,
+    )
+
+
+def answer(*messages):
+    return offline_assistant.answer(context_of(*messages))
+
+
+def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
+    reply = answer(
+        said("We met on Monday. The stair has 94 steps. The tea was cold."),
+        said("Noted.", Role.ASSISTANT),
+        said("How many steps does the stair have?"),
+    )
+    assert "“The stair has 94 steps.”\n— an earlier message of yours" in reply
+    assert "tea" not in reply
+
+
+@pytest.mark.parametrize(
+    ("message", "label"),
+    [
+        (summary("The harbour code is 4711."), "the summary"),
+        (said("The harbour code is 4711.", origin=Origin.PINNED), "the pinned message"),
+        (said("The harbour code is 4711.", Role.SYSTEM, Origin.SYSTEM), "the system prompt"),
+        (said("The harbour code is 4711.", Role.USER, Origin.CONTRIBUTION), "what the application added"),
+        (said("The harbour code is 4711."), "an earlier message of yours"),
+        (said("The harbour code is 4711.", Role.ASSISTANT), "an earlier reply"),
+        (said("The harbour code is 4711.", Role.TOOL), "a tool's result"),
+        (said("The harbour code is 4711.", Role.TOOL, Origin.PRUNED), "a tool's result"),
+        (said("The harbour code is 4711.", Role.DEVELOPER), "a developer message"),
+    ],
+)
+def test_it_says_where_a_quote_stands(message, label):
+    """Every origin and role of a context has a name that a person understands."""
+    reply = answer(message, said("What is the harbour code?"))
+    assert reply == f"{offline_assistant.FOUND}\n\n“The harbour code is 4711.”\n— {label}"
+
+
+def test_every_role_has_a_label():
+    for role in Role:
+        assert offline_assistant.label_of(said("x", role))
+
+
+def test_the_wrapper_of_a_summary_is_not_quoted():
+    reply = answer(summary("- user: The boat is called Alma."), said("What do tags in this conversation recap?"))
+    assert reply.startswith("I am no model: I quote what a model would be shown now, and in its 2 messages")
+
+
+def test_an_extractive_summary_is_quoted_clause_by_clause():
+    reply = answer(
+        summary("## 2026-03-02\n\nuser: the roof leaks · the boat is called Alma\nassistant: noted"),
+        said("What is the name of the boat?"),
+    )
+    assert "“the boat is called Alma”\n— the summary" in reply
+
+
+def test_neither_the_question_nor_earlier_questions_are_quoted():
+    reply = answer(
+        said("What is the colour of the door?"), said("No idea.", Role.ASSISTANT), said("What colour is the door?")
+    )
+    assert "I find nothing that answers “What colour is the door?”" in reply
+
+
+def test_it_does_not_quote_itself():
+    """Quotes of quotes would grow with every question."""
+    first = answer(said("The lamp is red."), said("Which colour is the lamp?"))
+    again = answer(
+        said("The lamp is red."),
+        said("Which colour is the lamp?"),
+        said(first, Role.ASSISTANT),
+        said("And the lamp again?"),
+    )
+    assert again.count("The lamp is red.") == 1
+
+
+def test_rare_words_count_more_than_common_ones():
+    talk = [said(f"The budget of room {n} is fine.") for n in range(20)]
+    reply = answer(*talk, said("The budget of the winch is 300."), said("What is the budget of the winch?"))
+    assert reply.split("“")[1].startswith("The budget of the winch is 300.")
+
+
+def test_at_most_three_sentences_are_quoted_and_long_ones_are_cut():
+    talk = [said(f"Room {n} has a heater " + "and a bed " * 100) for n in range(9)]
+    reply = answer(*talk, said("Which heater?"))
+    assert reply.count("“") == offline_assistant.QUOTES
+    assert len(reply) < 3 * 450 + 100
+    assert "…”" in reply
+
+
+@pytest.mark.parametrize(
+    ("fact", "question"),
+    [
+        ("Das Büro öffnet um 9 Uhr.", "Wann öffnet das BÜRO?"),
+        ("Пароль от лодки Ольга.", "Какой пароль от лодки?"),
+        ("رمز الباب هو 1234", "ما هو رمز الباب؟"),
+        ("灯台の階段は九十四段です。", "灯台の階段は何段ですか？"),
+        ("The 🚢 is called Alma.", "What is it called, Alma?"),
+    ],
+)
+def test_it_finds_facts_in_any_script(fact, question):
+    assert f"“{fact}”" in answer(said(fact), said(question))
+
+
+def test_without_a_telling_word_there_is_nothing_to_look_for():
+    assert answer(said("Some fact."), said("???")) == offline_assistant.NO_QUESTION
+    assert answer(said("Some fact.", Role.ASSISTANT)) == offline_assistant.NO_QUESTION
+
+
+def test_the_same_context_gives_the_same_answer():
+    talk = [said(f"Fact {n}: the boat and the stair, {n % 3}.") for n in range(50)]
+    assert len({answer(*talk, said("What about the boat and the stair?")) for _ in range(5)}) == 1
