@@ -7,12 +7,15 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    if sys.argv[1:2] == ["demo"]:
+        # Before Django reads its settings: the demo has a database of its own.
+        from project.demo.places import prepare_environment
+
+        prepare_environment()
     try:
         from django.core.management import execute_from_command_line
     except ImportError as error:
-        raise SystemExit(
-            "Django is not installed here. Run `make setup`, then .venv/bin/python manage.py …"
-        ) from error
+        raise SystemExit("Django is not installed here. Run `make setup`, then .venv/bin/python manage.py …") from error
     execute_from_command_line(sys.argv)
 
 

@@ -114,7 +114,7 @@ def _surround(
 
 
 def _check_contribution(contribution: Mapping[str, Any]) -> None:
-    if not isinstance(contribution, Mapping) or contribution.get("role") not in (
+    if contribution.get("role") not in (
         Role.SYSTEM,
         Role.DEVELOPER,
         Role.USER,

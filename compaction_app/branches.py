@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.db import connections
 
@@ -117,7 +117,7 @@ def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bo
     run = CompactionRun.objects.using(using).filter(summary_id=base.id).select_related("tip").only("tip").first()
     if run is None or run.tip is None:
         return False
-    return is_on_branch(tip_id, tip_depth, run.tip_id, using)
+    return is_on_branch(tip_id, tip_depth, run.tip.pk, using)
 
 
 def tips(session: ChatSession) -> list[ChatMessage]:
@@ -166,7 +166,8 @@ def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
 def _summary(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
     return Summary(
         id=row.pk,
-        anchor_id=row.parent_message_id,
+        # The database says that a summary has a parent.
+        anchor_id=cast(int, row.parent_message_id),
         anchor_depth=row.depth - 1,
         cutoff_id=cutoff.pk,
         cutoff_depth=cutoff.depth,

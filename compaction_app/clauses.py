@@ -73,11 +73,7 @@ class Clause:
         if level == 0 or self.whole:
             return self.text
         if level not in self._forms:
-            kept = [
-                token
-                for token, strength in zip(self.tokens, self.strengths, strict=True)
-                if strength >= level
-            ]
+            kept = [token for token, strength in zip(self.tokens, self.strengths, strict=True) if strength >= level]
             self._forms[level] = defuse(_trim("".join(kept)))
         return self._forms[level]
 
@@ -88,14 +84,11 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
     tokens = _WORD.findall(text)
     if any(len(token) > _WORD_CHARS for token in tokens):
         tokens = [
-            token if len(token) <= _WORD_CHARS or "/" in token else f"{clip(token, _WORD_SHOWN)} "
-            for token in tokens
+            token if len(token) <= _WORD_CHARS or "/" in token else f"{clip(token, _WORD_SHOWN)} " for token in tokens
         ]
     words = [weigh(token) for token in tokens]
     if words and facts.is_name(tokens[0], words[0]):
-        begins = (
-            Word(CONTENT, 0.3, words[0].norm) if words[0].norm in common else words[0]._replace(weight=0.8)
-        )
+        begins = Word(CONTENT, 0.3, words[0].norm) if words[0].norm in common else words[0]._replace(weight=0.8)
         words[0] = begins
     strengths = [word.strength for word in words]
     clause = Clause(text, tokens, words, strengths)
@@ -143,11 +136,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def _joins(character: str) -> bool:
-    return (
-        character in "\u200d\ufe0f"
-        or "\u0300" <= character <= "\u036f"
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-    )
+    return character in "\u200d\ufe0f" or "\u0300" <= character <= "\u036f" or "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _loose(text: str, end: int) -> int:
@@ -193,10 +182,21 @@ def _keep_neighbours(clause: Clause) -> None:
             if i + 1 < len(words) and strengths[i + 1] == CONTENT:
                 strengths[i + 1] = TELLING
             _raise_next(strengths, i, 1, BOUND, -1)
+            _keep_bound_before(clause, i)
         else:
             _keep_name_links(clause, i)
             _raise_next(strengths, i, 1, NEAR)
             _raise_next(strengths, i, 1, NEAR, -1)
+
+
+def _keep_bound_before(clause: Clause, at: int) -> None:
+    """ "At most 25" is not 25: the words right before a number that bound it stay with it."""
+    for i in range(at - 1, max(at - 4, -1), -1):
+        if clause.words[i].strength == BOUND:
+            start = i - 1 if i and clause.words[i - 1].norm == "at" else i
+            clause.strengths[start:at] = [TELLING] * (at - start)
+        elif clause.words[i].strength != FUNCTION:
+            return
 
 
 def _keep_subject(clause: Clause) -> None:
@@ -264,9 +264,7 @@ def _bound(clause: Clause) -> None:
     if numbers > _TELLING_KEPT // 2 and numbers > len(clause.words) // 2:
         clause.words = [word._replace(weight=word.weight * _TABLE) for word in clause.words]
     telling = [
-        i
-        for i, s in enumerate(clause.strengths)
-        if s == TELLING and not facts.is_negation(clause.words[i].norm)
+        i for i, s in enumerate(clause.strengths) if s == TELLING and not facts.is_negation(clause.words[i].norm)
     ]
     if len(telling) > _TELLING_KEPT:
         for i in telling[_TELLING_KEPT - 4 : -4]:

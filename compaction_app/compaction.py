@@ -250,8 +250,9 @@ def _request(
 def _redactor(settings: Settings) -> Callable[[str], str] | None:
     if settings.redactor is None:
         return None
-    redactor = load(settings.redactor)
-    return redactor() if isinstance(redactor, type) else redactor
+    named = load(settings.redactor)
+    redactor: Callable[[str], str] = named() if isinstance(named, type) else named
+    return redactor
 
 
 def _limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> _SummarizerLimit | None:
@@ -349,19 +350,33 @@ def _failed(work: _Work, error: Exception, using: str) -> Outcome:
         # A summarizer of the host's own that raised: the class is told, its text may quote the conversation.
         logger.exception("error run=%s in the summarizer", run.pk)
         error = SummarizerError(type(error).__name__, error_code=ErrorCode.PROVIDER_ERROR)
-    run.error_code, run.error_detail = str(error.error_code), str(error)[:2000]
-    with transaction.atomic(using=using):
-        _write_events(work, using)
-        waits = run.trigger == Trigger.THRESHOLD
-        if error.transient and waits and run.attempts < runs.MAX_ATTEMPTS:
-            delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
-            runs.release(run, delay_seconds=delay)
-            logger.warning("retry run=%s code=%s in=%.1fs", run.pk, run.error_code, delay)
-        else:
-            if run.error_code == ErrorCode.NO_PROGRESS:
-                runs.record(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
-            runs.fail(run, run.error_code, run.error_detail)
+    try:
+        with transaction.atomic(using=using):
+            # Under the lock, so that nothing that the events point at goes before they are written.
+            lock_session(run.session_id, using)
+            if _is_still_due(run, using):
+                _record_failure(work, error, using)
+    except MessageNotFound:
+        logger.info("skip run=%s reason=session_gone", run.pk)
     return _outcome(run, using)
+
+
+def _record_failure(work: _Work, error: SummarizerError, using: str) -> None:
+    run = work.run
+    run.error_code, run.error_detail = str(error.error_code), str(error)[:2000]
+    if _erased_since_read(run, using):
+        # It may quote what has been erased meanwhile.
+        run.error_detail = ""
+    _write_events(work, using)
+    waits = run.trigger == Trigger.THRESHOLD
+    if error.transient and waits and run.attempts < runs.MAX_ATTEMPTS:
+        delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
+        runs.release(run, delay_seconds=delay)
+        logger.warning("retry run=%s code=%s in=%.1fs", run.pk, run.error_code, delay)
+    else:
+        if run.error_code == ErrorCode.NO_PROGRESS:
+            runs.record(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
+        runs.fail(run, run.error_code, run.error_detail)
 
 
 def _settle(work: _Work, draft: SummaryDraft, using: str) -> Outcome:
@@ -384,22 +399,32 @@ def _settle(work: _Work, draft: SummaryDraft, using: str) -> Outcome:
     return _outcome(work.run, using, follow_up)
 
 
-def _may_commit(work: _Work, using: str) -> bool:
-    """Whether this worker still holds the run and the branch is as it was read; settles the run if not."""
-    run = work.run
+def _is_still_due(run: CompactionRun, using: str) -> bool:
+    """Whether this worker still holds the run and its branch still stands; settles the run if it does not."""
     if not runs.holding(run).exists():
         logger.info("skip run=%s reason=claim_lost", run.pk)
         return False
-    session = ChatSession.objects.using(using).only("erasures").get(pk=run.session_id)
-    tip = ChatMessage.objects.using(using).filter(pk=run.tip_id).only("id").first()
-    if tip is None:
+    if not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
         runs.skip(run, SkipReason.BRANCH_GONE)
         return False
-    newest = branches.history_at(tip.pk, using).summary_id
+    return True
+
+
+def _erased_since_read(run: CompactionRun, using: str) -> bool:
+    session = ChatSession.objects.using(using).only("erasures").get(pk=run.session_id)
+    return bool(session.erasures != run.erasures_seen)
+
+
+def _may_commit(work: _Work, using: str) -> bool:
+    """Whether the run is still due and the branch is as it was read; settles the run if not."""
+    run = work.run
+    if not _is_still_due(run, using) or run.tip_id is None:
+        return False
+    newest = branches.history_at(run.tip_id, using).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
-    if session.erasures != run.erasures_seen:
+    if _erased_since_read(run, using):
         # What the model read may hold erased text: read again, ask again.
         runs.release(run)
         logger.info("retry run=%s reason=erasure", run.pk)

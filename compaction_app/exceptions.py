@@ -72,6 +72,12 @@ class ContextOverflow(CompactionError):
     available: int = 0
 
 
+class InvalidReply(CompactionError):
+    """The chat model's endpoint answered with something that is no chat completion."""
+
+    code = "invalid_reply"
+
+
 class DurableTransactionRequired(CompactionError, RuntimeError):
     """Call this outside ``transaction.atomic()``: no transaction may be open while a model is being called."""
 

@@ -59,9 +59,7 @@ _RESULT_FIELDS = 40
 
 _HEADING = re.compile(r"#{1,6}\s+(?P<heading>.{1,120})")
 _LOWER_CASE = re.compile(r"\b[a-zà-öø-ÿα-ωа-яё]{2,}\b")
-_SPOKEN = re.compile(
-    r"(?P<speaker>(?P<role>user|assistant|system|developer|tool)(?: [^:\n]{1,64})?): (?P<text>.*)"
-)
+_SPOKEN = re.compile(r"(?P<speaker>(?P<role>user|assistant|system|developer|tool)(?: [^:\n]{1,64})?): (?P<text>.*)")
 
 
 def summarize_extractively(
@@ -124,23 +122,18 @@ class _Reader:
             heading = day.isoformat() if day else UNDATED
             speaker = _speaker(message, names[i])
             said = [
-                self._unit(
-                    heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code
-                )
+                self._unit(heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code)
                 for clause, is_code in _said(message)
             ]
             yield from _crowded(said)
             yield from (
-                self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT)
-                for a in message.attachments
+                self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT) for a in message.attachments
             )
             for call, result in zip(message.tool_calls, results[i], strict=True):
                 name = one_line(defuse(f"tool {call_name(call)}").replace(":", "."), 64)
                 yield self._whole(heading, name, tool_marker(call, result), _MARKER_WEIGHT)
 
-    def _unit(
-        self, heading: str, role: str, speaker: str, text: str, is_whole: bool, scale: float = 1.0
-    ) -> Unit:
+    def _unit(self, heading: str, role: str, speaker: str, text: str, is_whole: bool, scale: float = 1.0) -> Unit:
         if is_whole:
             return self._whole(heading, speaker, text, _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT)
         clause = read_clause(defuse(text), self._weigh, self._common)
@@ -242,9 +235,7 @@ def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
     replaced, needs = find_superseded([unit.statement for unit in units], [unit.speaker for unit in units])
     kept = [i for i in range(len(units)) if not replaced[i]]
     index = {old: new for new, old in enumerate(kept)}
-    return [units[i] for i in kept], {
-        index[a]: index[b] for a, b in needs.items() if a in index and b in index
-    }
+    return [units[i] for i in kept], {index[a]: index[b] for a, b in needs.items() if a in index and b in index}
 
 
 def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:

@@ -23,49 +23,45 @@ class Word(NamedTuple):
 
 
 NEGATIONS = frozenset(
-    "not no never none nothing nobody nowhere neither nor without cannot cant dont wont isnt "
-    "arent wasnt doesnt didnt "
-    "shouldnt wouldnt couldnt mustnt hasnt havent unless except "
-    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem "
-    "sem mai senza non niet "
-    "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس "
-    "بدون nie bez".split()
+    "not no never none nothing nobody nowhere neither nor without cannot cant dont wont isnt arent "
+    "wasnt doesnt didnt shouldnt wouldnt couldnt mustnt hasnt havent unless except nicht kein keine "
+    "keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem sem mai senza non niet "
+    "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس بدون nie "
+    "bez".split()
+)
+
+#: Words without which a sentence claims more than was said: conditions and doubts.
+_RESERVATIONS = frozenset(
+    "if only maybe perhaps probably possibly might wenn falls nur vielleicht wahrscheinlich peut-être "
+    "si seulement quizás solo forse если только может".split()
 )
 
 #: Words that bound what they stand with. Losing one turns a rule into another rule.
 _BOUNDS = frozenset(
-    "must mustn't rather only always every under over below above before after until till by max maximum min "
-    "minimum least most than less more exactly if except instead now anymore longer should shall "
-    "muss müssen soll immer nur mindestens höchstens doit doivent toujours seulement debe siempre "
-    "solo deve sempre "
-    "должен должна всегда только يجب دائما فقط".split()
+    "must mustn't rather always every under over below above before after until till by max maximum min "
+    "minimum least most than less more exactly except instead now anymore longer should shall muss "
+    "müssen soll immer mindestens höchstens doit doivent toujours debe siempre deve sempre должен "
+    "должна всегда يجب دائما فقط".split()
 )
 
 _FUNCTION = frozenset(
-    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself "
-    "you you're you've "
-    "you'd you'll your yours he she him her his hers we we're we've we'd we'll us our ours they "
-    "they're they've them "
-    "their theirs who whom whose which what's that's there's here's is are was were be been being "
-    "am do does did done "
-    "have has had having will would can could may might of to in on at for with from as into onto "
-    "about and so also "
-    "too very just then than such some any each both all own same other another again further "
-    "once because while "
-    "where when how what why get gets got getting sure let let's lets make makes "
-    "der das und ist ein eine einen einem einer zu mit auf für von dem den im wir ich sie es sind wird auch "
-    "le la les un une des et est du de que qui dans pour sur avec ce cette je vous nous il elle "
-    "el los las una y en del con por para se lo su al es o os um uma do da dos das em na no "
-    "il gli di che per è sono het een van en is dat op te "
-    "и в на с по это к у о из за для что как а но я мы вы он она они و في من على إلى أن".split()
-) - {"no"}
+    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself you "
+    "you're you've you'd you'll your yours he she him her his hers we we're we've we'd we'll us our "
+    "ours they they're they've them their theirs who whom whose which what's that's there's here's is "
+    "are was were be been being am do does did done have has had having will would can could may of to "
+    "in on at for with from as into onto about and so also too very just then than such some any each "
+    "both all own same other another again further once because while where when how what why get gets "
+    "got getting sure let let's lets make makes der das und ist ein eine einen einem einer zu mit auf "
+    "für von dem den im wir ich sie es sind wird auch le la les un une des et est du de que qui dans "
+    "pour sur avec ce cette je vous nous il elle el los las una y en del con por para se lo su al es o "
+    "os um uma do da dos das em na il gli di che per è sono het een van en is dat op te и в на с по "
+    "это к у о из за для что как а но я мы вы он она они و في من على إلى أن".split()
+)
 
 _FILLER = frozenset(
     "well okay ok great thanks thank please actually basically really quite simply literally honestly "
-    "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright "
-    "glad happy hope "
-    "course maybe perhaps probably kind sort bit lot feel free essentially generally typically "
-    "overall additionally "
+    "certainly definitely absolutely obviously hello hi hey hmm um uh oh ah wow yeah yep alright glad "
+    "happy hope course kind sort bit lot feel free essentially generally typically overall additionally "
     "furthermore moreover however therefore thus hence indeed anyway".split()
 )
 
@@ -167,9 +163,7 @@ def is_negation(norm: str) -> bool:
 
 def is_name(token: str, word: Word) -> bool:
     """Written like a name: a capital and nothing else to tell it from the first word of a sentence."""
-    return (
-        word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
-    )
+    return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
 
 
 def weigh(token: str) -> Word:
@@ -180,6 +174,8 @@ def weigh(token: str) -> Word:
         return Word(FUNCTION, 0.0, "")
     if norm in NEGATIONS or _CONTRACTION.search(core):
         return Word(TELLING, 0.4, norm)
+    if norm in _RESERVATIONS:
+        return Word(TELLING, 0.3, norm)
     if len(core) == 1 and core.isupper() and core not in "AI":
         # "plan B", "blood type O"; "A" and "I" are words of their own far more often.
         return Word(TELLING, 1.0, norm)

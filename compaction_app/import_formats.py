@@ -493,7 +493,8 @@ def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, l
 
 
 def _without(messages: Sequence[ImportedMessage], gone: set[int]) -> list[ImportedMessage]:
-    moved: dict[int | None, int | None] = {None: None} | dict.fromkeys(gone)
+    moved: dict[int | None, int | None] = {None: None}
+    moved |= dict.fromkeys(gone)
     kept = [index for index in range(len(messages)) if index not in gone]
     moved |= {index: position for position, index in enumerate(kept)}
     return [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]

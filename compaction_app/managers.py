@@ -8,8 +8,8 @@ PostgreSQL ``FOR UPDATE`` would block plain inserts that point at the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -18,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.exceptions import InvalidPosition
-from treebeard.utils import check_create_args
+from treebeard.utils import check_create_args as _check_create_args
 
 from compaction_app import sql
 from compaction_app.conf import load, site_setting
@@ -28,7 +28,9 @@ from compaction_app.validation import open_calls_after, validate_message
 from compaction_app.values import Kind, Role, RunStatus
 
 if TYPE_CHECKING:
-    from compaction_app.models import ChatMessage, ChatSession
+    from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: As deep as a tree can get; PostgreSQL and SQLite both compare it as an integer.
 UNLIMITED = 2**31 - 1
@@ -44,7 +46,7 @@ def lock_session(session_id: Any, using: str) -> None:
         raise MessageNotFound(f"Session {session_id} does not exist any more.")
 
 
-class CompactionRunQuerySet(models.QuerySet):
+class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
     """Runs by state."""
 
     def open(self) -> CompactionRunQuerySet:
@@ -60,7 +62,7 @@ class CompactionRunQuerySet(models.QuerySet):
         return self.filter((Q(status=RunStatus.READY) & due) | stalled)
 
 
-class ChatMessageQuerySet(models.QuerySet):
+class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
     """Nodes by kind and state; ``delete`` takes whole subtrees."""
 
     def messages(self) -> ChatMessageQuerySet:
@@ -103,14 +105,34 @@ class ChatMessageQuerySet(models.QuerySet):
     delete.queryset_only = True  # type: ignore[attr-defined]  # as above, for managers
 
 
-class ChatMessageManager(AL_NodeManager.from_queryset(ChatMessageQuerySet)):  # type: ignore[misc]  # dynamic base
+if TYPE_CHECKING:
+    # treebeard has no types; this is what the manager below takes from it unchanged.
+    class _NodeManager(models.Manager["ChatMessage"]):
+        _valid_pos_for_add_sibling: tuple[str, ...]
+
+        def all(self) -> ChatMessageQuerySet: ...
+        def using(self, alias: str | None) -> ChatMessageQuerySet: ...
+        def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
+        def messages(self) -> ChatMessageQuerySet: ...
+        def summaries(self) -> ChatMessageQuerySet: ...
+
+        def get_annotated_list_qs(self, qs: Any) -> list[tuple[ChatMessage, dict[str, Any]]]: ...
+
+    def check_create_args(method: _Method) -> _Method: ...
+
+else:
+    _NodeManager = AL_NodeManager.from_queryset(ChatMessageQuerySet)
+    check_create_args = _check_create_args
+
+
+class ChatMessageManager(_NodeManager):
     """The tree's door: reads in one recursive statement, appends as last child, nothing moved."""
 
     def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
         """All nodes of the database that a row came from, unless this manager is bound to another."""
-        nodes = self.get_queryset()
+        nodes: ChatMessageQuerySet = self.all()
         if isinstance(instance, models.Model):
-            nodes._add_hints(instance=instance)
+            nodes._add_hints(instance=instance)  # type: ignore[attr-defined]  # missing from the stubs
         return nodes
 
     # -- reads ------------------------------------------------------------------------------------------
@@ -298,7 +320,8 @@ class ChatMessageManager(AL_NodeManager.from_queryset(ChatMessageQuerySet)):  # 
         with transaction.atomic(using=using), connections[using].cursor() as cursor:
             _ReferencesIntoSubtree(node_id, using).settle()
             cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
-            return cursor.rowcount
+            deleted: int = cursor.rowcount
+            return deleted
 
     # -- refused ----------------------------------------------------------------------------------------
 
@@ -378,14 +401,18 @@ class _ReferencesIntoSubtree(Collector):
         self.delete()
 
     def related_objects(
-        self, related_model: type[models.Model], related_fields: Sequence[Any], objs: Sequence[Any]
-    ) -> models.QuerySet:
+        self, related_model: type[models.Model], related_fields: Iterable[Any], objs: Any
+    ) -> models.QuerySet[Any]:
         if not isinstance(objs[0], type(self.top)):
-            return super().related_objects(related_model, related_fields, objs)
+            others: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
+            return others
         if related_model is type(self.top):
-            return related_model._base_manager.none()
-        conditions = [(f"{field.name}__in", self.node_ids) for field in related_fields]
-        return related_model._base_manager.using(self.using).filter(Q.create(conditions, connector=Q.OR))
+            nothing: models.QuerySet[Any] = related_model._base_manager.none()
+            return nothing
+        conditions: list[Any] = [(f"{field.name}__in", self.node_ids) for field in related_fields]
+        rows: Any = related_model._base_manager.using(self.using)
+        pointing: models.QuerySet[Any] = rows.filter(Q.create(conditions, connector=Q.OR))
+        return pointing
 
 
 class _Place:

@@ -36,7 +36,7 @@ def display_words(enum: type[StrEnum]) -> list[tuple[str, str]]:
     return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
 
 
-class ChatSession(models.Model):
+class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
     """A conversation: the root of its messages' tree, and what is sent along with them."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

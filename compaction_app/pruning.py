@@ -185,7 +185,7 @@ class _Fitting:
     def _drop(self, candidates: list[list[Message]], limit: int) -> None:
         """Leave out the oldest of these groups, one by one, while the history is over ``limit``."""
         total = self.total()
-        gone = set()
+        gone: set[int] = set()
         for group in candidates:
             if total <= limit:
                 break
@@ -197,7 +197,7 @@ class _Fitting:
         """Whole turns, oldest first, the newest turn apart."""
         total = self.total()
         turns = self._turns()
-        gone = set()
+        gone: set[int] = set()
         for turn in turns[:-1]:
             if total <= target:
                 break

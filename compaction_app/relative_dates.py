@@ -80,9 +80,7 @@ def _resolve(match: re.Match[str], today: date) -> str:
         step = -1 if match["side"].lower() == "last" else 1
         return _shift(today, step, match["period"].lower())
     if match["ahead"]:
-        return (
-            today + timedelta(days=_number(match["ahead"]) * _UNITS[match["ahead_unit"].lower()])
-        ).isoformat()
+        return (today + timedelta(days=_number(match["ahead"]) * _UNITS[match["ahead_unit"].lower()])).isoformat()
     number, unit = _number(match["ago"]), match["ago_unit"].lower()
     if unit in _UNITS:
         return (today - timedelta(days=number * _UNITS[unit])).isoformat()

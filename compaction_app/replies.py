@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import openai
 
 from compaction_app.budget import observe_calibration
+from compaction_app.exceptions import InvalidReply
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.provider_errors import is_overflow
@@ -40,6 +42,8 @@ def ask(client: Any, context: ChatContext, *, model: str, tools: Any, params: Ma
         completion = (client or openai.OpenAI()).chat.completions.create(**_request(context, model, tools, params))
     except openai.APIStatusError as error:
         raise _translated(error) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidReply from error
     return _reply(completion)
 
 
@@ -50,6 +54,8 @@ async def aask(client: Any, context: ChatContext, *, model: str, tools: Any, par
         )
     except openai.APIStatusError as error:
         raise _translated(error) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidReply from error
     return _reply(completion)
 
 
@@ -65,7 +71,11 @@ def _translated(error: openai.APIStatusError) -> Exception:
 
 
 def _reply(completion: Any) -> Reply:
-    message = completion.choices[0].message
+    # The client does not check what it is sent: any part may be missing, or the whole be a page of HTML.
+    choices = getattr(completion, "choices", None)
+    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    if message is None or not hasattr(message, "content"):
+        raise InvalidReply
     calls = [
         {
             "id": call.id,

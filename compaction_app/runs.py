@@ -122,7 +122,7 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
 
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:
     """Doubling with every attempt, spread by ``jitter`` (0 to 1), never sooner than the provider asked."""
-    delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
+    delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
     return max(delay, retry_after or 0.0)
 
 

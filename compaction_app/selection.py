@@ -125,8 +125,7 @@ class _Page:
             if _DAYS.fullmatch(heading):
                 days.setdefault(part, []).extend(heading.split(_TO))
         return [
-            _span(days[part]) if _DAYS.fullmatch(heading) else heading
-            for part, heading in zip(parts, own, strict=True)
+            _span(days[part]) if _DAYS.fullmatch(heading) else heading for part, heading in zip(parts, own, strict=True)
         ]
 
 
@@ -218,9 +217,7 @@ def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
         return 0.0
     level, cost = offered[0]
     weights = zip(unit.clause.words, unit.clause.strengths, strict=True)
-    return (
-        unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
-    )
+    return unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
 
 
 def _unit_moves(i: int, unit: Unit, points: Sequence[_Point]) -> list[_Move]:

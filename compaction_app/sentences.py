@@ -20,12 +20,9 @@ _MARKUP = re.compile(
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*|__(?=\S)([^_\n]+?)(?<=\S)__(?!\w)")
 _RULE_LINE = re.compile(r"[\s|:=_*\-+~`#>.]*\Z")
 _WRAPPED = re.compile(r"(?m)^(.{48,}[\w,])\n(?=[a-z][a-z]+ [a-z])")
-_ENDS = re.compile(
-    r"(?<![.!?…])[.!?…]+[\"'”’)\]»]*\s+|[。！？｡؟۔।॥]+[\"'”’」』）)]*\s*|;\s+|；|\s·\s|\s[—–]\s"
-)
+_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]»]*\s+|[。！？｡؟۔।॥]+[\"'”’」』）)]*\s*|;\s+|；|\s·\s|\s[—–]\s")
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie no nr fig al approx ca cf dept est inc ltd "
-    "co corp "
+    "mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie no nr fig al approx ca cf dept est inc ltd co corp "
     "jan feb mar apr jun jul aug sep sept oct nov dec z.b d.h bzw usw ggf str art p.ej sra av".split()
 )
 _STATEMENTS = re.compile(
@@ -38,9 +35,7 @@ _STATEMENTS = re.compile(
 _JOINTS = re.compile(r",\s+(?=(?:but|so|and|which|while|because|then|however|although|or)\s)|\s+\(|,\s+\"")
 _CONDITION = re.compile(r"\A(?:if|unless|when|whenever|in case|wenn|falls|si|cuando|если)\b", re.IGNORECASE)
 _OPENER = re.compile(r"\A(?:by the way|btw|fyi|oh|also|well|anyway|okay|ok)\b[,:;]*\s+(?=\S)", re.IGNORECASE)
-_CLOSER = re.compile(
-    r",?\s+(?:by the way|btw|though|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE
-)
+_CLOSER = re.compile(r",?\s+(?:by the way|btw|though|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE)
 
 #: A sentence with more words is divided at its joints, and one with more characters even where it has none.
 _LONG_CLAUSE_WORDS = 40
@@ -70,9 +65,7 @@ def split_clauses(text: str) -> Iterator[tuple[str, bool]]:
             if _is_lead(prose) and _item_follows(lines, number):
                 lead = prose
                 continue
-            yield from (
-                (clause, False) for clause in _clauses(f"{lead} {prose}" if lead and is_item else prose)
-            )
+            yield from ((clause, False) for clause in _clauses(f"{lead} {prose}" if lead and is_item else prose))
             lead = lead if is_item else ""
 
 
@@ -115,10 +108,7 @@ def _ends_sentence(prose: str, start: int, match: re.Match[str]) -> bool:
     end = match.group()
     if end.startswith((" —", " –", ";", "\u00a0")) or (end[0].isspace() and "·" not in end):
         # A dash or semicolon divides two statements, not a word and its remark.
-        return (
-            prose.count(" ", start, match.start()) >= 3
-            and prose.count(" ", match.end(), match.end() + 80) >= 2
-        )
+        return prose.count(" ", start, match.start()) >= 3 and prose.count(" ", match.end(), match.end() + 80) >= 2
     if not end.startswith(".") or end.startswith(".."):
         return True
     before = max(prose.rfind(" ", start, match.start()) + 1, start)
@@ -141,10 +131,7 @@ def _divide(sentence: str) -> Iterator[str]:
         return
     start = 0
     for match in _JOINTS.finditer(sentence):
-        if (
-            sentence.count(" ", start, match.start()) >= 8
-            and sentence.count(" ", match.end(), match.end() + 120) >= 5
-        ):
+        if sentence.count(" ", start, match.start()) >= 8 and sentence.count(" ", match.end(), match.end() + 120) >= 5:
             yield sentence[start : match.start()].strip()
             start = match.end() - (1 if match.group().endswith(("(", '"')) else 0)
     yield sentence[start:].strip()

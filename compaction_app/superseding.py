@@ -46,8 +46,7 @@ _NEWER = re.compile(
 )
 _CUE_WORDS = frozenset(
     "now actually new current currently correction update updated revised final latest instead "
-    "currently still "
-    "jetzt nun neue neuer neues maintenant ahora nuevo nueva adesso agora теперь".split()
+    "currently still jetzt nun neue neuer neues maintenant ahora nuevo nueva adesso agora теперь".split()
 )
 _OWNED = re.compile(
     r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE
@@ -62,9 +61,7 @@ _REMAINDER = re.compile(
 _LEADING = re.compile(
     r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE
 )
-_TRAILING = re.compile(
-    r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE
-)
+_TRAILING = re.compile(r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE)
 _OPENER = re.compile(
     r"\A(?:(?:by the way|btw|fyi|oh|ok|okay|actually|also|so|and|but|correction)\b[,:;]*\s+)+", re.IGNORECASE
 )

@@ -119,7 +119,7 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     tips = sorted(branches.tips(session), key=lambda tip: (tip.depth, tip.pk))
     done = waiting = 0
     for tip in tips:
-        count, waits = _compact_tip(session, tip, using)
+        count, waits = _compact_tip(session, tip, using, self.request.id or "")
         done += count
         waiting += waits
     if waiting and not self.request.called_directly:
@@ -127,7 +127,7 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     return {"tips": len(tips), "runs": done, "waiting": waiting}
 
 
-def _compact_tip(session: ChatSession, tip: ChatMessage, using: str) -> tuple[int, bool]:
+def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: str) -> tuple[int, bool]:
     """Runs made for one tip, and whether another worker's run was in the way."""
     allowances = allowances_for(session)
     for made in range(_MAX_GENERATIONS):
@@ -137,9 +137,9 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str) -> tuple[in
         opening = open_run(request)
         if opening.run is None:
             return made, opening.reason == Suppression.OPEN_RUN
-        outcome = compact_chat_history(opening.run.pk, using)
+        outcome = _carry_out(opening.run, using, task_id)
         while (following := next_now(outcome)) is not None:
-            outcome = compact_chat_history(following.pk, using)
+            outcome = _carry_out(following, using, task_id)
         if outcome is None:
             return made, True
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
@@ -147,6 +147,12 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str) -> tuple[in
             return made, False
     logger.error("session=%s tip=%s did not come to rest after %s runs", session.pk, tip.pk, _MAX_GENERATIONS)
     return _MAX_GENERATIONS, False
+
+
+def _carry_out(run: CompactionRun, using: str, task_id: str) -> Outcome | None:
+    """Carry out a run inside the task that opened it, which the record of the run then names."""
+    CompactionRun.objects.using(using).filter(pk=run.pk).update(task_id=task_id)
+    return compact_chat_history(run.pk, using)
 
 
 @shared_task(name="compaction_app.tasks.recover_compactions")

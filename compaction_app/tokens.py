@@ -36,7 +36,8 @@ class ExactTokenCounter:
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         # One thread: a pool that starts for a single short message costs more than it saves.
-        return toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)
+        counts: list[int] = toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)
+        return counts
 
 
 class CharacterTokenCounter:

@@ -60,9 +60,7 @@ _EXIT = re.compile(
 _TIMED_OUT = re.compile(
     r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
 )
-_ERROR_START = re.compile(
-    r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE
-)
+_ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)

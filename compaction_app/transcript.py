@@ -155,9 +155,7 @@ def _names_of_results(messages: Sequence[Message]) -> dict[int, str]:
     return names
 
 
-def _render_message(
-    message: Message, results: Sequence[str | None], reasoning: str, limit: int | None
-) -> str:
+def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:
     lines = _text_lines(message)
     lines += [tool_marker(call, result) for call, result in zip(message.tool_calls, results, strict=True)]
     body = "\n".join(lines)

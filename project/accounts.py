@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.contrib.auth.views import LoginView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
 from project.chat.pages import guard
 
@@ -12,5 +13,5 @@ class LoginPage(LoginView):
     template_name = "chat/login.html"
     redirect_authenticated_user = True
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return guard(super().dispatch(request, *args, **kwargs))

@@ -25,20 +25,20 @@ def session():
 
 class TestApplies:
     def test_a_summary_applies_where_its_anchor_is_on_the_branch(self, session):
-        m1, m2, m3 = grow(session, None, "u a u")
+        _, m2, m3 = grow(session, None, "u a u")
         summary = anchored_summary(m3, m2)
         assert chat.find_summary(m3) == summary
         assert shown_ids(m3) == [summary.pk, m3.pk]
 
     def test_a_summary_does_not_apply_where_its_anchor_is_not(self, session):
-        m1, m2, m3, m4, m5 = grow(session, None, "u a u a u")
+        m1, m2, _, m4, m5 = grow(session, None, "u a u a u")
         m6, m7 = grow(session, m2, "u a")
         anchored_summary(m5, m4)
         assert chat.find_summary(m7) is None
         assert shown_ids(m7) == [m1.pk, m2.pk, m6.pk, m7.pk]
 
     def test_a_fork_below_the_anchor_shares_the_summary(self, session):
-        m1, m2, m3, m4 = grow(session, None, "u a u a")
+        _, m2, m3, m4 = grow(session, None, "u a u a")
         summary = anchored_summary(m3, m2)
         other = grow(session, m3, "a")[0]
         assert chat.find_summary(other) == chat.find_summary(m4) == summary
@@ -83,7 +83,7 @@ class TestApplies:
         assert shown_ids(messages[1]) == [summary.pk]
 
     def test_what_the_summary_covers_appears_nowhere_but_in_it(self, session):
-        m1, m2, m3 = grow(session, None, "u u u")
+        _, m2, m3 = grow(session, None, "u u u")
         summary = anchored_summary(m3, m2, content="recap of the first two")
         assert shown_ids(m3) == [summary.pk, m3.pk]
 
@@ -127,7 +127,9 @@ class TestReading:
             tail = self._compacted(turns)
             rows = []
             plain = branches.message_value
-            monkeypatch.setattr(branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row))
+            monkeypatch.setattr(
+                branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row)
+            )
             with CaptureQueriesContext(connection) as captured:
                 chat.get_context(tail)
             monkeypatch.undo()

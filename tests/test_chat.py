@@ -22,6 +22,8 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import anchored_summary, small
 
+UNPARSABLE_CALL = {"id": "a", "function": {"name": "f", "arguments": "{"}}
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -133,7 +135,7 @@ class TestBadInput:
             ({"role": "wizard"}, "role"),
             ({"role": "tool", "content": "r"}, "tool_call_id"),
             ({"role": "tool", "content": "r", "tool_call_id": "nobody-asked"}, "tool_call_id"),
-            ({"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]}, "tool_calls"),
+            ({"role": "assistant", "tool_calls": [UNPARSABLE_CALL]}, "tool_calls"),
             ({"content": "x" * 200}, "content"),
             ({"content": "a\x00b"}, "content"),
             ({"content": "\ud800"}, "content"),

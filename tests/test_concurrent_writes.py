@@ -116,15 +116,15 @@ def test_an_append_that_meets_a_deletion_stands_or_is_told() -> None:
 
 
 def test_deletions_that_overlap_do_not_wait_for_each_other() -> None:
-    """Two sessions, two deletions that each take from both: they lock in one order."""
-    sessions = [start_session() for _ in range(2)]
-    nodes = [chain(session, 3) for session in sessions]
-    works = [
-        lambda pks=[first[1].pk, second[1].pk]: ChatMessage.objects.filter(pk__in=pks).delete() and None
-        for first, second in (nodes, nodes[::-1])
-    ]
-    assert at_once(works * 2) == []
-    assert set(ChatMessage.objects.all()) == {nodes[0][0], nodes[1][0]}
+    """Two deletions that each take from two sessions, the other one's first: they lock in one order."""
+    for _ in range(10):
+        (first, a, below_a), (second, b, below_b) = (chain(start_session(), 3) for _ in range(2))
+        works = [
+            lambda pks=[upper.pk, lower.pk]: ChatMessage.objects.filter(pk__in=pks).delete() and None
+            for upper, lower in ((a, below_b), (b, below_a))
+        ]
+        assert at_once(works * 2) == []
+        assert set(ChatMessage.objects.filter(session__in=[first.session, second.session])) == {first, second}
 
 
 APPENDING_PROCESS = """

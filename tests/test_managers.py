@@ -222,6 +222,16 @@ def test_the_scope_of_a_session_can_be_named() -> None:
     assert objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
 
 
+def test_roots_of_two_sessions_are_not_related() -> None:
+    """Neither has a parent, and yet they are no siblings: a conversation ends where its session ends."""
+    mine, other = chain(start_session(), 1)[0], chain(start_session(), 1)[0]
+    variant = chain(mine.session, 1)[0]
+    assert mine.is_sibling_of(variant)
+    assert mine.is_sibling_of(mine)
+    assert not any(read(mine, other) for read in READS_OF_A_PAIR.values())
+    assert list(ChatMessage.objects.get_siblings(mine)) == [mine, variant]
+
+
 def test_max_depth_of_an_annotated_list_counts_from_the_root() -> None:
     """As in treebeard's other trees; its own adjacency list fails on this argument."""
     root, child, _ = chain(start_session(), 3)

@@ -29,7 +29,7 @@ def covered_and_shown(request):
     return [int(n) for n in NUMBER.findall(before)], [int(n) for n in NUMBER.findall(after)]
 
 
-def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, monkeypatch):
+def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, monkeypatch, record_testsuite_property):
     """Nothing is sent twice except through the summary before it, nothing is missed, and all the summarizer's
     input together is at most 1.3 times the conversation."""
     monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: True)
@@ -62,5 +62,5 @@ def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, 
     assert covered + tail == list(range(number))
 
     sent = sum(sum(count([m["content"] for m in request["messages"]])) for request in requests)
-    print(f"\n{len(requests)} compactions, {sent:,} tokens sent for {tip.path_tokens:,}: ratio {sent / tip.path_tokens:.3f}")
+    record_testsuite_property("summarizer input ÷ conversation", round(sent / tip.path_tokens, 3))
     assert sent <= 1.3 * tip.path_tokens

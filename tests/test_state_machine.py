@@ -1,6 +1,8 @@
 """Random trees, random accidents: rules 1 to 10 of the design against a slow, obvious model."""
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -51,5 +53,9 @@ def test_whatever_happens_in_whatever_order_the_rules_hold(settings_of_the_machi
 
 
 @pytest.fixture
-def settings_of_the_machine(settings: object) -> None:
+def settings_of_the_machine(settings: object) -> Iterator[None]:
     settings.COMPACTION = COMPACTION  # type: ignore[attr-defined]
+    # Some hundred thousand lines otherwise, all kept for a report that nobody could read.
+    logging.getLogger("compaction_app").setLevel(logging.CRITICAL)
+    yield
+    logging.getLogger("compaction_app").setLevel(logging.NOTSET)

@@ -105,7 +105,8 @@ class TestWorkers:
 
     def test_a_worker_killed_inside_the_model_call_leaves_one_summary_in_the_end(self, celery_worker, settings):
         """The lease runs out by itself, the sweep finds the run, another worker finishes it."""
-        with ScriptedOpenAIServer([steps.hang(60)], default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as server:
+        recap = steps.reply("## Recap\n\n" + "All is on the board. " * 4)
+        with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
             settings.COMPACTION = {
                 "CONTEXT_WINDOW": 4_000,
                 "SUMMARIZER_TIMEOUT": 1.5,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compaction_app import chat
-from compaction_app.admin.display import name_and_arguments, shortened
+from compaction_app import branches, chat
+from compaction_app.admin.display import name_and_arguments, number, shortened
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage
 from compaction_app.values import ChatContext, ContextMessage, Origin, Strategy
@@ -48,18 +48,44 @@ class Row:
     def origin_words(self) -> str:
         return ORIGIN_WORDS[self.origin]
 
+    @property
+    def original(self) -> str:
+        return f"{'Summary' if self.origin == Origin.SUMMARY else 'Message'} {self.message_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class ContextHere:
     """A context with its rows, or the reason why there is none."""
 
     context: ChatContext | None = None
+    #: Tokens of the whole history, before anything was pruned or left out: what the trigger compares.
+    whole_history: int = 0
     rows: tuple[Row, ...] = ()
     problem: str = ""
 
     @property
-    def strategy_words(self) -> str:
-        return STRATEGY_WORDS[self.context.strategy] if self.context else ""
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """The numbers behind it, as people read them."""
+        if self.context is None:
+            return ()
+        return (
+            ("History in full", number(self.whole_history)),
+            ("Threshold", number(self.context.threshold)),
+            ("Target", number(self.context.target)),
+            ("Window", number(self.context.window)),
+            ("Reserved", number(self.context.reserved_tokens)),
+            ("Sent in all", number(self.context.tokens)),
+            ("Pruned", number(self.context.pruned)),
+            ("Left out", number(self.context.dropped)),
+            ("Strategy", STRATEGY_WORDS[self.context.strategy]),
+        )
+
+    @property
+    def fullness(self) -> str:
+        if self.context is None:
+            return ""
+        history, available = number(self.context.history_tokens), number(self.context.available_tokens)
+        return f"{history} of {available} available tokens ({self.percent} %)"
 
     @property
     def percent(self) -> int:
@@ -70,7 +96,7 @@ class ContextHere:
 
     @property
     def over_threshold(self) -> bool:
-        return self.context is not None and self.context.history_tokens > self.context.threshold
+        return self.context is not None and self.whole_history > self.context.threshold
 
 
 def context_here(message: ChatMessage, url_of: Callable[[int], str]) -> ContextHere:
@@ -79,7 +105,11 @@ def context_here(message: ChatMessage, url_of: Callable[[int], str]) -> ContextH
         context = chat.get_context(message)
     except CompactionError as error:
         return ContextHere(problem=str(error))
-    return ContextHere(context=context, rows=tuple(_row(shown, url_of) for shown in context.messages))
+    return ContextHere(
+        context=context,
+        whole_history=branches.history_at(message.pk, branches.using_of(message)).tokens,
+        rows=tuple(_row(shown, url_of) for shown in context.messages),
+    )
 
 
 def _row(shown: ContextMessage, url_of: Callable[[int], str]) -> Row:

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from compaction_app.validation import canonical
 
+#: Stands where there is nothing to show.
 EMPTY = "–"
 SHORT_TEXT = 200
 

@@ -15,7 +15,8 @@ from compaction_app.models import CompactionEvent
 @admin.register(CompactionEvent)
 class CompactionEventAdmin(RecordAdmin):
     texts = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
-    list_display = ("__str__", "kind", "in_session", "run_link", "message_link", "numbers", "created_at")
+    title, list_title = "Event", "Events"
+    list_display = ("event", "kind", "run_link", "message_link", "created_at", "numbers", "in_session")
     list_filter = (
         "kind",
         ("created_at", admin.DateFieldListFilter),
@@ -28,6 +29,10 @@ class CompactionEventAdmin(RecordAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
         return super().get_queryset(request).select_related("session")
+
+    @admin.display(description="event")
+    def event(self, obj: CompactionEvent) -> str:
+        return f"Event {obj.pk}"
 
     @admin.display(description="session")
     def in_session(self, obj: CompactionEvent) -> str:

@@ -13,29 +13,35 @@ from compaction_app.admin.summaries import state_of
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
 
-COLUMNS = ("__str__", "in_session", "role", "begins_with", "depth", "token_count", "path_tokens", "created_at")
+COLUMNS = ("message", "role", "begins_with", "depth", "token_count", "path_tokens", "created_at", "in_session")
 SHOWN_IN_LISTS = 80
 #: Neighbours that a page links to; a message edited more often says so.
 _MOST_NEIGHBOURS = 50
 
-FIELDSETS = (
-    (None, {"fields": ("in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned")}),
-    ("Place", {"fields": ("parent_link", "variants", "following", "summaries_here", "depth", "runs_here")}),
-    ("Tokens", {"fields": ("token_count", "path_tokens")}),
+FIELDSETS: tuple[tuple[str | None, tuple[str | tuple[str, ...], ...]], ...] = (
+    (None, ("in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned")),
+    (
+        "Place",
+        (
+            ("parent_link", "variants"),
+            "following",
+            "summaries_here",
+            "runs_here",
+            ("depth", "token_count", "path_tokens"),
+        ),
+    ),
     (
         "Record",
-        {
-            "fields": (
-                "model",
-                "usage_block",
-                "sent",
-                "metadata_block",
-                "external_id",
-                "idempotency_key",
-                "created_at",
-                "redacted_at",
-            )
-        },
+        (
+            "created_at",
+            "redacted_at",
+            "model",
+            "usage_block",
+            "sent",
+            "metadata_block",
+            "external_id",
+            "idempotency_key",
+        ),
     ),
 )
 #: Fields that most messages do not have → the column that says whether this one does.
@@ -57,18 +63,19 @@ _SHOWN_IF_SET = {
 
 def fieldsets_of(message: ChatMessage | None) -> list[tuple[str | None, dict[str, Any]]]:
     """The fields of a message that say something."""
-    return [
-        (title, {"fields": [name for name in options["fields"] if _is_shown(name, message)]})
-        for title, options in FIELDSETS
-    ]
+    return [(title, {"fields": [row for row in rows if _is_shown(row, message)]}) for title, rows in FIELDSETS]
 
 
-def _is_shown(name: str, message: ChatMessage | None) -> bool:
-    column = _SHOWN_IF_SET.get(name)
+def _is_shown(row: str | tuple[str, ...], message: ChatMessage | None) -> bool:
+    column = _SHOWN_IF_SET.get(row) if isinstance(row, str) else None
     return column is None or bool(getattr(message, column, None))
 
 
 class MessageFields(RecordAdmin):
+    @admin.display(description="message")
+    def message(self, obj: ChatMessage) -> str:
+        return f"Message {obj.pk}"
+
     @admin.display(description="session")
     def in_session(self, obj: ChatMessage) -> str:
         return self.link_to_session(obj.session)

@@ -62,8 +62,12 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         return summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else message_fields.COLUMNS
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        own = (LiveFilter,) if self.kind(request) == Kind.SUMMARY else ("role", TipFilter)
-        return (KindFilter, *own, *related_filters(session="session"))
+        related = related_filters(session="session")
+        if self.kind(request) == Kind.SUMMARY:
+            return (KindFilter, LiveFilter, *related)
+        # No index knows roles or tips: they are looked for within one session, not in the whole table.
+        own = ("role", TipFilter) if "session" in request.GET else ()
+        return (KindFilter, *own, *related)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions = super().get_actions(request)
@@ -110,6 +114,9 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         if obj is not None and obj.is_summary:
             return summaries.FIELDSETS
         return message_fields.fieldsets_of(obj)
+
+    def title_of(self, obj: ChatMessage) -> str:
+        return "Summary" if obj.is_summary else "Message"
 
     def tools(self, request: HttpRequest, obj: ChatMessage) -> list[Tool]:
         if obj.is_summary:
@@ -182,7 +189,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         self.require(request, self.has_compact_permission(request))
         tip = self.get_or_404(request, message_id)
         here, report = self.url("chatmessage_change", tip.pk), Report()
-        form = CompactForm(request.POST or None)
+        form = CompactForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             self._ask(request, report, tip, form.cleaned_data["instructions"])
             report.tell(self, request)

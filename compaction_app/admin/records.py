@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -67,7 +68,8 @@ class BoundedPaginator(AnyPaginator):
 
 def count_up_to(queryset: QuerySet[Any], limit: int) -> int:
     """How many rows, or ``limit`` + 1 where there are more."""
-    return queryset.order_by()[: limit + 1].count()
+    # Ids only: what a list annotates would be computed for every row that is counted.
+    return queryset.order_by().values("pk")[: limit + 1].count()
 
 
 def counted(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) -> str:
@@ -96,7 +98,11 @@ class RecordAdmin(AnyModelAdmin):
     sortable_by = ()
     # Names no column to search: it makes the box appear, and search_for says what a term means.
     search_fields = ("id",)
+    empty_value_display = display.EMPTY
     change_form_template = "admin/compaction_app/change_form.html"
+    #: What its pages and its lists are called.
+    title = ""
+    list_title = ""
     #: Columns that lists do not read.
     texts: tuple[str, ...] = ()
     #: Fields that a person with the change permission may edit.
@@ -109,6 +115,9 @@ class RecordAdmin(AnyModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RecordList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": self.list_title, **(extra_context or {})})
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.defer(*self.texts)
@@ -174,8 +183,11 @@ class RecordAdmin(AnyModelAdmin):
     # -- a record's page ----------------------------------------------------------------------------------
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        shown = [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+        shown = flatten_fieldsets(self.get_fieldsets(request, obj))
         return [str(name) for name in shown if name not in self.editable]
+
+    def title_of(self, obj: Any) -> str:
+        return self.title
 
     def tools(self, request: HttpRequest, obj: Any) -> list[Tool]:
         return []
@@ -190,6 +202,7 @@ class RecordAdmin(AnyModelAdmin):
         obj: Any = None,
     ) -> HttpResponse:
         if obj is not None:
+            context["title"] = self.title_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
@@ -236,8 +249,8 @@ class RecordAdmin(AnyModelAdmin):
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
 
-    def link_to_session(self, session: Any) -> str:
-        return self.link_to("chatsession", session.pk, display.shortened(str(session), 60))
+    def link_to_session(self, session: Any, length: int = 60) -> str:
+        return self.link_to("chatsession", session.pk, display.line(display.shortened(str(session), length)))
 
 
 def as_uuid(text: str) -> UUID | None:

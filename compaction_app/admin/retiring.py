@@ -95,7 +95,7 @@ class RetiringAdmin(RecordAdmin):
         if not retirement.leaving:
             self.message_user(request, "Nothing to retire: no live summary was selected.", messages.WARNING)
             return HttpResponseRedirect(the_list)
-        form = RetireForm(request.POST or None)
+        form = RetireForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             self._carry_out(request, retirement, form.cleaned_data["reason"])
             return HttpResponseRedirect(the_list)

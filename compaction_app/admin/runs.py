@@ -32,17 +32,18 @@ class CompactionRunAdmin(RecordAdmin):
         "session__metadata",
     )
     change_form_template = "admin/compaction_app/compactionrun/change_form.html"
+    title, list_title = "Run", "Runs"
     list_display = (
-        "__str__",
-        "in_session",
+        "run",
         "outcome",
         "trigger",
-        "strategy",
         "generation",
         "tokens",
         "summary_link",
         "attempts",
         "created_at",
+        "in_session",
+        "strategy",
     )
     list_filter = (
         "status",
@@ -50,6 +51,8 @@ class CompactionRunAdmin(RecordAdmin):
         "strategy",
         SkipReasonFilter,
         ErrorCodeFilter,
+        # Not date_hierarchy, which computes the day of every row to list the days.
+        ("created_at", admin.DateFieldListFilter),
         *related_filters(
             session="session",
             tip="tip",
@@ -60,7 +63,6 @@ class CompactionRunAdmin(RecordAdmin):
             previous_run="run before",
         ),
     )
-    date_hierarchy = "created_at"
     list_select_related = ("session",)
     raw_id_fields = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = "Ids of runs or sessions."
@@ -72,52 +74,28 @@ class CompactionRunAdmin(RecordAdmin):
                 "fields": (
                     "outcome",
                     "in_session",
-                    "trigger",
-                    "strategy",
-                    "generation",
-                    "skip_reason_words",
-                    "error_code_words",
+                    ("trigger", "strategy", "generation"),
+                    ("skip_reason_words", "error_code_words"),
                     "error_text",
                 )
             },
         ),
         (
             "On the branch",
-            {
-                "fields": (
-                    "tip_link",
-                    "anchor_link",
-                    "cutoff_link",
-                    "base_link",
-                    "summary_link",
-                    "runs_around",
-                )
-            },
+            {"fields": (("tip_link", "anchor_link", "cutoff_link"), ("base_link", "summary_link"), "runs_around")},
         ),
         (
             "What it did",
-            {
-                "fields": (
-                    "messages_compacted",
-                    "tokens",
-                    "retention_before",
-                    "retention_after",
-                    "shortened",
-                )
-            },
+            {"fields": (("messages_compacted", "tokens"), ("retention_before", "retention_after"), "shortened")},
         ),
         (
             "What it asked for",
             {
                 "fields": (
-                    "summarizer_model",
-                    "prompt_version",
+                    ("summarizer_model", "prompt_version"),
                     "instructions_text",
                     "policy_text",
-                    "input_tokens",
-                    "output_tokens",
-                    "cached_tokens",
-                    "cost",
+                    ("input_tokens", "output_tokens", "cached_tokens", "cost"),
                 )
             },
         ),
@@ -125,13 +103,9 @@ class CompactionRunAdmin(RecordAdmin):
             "How it went",
             {
                 "fields": (
-                    "attempts",
-                    "created_at",
-                    "enqueued_at",
-                    "started_at",
-                    "finished_at",
-                    "next_attempt_at",
-                    "lease_expires_at",
+                    ("created_at", "enqueued_at"),
+                    ("started_at", "finished_at"),
+                    ("attempts", "next_attempt_at", "lease_expires_at"),
                     "task_id",
                 )
             },
@@ -140,7 +114,7 @@ class CompactionRunAdmin(RecordAdmin):
             "Settings then",
             {
                 "classes": ("collapse",),
-                "fields": ("reserved_tokens", "budget_block", "settings_block", "erasures_seen"),
+                "fields": (("reserved_tokens", "erasures_seen"), "budget_block", "settings_block"),
             },
         ),
     )
@@ -149,6 +123,10 @@ class CompactionRunAdmin(RecordAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
         return super().get_queryset(request).select_related("session")
+
+    @admin.display(description="run")
+    def run(self, obj: CompactionRun) -> str:
+        return f"Run {obj.pk}"
 
     @admin.display(description="session")
     def in_session(self, obj: CompactionRun) -> str:

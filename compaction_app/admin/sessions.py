@@ -46,6 +46,7 @@ class ChatSessionAdmin(RecordAdmin):
     form = ChatSessionForm
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
+    title, list_title = "Session", "Sessions"
     list_display = ("session", "owner", "model", "external_id", "created_at", "updated_at")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
@@ -55,7 +56,7 @@ class ChatSessionAdmin(RecordAdmin):
     fieldsets = (
         (None, {"fields": ("title", "settings")}),
         ("What it holds", {"fields": ("message_links", "summary_links", "run_links", "event_links")}),
-        ("Conversation", {"fields": ("owner", "model", "system_prompt_text")}),
+        ("Conversation", {"fields": (("owner", "model"), "system_prompt_text")}),
         (
             "Record",
             {
@@ -65,8 +66,7 @@ class ChatSessionAdmin(RecordAdmin):
                     "calibration",
                     "erasures",
                     "metadata_block",
-                    "created_at",
-                    "updated_at",
+                    ("created_at", "updated_at"),
                 )
             },
         ),
@@ -76,7 +76,7 @@ class ChatSessionAdmin(RecordAdmin):
 
     @admin.display(description="session")
     def session(self, obj: ChatSession) -> str:
-        return display.shortened(str(obj), 60)
+        return display.line(display.shortened(str(obj), 60))
 
     @admin.display(description="messages")
     def message_links(self, obj: ChatSession) -> str:
@@ -134,9 +134,9 @@ class ChatSessionAdmin(RecordAdmin):
     # -- writing ------------------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
-        """Only what was edited: a whole row would set back the counters that workers move meanwhile."""
+        """Only what can be edited: a whole row would set back the counters that workers move meanwhile."""
         obj.updated_at = timezone.now()
-        obj.save(update_fields=[*form.changed_data, "updated_at"])
+        obj.save(update_fields=[*self.editable, "updated_at"])
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True

@@ -10,30 +10,26 @@ from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 
-COLUMNS = ("__str__", "in_session", "state", "generation", "tokens", "cutoff", "anchor", "created_at")
+COLUMNS = ("summary", "state", "generation", "tokens", "cutoff", "anchor", "created_at", "in_session")
 
 FIELDSETS = (
     (None, {"fields": ("state", "in_session", "text")}),
     (
         "What it stands for",
-        {"fields": ("cutoff", "anchor", "pin", "messages_compacted", "tokens", "token_count")},
+        {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "token_count"))},
     ),
     (
         "How it was made",
         {
             "fields": (
-                "run",
-                "generation",
-                "base",
-                "built_on_it",
-                "trigger",
-                "strategy",
-                "summarizer",
-                "prompt",
+                ("run", "generation"),
+                ("base", "built_on_it"),
+                ("trigger", "strategy"),
+                ("summarizer", "prompt"),
             )
         },
     ),
-    ("Record", {"fields": ("created_at", "retired", "redacted_at", "metadata_block")}),
+    ("Record", {"fields": (("created_at", "redacted_at"), "retired", "metadata_block")}),
 )
 
 #: The runs that made the summaries of a list, in one query and without their texts.
@@ -60,6 +56,10 @@ def state_of(summary: ChatMessage) -> str:
 
 
 class SummaryFields(RecordAdmin):
+    @admin.display(description="summary")
+    def summary(self, obj: ChatMessage) -> str:
+        return f"Summary {obj.pk}"
+
     @admin.display(description="state")
     def state(self, obj: ChatMessage) -> str:
         return state_of(obj)

@@ -62,9 +62,7 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
         return Notice(messages.INFO, "There is nothing to compact yet.")
     if get_settings(session.settings).mode == Mode.OFF:
         return Notice(messages.WARNING, "Compaction is off for this conversation.")
-    run = chat.request_compaction(
-        tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session)
-    )
+    run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
     if run is None:
         return Notice(messages.INFO, "A compaction of this branch is open already; this page shows how it goes.")
     # It is over by now in deterministic mode, or where a worker was quick.

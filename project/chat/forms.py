@@ -25,6 +25,10 @@ class MessageForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
     )
 
+    def focus(self) -> None:
+        """Put the cursor into the box: what was typed has to be mended."""
+        self.fields["content"].widget.attrs["autofocus"] = True
+
     def clean_content(self) -> str:
         # Browsers send CRLF for every line break of a text area, whatever was typed or pasted.
         content = str(self.cleaned_data["content"]).replace("\r\n", "\n")
@@ -39,7 +43,8 @@ class EditForm(MessageForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["content"].label = "Edited message"
-        self.fields["content"].widget.attrs["rows"] = 5
+        # The person has just asked for this box.
+        self.fields["content"].widget.attrs.update(rows=5, autofocus=True)
 
 
 class SessionForm(forms.Form):

@@ -1,10 +1,13 @@
 """Answering with a page: the headers that every page of the chat has."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
+
+Response = TypeVar("Response", bound=HttpResponseBase)
 
 # Nothing but this site's own files, no inline script or style: a text that slipped through the escaping could
 # still do nothing.
@@ -19,7 +22,7 @@ def render_page(
     return guard(render(request, template, context, status=status))
 
 
-def guard(response: HttpResponse) -> HttpResponse:
+def guard(response: Response) -> Response:
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     # A conversation does not stay in the cache of a shared computer, and "back" does not show an old state.
     add_never_cache_headers(response)

@@ -8,8 +8,6 @@ model would be sent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from django.db import connections
@@ -19,13 +17,12 @@ from django.utils import timezone
 from compaction_app import chat, sql
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.values import ChatContext, Kind, Role, RunStatus, Strategy, attachment_line
+from compaction_app.values import ChatContext, Kind, Role, RunStatus, attachment_line
 from project import offline_assistant
+from project.chat.shown import PAGE_SIZE, BranchPage, Generation, Meter, Panel, ShownMessage, ToolCall, Variants
 from project.chat.turns import model_for
 from project.chat.words import COMPACTION_ERRORS, RUN_STATUSES, STRATEGIES
 
-#: Messages on a page.
-PAGE_SIZE = 40
 #: Longer texts are shown up to here, with a link to the whole.
 SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 25
@@ -53,182 +50,6 @@ _NEWEST_BELOW = (
 _RUNS_ON_BRANCH = (
     sql.PATH + f"SELECT r.* FROM path JOIN {sql.RUNS} r ON r.anchor_id = path.id ORDER BY r.id DESC LIMIT 1"
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Variants:
-    """Where a message stands among its siblings."""
-
-    number: int
-    count: int
-    previous_id: int | None
-    next_id: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolCall:
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownMessage:
-    """A message as the page shows it."""
-
-    id: int
-    #: Its place on the branch, 1 for the first.
-    number: int
-    role: str
-    speaker: str
-    content: str
-    #: Characters that are not on the page.
-    hidden_characters: int
-    tokens: int
-    created_at: datetime
-    #: The first of its day on this page.
-    starts_day: bool
-    tool_calls: tuple[ToolCall, ...]
-    attachments: tuple[str, ...]
-    variants: Variants | None
-    is_redacted: bool
-    is_pinned: bool
-    #: The summary stands for it.
-    is_covered: bool
-    #: The prompt has no room for it.
-    is_left_out: bool
-    is_cutoff: bool
-    #: The first that is sent after some were left out.
-    ends_gap: bool
-    can_edit: bool
-    can_regenerate: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Generation:
-    """A summary with its figures."""
-
-    number: int | None
-    text: str
-    model: str
-    tokens_before: int | None
-    tokens_after: int | None
-    messages_compacted: int | None
-    cutoff_number: int
-    anchor_number: int | None
-    pinned_number: int | None
-    finished_at: datetime | None
-    is_in_use: bool = True
-    is_retired: bool = False
-    is_on_branch: bool = True
-
-    @property
-    def before(self) -> str:
-        return _number(self.tokens_before)
-
-    @property
-    def after(self) -> str:
-        return _number(self.tokens_after)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meter:
-    """How full the window is, in tokens and in percent of what is available for the history."""
-
-    used: int
-    threshold: int
-    available: int
-    used_percent: float
-    threshold_percent: float
-
-    @property
-    def words(self) -> str:
-        used, threshold, available = _number(self.used), _number(self.threshold), _number(self.available)
-        return f"{used} of {available} tokens used; compacted above {threshold}"
-
-    @property
-    def level(self) -> str:
-        """A word for its colour."""
-        if self.used > self.available:
-            return "full"
-        return "over" if self.used > self.threshold else "calm"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Panel:
-    """What a model would be shown at the tip, and how compaction stands."""
-
-    tip: ChatMessage | None
-    context: ChatContext | None = None
-    meter: Meter | None = None
-    strategy: str = ""
-    generation: Generation | None = None
-    #: A run is open on this branch; in words.
-    open_run: str = ""
-    #: Why the newest run on this branch failed, if it did.
-    failure: str = ""
-    #: Why there is no context at all.
-    problem: str = ""
-
-    @property
-    def is_truncated(self) -> bool:
-        return self.context is not None and self.context.strategy == Strategy.TRUNCATED
-
-    @property
-    def left_out_words(self) -> str:
-        dropped = self.context.dropped if self.context else 0
-        if not dropped:
-            return "long tool results are shortened"
-        return f"the oldest {_number(dropped)} messages are left out" if dropped > 1 else "a message is left out"
-
-    @property
-    def cutoff_end(self) -> int:
-        """Where a page ends that holds the cutoff with some of what follows it."""
-        return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0
-
-    @property
-    def figures(self) -> list[tuple[str, str]]:
-        """Every figure of the context, for those who want to know."""
-        if self.context is None:
-            return []
-        return [
-            ("Context window", _number(self.context.window)),
-            ("Reserved", _number(self.context.reserved_tokens)),
-            ("Available", _number(self.context.available_tokens)),
-            ("Threshold", _number(self.context.threshold)),
-            ("Target", _number(self.context.target)),
-            ("History", _number(self.context.history_tokens)),
-            ("Sent in all", _number(self.context.tokens)),
-            ("Tool results shortened", _number(self.context.pruned)),
-            ("Messages left out", _number(self.context.dropped)),
-            ("How", self.strategy),
-        ]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BranchPage:
-    session: ChatSession
-    tip: ChatMessage | None
-    panel: Panel
-    messages: Sequence[ShownMessage] = ()
-    #: Depth of the last message shown here.
-    end: int = 0
-    #: Depths that the pages before and after this one end at.
-    earlier: int | None = None
-    later: int | None = None
-    generations: Sequence[Generation] = field(default=())
-
-    @property
-    def is_newest(self) -> bool:
-        return self.later is None
-
-    @property
-    def awaits_reply(self) -> bool:
-        """The last message is nobody's answer: the reply failed, or is still on its way."""
-        return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
-
-
-def _number(number: int | None) -> str:
-    return "?" if number is None else f"{number:,}"
 
 
 # -- finding ----------------------------------------------------------------------------------------------
@@ -275,7 +96,7 @@ def read_panel(session: ChatSession, tip: ChatMessage | None) -> Panel:
         strategy=STRATEGIES[context.strategy],
         generation=generation,
         open_run=_open_words(run) if run and run.is_open else "",
-        failure=_failure_words(run) if run and run.status == RunStatus.FAILED else "",
+        failure=_why(run) if run and run.status == RunStatus.FAILED else "",
     )
 
 
@@ -316,7 +137,9 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
 
 def _generation(run: CompactionRun, **state: bool) -> Generation:
     summary = run.summary
-    pinned = summary.pinned_message
+    assert summary is not None, "only runs that made a summary are read"
+    cutoff, pinned = summary.last_summarized_message, summary.pinned_message
+    assert cutoff is not None, "the database keeps every summary's cutoff"
     return Generation(
         number=run.generation,
         text=summary.content,
@@ -324,7 +147,7 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         tokens_before=run.tokens_before,
         tokens_after=run.tokens_after,
         messages_compacted=run.messages_compacted,
-        cutoff_number=summary.last_summarized_message.depth,
+        cutoff_number=cutoff.depth,
         anchor_number=run.anchor.depth if run.anchor else None,
         pinned_number=pinned.depth if pinned else None,
         finished_at=run.finished_at,
@@ -344,12 +167,9 @@ def _open_words(run: CompactionRun) -> str:
     return words
 
 
-def _failure_words(run: CompactionRun) -> str:
-    return _why(run)
-
-
 def _why(run: CompactionRun) -> str:
-    return COMPACTION_ERRORS.get(run.error_code, run.error_code)
+    code: str = run.error_code
+    return COMPACTION_ERRORS.get(code, code)
 
 
 # -- the page ---------------------------------------------------------------------------------------------
@@ -406,6 +226,7 @@ def _shown(row: Any, siblings: Sequence[int], panel: Panel, *, starts_day: bool)
     cutoff = generation.cutoff_number if generation else 0
     dropped = bool(context and context.dropped)
     first_sent = (context.first_shown_depth if context else None) or 0
+    is_pinned = bool(context and context.pinned_id == row.pk)
     is_final_reply = row.role == Role.ASSISTANT and not row.tool_calls
     return ShownMessage(
         id=row.pk,
@@ -421,8 +242,8 @@ def _shown(row: Any, siblings: Sequence[int], panel: Panel, *, starts_day: bool)
         attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
-        is_pinned=bool(context and context.pinned_id == row.pk),
-        is_covered=row.depth <= cutoff,
+        is_pinned=is_pinned,
+        is_covered=row.depth <= cutoff and not is_pinned,
         is_left_out=dropped and cutoff < row.depth < first_sent,
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,

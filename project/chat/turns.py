@@ -6,7 +6,6 @@ transaction nor a connection is held while a model is called: ``chat.complete`` 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +57,7 @@ def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
             return Turn(tip=reply)
         with openai.OpenAI(**_client_options()) as client:
             return Turn(tip=chat.complete(message, client=client, model=model))
-    except (openai.OpenAIError, json.JSONDecodeError, CompactionError) as error:
+    except (openai.OpenAIError, CompactionError) as error:
         return Turn(tip=message, problem=_problem(error, model or ""))
 
 
@@ -73,7 +72,7 @@ async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
             return Turn(tip=reply)
         async with openai.AsyncOpenAI(**_client_options()) as client:
             return Turn(tip=await chat.acomplete(message, client=client, model=model))
-    except (openai.OpenAIError, json.JSONDecodeError, CompactionError) as error:
+    except (openai.OpenAIError, CompactionError) as error:
         return Turn(tip=message, problem=_problem(error, model or ""))
 
 
@@ -98,7 +97,7 @@ def _client_options() -> dict[str, Any]:
     }
 
 
-def _problem(error: Exception, model: str) -> str:
+def _problem(error: openai.OpenAIError | CompactionError, model: str) -> str:
     if isinstance(error, ContextOverflow):
         return (
             f"The newest message is too long for the model: {error.needed:,} tokens are needed, "
@@ -106,7 +105,5 @@ def _problem(error: Exception, model: str) -> str:
         )
     if isinstance(error, CompactionError):
         return str(error)
-    if not isinstance(error, openai.OpenAIError):
-        return f"The model's endpoint sent something that is no reply ({model})."
     failure = failure_of(error, model=model, key=settings.OPENAI_API_KEY, prompt="")
     return f"{REPLY_ERRORS[failure.code]} ({model}: {failure.detail})"

@@ -102,7 +102,8 @@ def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpR
     """The state of compaction alone, for a page that waits for it."""
     found = _own_session(request, session_id)
     shown = reading.read_panel(found, _message(found, message_id))
-    return render_page(request, "chat/_panel.html", {"session": found, "panel": shown, "is_offline": turns.is_offline()})
+    context = {"session": found, "panel": shown, "is_offline": turns.is_offline()}
+    return render_page(request, "chat/_panel.html", context)
 
 
 @require_safe
@@ -130,6 +131,8 @@ def _branch_page(
     status: int = 200,
 ) -> HttpResponse:
     page = reading.read_page(session, tip, end)
+    if form is not None:
+        form.focus()
     shows_generations = "compactions" in request.GET
     context = {
         "session": session,
@@ -270,9 +273,7 @@ def _refuse(request: HttpRequest, received: _Received, error: CompactionError) -
     return _branch_page(request, received.session, received.parent, form=received.form, status=REFUSED)
 
 
-def _refuse_edit(
-    request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm
-) -> HttpResponse:
+def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm) -> HttpResponse:
     tip = reading.newest_tip_below(original)
     editing = _Editing(original.pk, form)
     end = _end_around(original, tip)

@@ -19,7 +19,7 @@ RUN_STATUSES = {
 }
 
 #: Why a summary failed, to stand after "because".
-COMPACTION_ERRORS = {
+COMPACTION_ERRORS: dict[str, str] = {
     ErrorCode.PROVIDER_ERROR: "the provider had an error",
     ErrorCode.TIMEOUT: "the summarizer took too long",
     ErrorCode.QUOTA: "the provider's quota is used up",

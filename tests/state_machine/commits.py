@@ -109,7 +109,8 @@ def _check_lookahead(
         "none": [],
         "previous_turn": kept[: kept.index(user)] if user else [],
     }[rule]
-    fits = [node for n, node in enumerate(seen) if sum(x.tokens for x in seen[n:]) <= settings.lookahead_tokens]
+    room = min(settings.lookahead_tokens, told.max_input // 4 if told.max_input else settings.lookahead_tokens)
+    fits = [node for n, node in enumerate(seen) if sum(x.tokens for x in seen[n:]) <= room]
     assert list(told.lookahead) == [node.id for node in fits]
     candidates = [at, at + len(seen)]
     if base:

@@ -208,6 +208,24 @@ class ConversationMachine(RuleBasedStateMachine):
         self.done("request")
 
     @precondition(has_messages)
+    @rule(i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold", "manual"]), answer=choices.answers)
+    def compact_in_the_background(self, i: int, inner: bool, trigger: str, answer: Answer) -> None:
+        run = self.world.request(self.message(i) if inner else self.tip(i), trigger)
+        if run is not None and run.is_open:
+            self.world.carry_out(run, answer)
+        self.done("compact_in_the_background")
+
+    @precondition(has_messages)
+    @rule(i=choices.any_of, j=choices.any_of, first=choices.answers, second=choices.answers, swap=st.booleans())
+    def compact_two_at_once(self, i: int, j: int, first: Answer, second: Answer, swap: bool) -> None:
+        """Both opened before either is carried out, in either order."""
+        runs = [self.world.request(node, "manual") for node in (self.tip(i), self.message(j))]
+        opened = [run for run in runs if run is not None and run.is_open]
+        for run, answer in zip(reversed(opened) if swap else opened, (first, second), strict=False):
+            self.world.carry_out(run, answer)
+        self.done("compact_two_at_once")
+
+    @precondition(has_messages)
     @rule()
     def request_everywhere(self) -> None:
         for tip in self.world.tree.tips():

@@ -60,6 +60,8 @@ class Told:
     pinned_serials: tuple[int, ...]
     text: str
     target_tokens: int
+    #: The summarizer's own limit then.
+    max_input: int | None
 
 
 class TellingSummarizer:
@@ -117,6 +119,7 @@ class Teller:
             pinned_serials=_in_order(pinned[1]) if pinned else (),
             text=request.user,
             target_tokens=request.target_tokens,
+            max_input=TellingSummarizer.max_input_tokens,
         )
         self.ledger[told.key] = told
         return told
@@ -150,8 +153,11 @@ class Teller:
         if answer.kind == "short":
             return f"K{told.key}K".ljust(29, ".")
         size = max(30, int(4 * request.target_tokens * answer.fill))
-        if answer.kind in {"oversize", "oversize_once", "oversize_again"}:
+        if answer.kind in {"oversize", "oversize_once"}:
             size = 4 * int(request.target_tokens * 1.6) + 40
+        if answer.kind == "oversize_again":
+            # Asked for 0.7 of the target, and still over 1.5 times of the whole.
+            size = 4 * int(request.target_tokens * 2.4) + 40
         if answer.kind == "no_progress":
             size = 4 * int(request.target_tokens * 1.5)
         text = f"Recap K{told.key}K."

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.db import connections
 
 from compaction_app import chat, compaction
 from compaction_app.conf import get_settings
@@ -494,6 +495,8 @@ class World:
             "stale": self._stale(now),
             "erased": self.erasures != erasures,
         }
+        # This was another worker's connection: the one that asks the model holds none.
+        connections["default"].close()
 
     def _while_append(self, run: CompactionRun, i: int, j: int) -> None:
         self.say(pick(self.tree.messages(), i), "user", j % 200)

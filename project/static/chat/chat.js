@@ -1,5 +1,5 @@
 // The page works without this. It says that a reply is awaited, sends with Ctrl+Enter, keeps a second click from
-// posting twice, and follows a compaction that is open.
+// posting twice, puts the cursor into the box of an edit, and follows a compaction that is open.
 "use strict";
 
 const POLL_MILLISECONDS = 2000;
@@ -8,11 +8,11 @@ const POLLS = 150;
 
 function announceNotices() {
   // Screen readers announce what changes in a live region, not what it held when the page came.
-  const notices = document.getElementById("notices");
-  const texts = [...notices.children];
-  if (texts.length) {
-    notices.replaceChildren();
-    setTimeout(() => notices.replaceChildren(...texts), 100);
+  const notices = document.getElementById("notices").textContent.trim();
+  if (notices) {
+    setTimeout(() => {
+      document.getElementById("announced").textContent = notices;
+    }, 200);
   }
 }
 
@@ -71,6 +71,8 @@ async function followCompaction(panel, left) {
 }
 
 announceNotices();
+// Browsers leave autofocus alone where the address points at an element, as that of an edit does.
+document.querySelector("[autofocus]")?.focus({ preventScroll: true });
 document.querySelectorAll("form[data-waits]").forEach(waitForReply);
 document.addEventListener("keydown", sendWithKeys);
 window.addEventListener("pageshow", wakeForms);

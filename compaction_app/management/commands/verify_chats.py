@@ -1,0 +1,64 @@
+"""``manage.py verify_chats``: does what is stored agree with itself?"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.verifying import Disagreement, Report, verify_session
+
+
+class Command(BaseCommand):
+    help = (
+        "Derive again depths, sums of tokens, sibling order, open calls, and every summary's cutoff, anchor, pin and "
+        "base, and report all that disagrees. Writes nothing. Exit code 0: nothing found; 1: something is wrong."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("sessions", nargs="*", type=UUID, metavar="session", help="all of them, if none is named")
+        add_database(parser)
+        add_json(parser)
+
+    def handle(self, *, sessions: Sequence[UUID], database: str, as_json: bool, **options: Any) -> None:
+        chosen = ChatSession.objects.using(database).order_by("created_at", "pk").only("pk")
+        if sessions:
+            chosen = chosen.filter(pk__in=sessions)
+            if missing := set(sessions) - {session.pk for session in chosen}:
+                names = ", ".join(sorted(map(str, missing)))
+                raise CommandError(f"There is no session {names}.", returncode=NOT_FOUND)
+        messages = ChatMessage.objects.using(database)
+        total = messages.filter(session__in=sessions).count() if sessions else messages.count()
+        # disable=None: shown on a terminal only.
+        with tqdm(total=total, unit=" messages", disable=None, leave=False) as bar:
+            reports = [verify_session(session, using=database, on_rows=bar.update) for session in chosen.iterator()]
+        self._tell(reports, as_json)
+        if any(report.disagreements for report in reports):
+            raise SystemExit(FAILED)
+
+    def _tell(self, reports: Sequence[Report], as_json: bool) -> None:
+        found = [one for report in reports for one in report.disagreements]
+        messages, runs = sum(report.messages for report in reports), sum(report.runs for report in reports)
+        if as_json:
+            problems = [asdict(one) | {"session_id": str(one.session_id)} for one in found]
+            numbers = {"sessions": len(reports), "messages": messages, "runs": runs, "disagreements": problems}
+            self.stdout.write(json.dumps(numbers, indent=2))
+            return
+        self._list(found)
+        read = f"{len(reports):,} sessions, {messages:,} messages and {runs:,} compaction runs read"
+        self.stdout.write(f"{read}: " + (f"{len(found):,} disagreements." if found else "all agree."))
+
+    def _list(self, found: Iterable[Disagreement]) -> None:
+        for one in found:
+            where = [f"session {one.session_id}"]
+            where += [f"message #{one.message_id}"] if one.message_id else []
+            where += [f"run {one.run_id}"] if one.run_id else []
+            self.stdout.write(f"{one.finding}: {' '.join(where)}: {one.detail}")

@@ -1,0 +1,464 @@
+"""Deriving again what the rows of a session claim, and reporting every disagreement.
+
+Messages are streamed in the order of their ids, in which a parent comes before its children, so one pass knows of
+each row everything above it: depth, sums of tokens, open calls, whose turn it is. What a summary says of its cutoff,
+anchor, pin and base is checked when its row comes; the runs are checked at the end. A jump pointer in each node
+answers "is this above that?" in a few steps at any depth; all else costs the same for every row.
+
+A wrong row is reported once: what only follows from it, all the way down its branch, is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice, pairwise
+from typing import Any
+from uuid import UUID
+
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.managers import counter
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.prompts import summary_message
+from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
+from compaction_app.validation import open_calls_after, validate_message
+from compaction_app.values import Kind, Role, RunStatus
+
+_BATCH = 500
+#: A session that is written to meanwhile is read again, this often at most.
+_ATTEMPTS = 3
+#: What is stored may be older than today's MAX_MESSAGE_BYTES.
+_ANY_SIZE = 2**62
+
+_MESSAGE_FIELDS = (
+    "id",
+    "parent_message_id",
+    "kind",
+    "role",
+    "content",
+    "tool_calls",
+    "tool_call_id",
+    "name",
+    "attachments",
+    "token_count",
+    "path_tokens",
+    "depth",
+    "sib_order",
+    "last_summarized_message_id",
+    "pinned_message_id",
+    "retired_at",
+    "redacted_at",
+)
+_RUN_FIELDS = (
+    "id",
+    "status",
+    "generation",
+    "tip_id",
+    "anchor_id",
+    "cutoff_id",
+    "base_id",
+    "summary_id",
+    "previous_run_id",
+)
+
+#: Told how many rows were read since the last call.
+Advance = Callable[[int], object]
+
+
+class Finding(StrEnum):
+    """What can be wrong."""
+
+    PARENT = "parent"
+    MESSAGE = "message"
+    DEPTH = "depth"
+    PATH_TOKENS = "path_tokens"
+    TOKEN_COUNT = "token_count"  # noqa: S105 - tokens of text
+    SIBLING_ORDER = "sibling_order"
+    TOOL_RESULT = "tool_result"
+    CUTOFF = "cutoff"
+    PIN = "pin"
+    TWO_LIVE = "two_live_summaries"
+    BASE = "base"
+    RETIRED_BASE = "retired_base"
+    RUN = "run"
+    GENERATION = "generation"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disagreement:
+    """One thing that is not as it is derived to be. Ids and numbers, never a word of a conversation."""
+
+    session_id: UUID
+    finding: Finding
+    detail: str
+    message_id: int | None = None
+    run_id: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class Report:
+    """What was read of one session, and what is wrong with it."""
+
+    session_id: UUID
+    messages: int = 0
+    runs: int = 0
+    disagreements: list[Disagreement] = field(default_factory=list)
+
+
+class _Node:
+    """What has to be known of a row once those below it come."""
+
+    __slots__ = (
+        "counted",
+        "cutoff",
+        "depth",
+        "id",
+        "jump",
+        "kind",
+        "last_order",
+        "open_calls",
+        "retired",
+        "role",
+        "row_depth",
+        "row_path",
+        "sums",
+        "turn",
+        "up",
+        "wrong",
+    )
+
+    def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
+        self.id: int = row["id"]
+        self.up = up
+        self.kind: str = row["kind"]
+        self.role: str = row["role"]
+        self.retired = row["retired_at"] is not None
+        self.depth: int = up.depth + 1 if up else 1
+        self.jump: _Node = self._jump()
+        self.row_depth: int = row["depth"]
+        self.row_path: int = row["path_tokens"]
+        #: Tokens from the root to here: by the rows' own counts, and counted again. They differ below a row
+        #: whose count is wrong, and everywhere where the counter was another one.
+        self.sums: tuple[int, int] = (0, 0)
+        self.open_calls: Sequence[str] = ()
+        #: The user message at or above.
+        self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
+        self.cutoff: _Node | None = None
+        self.last_order = 0
+        self.wrong: set[Finding] = set()
+
+    def _jump(self) -> _Node:
+        """The parent, or as far up again as the parent's jump goes: log n steps lead to any depth."""
+        up = self.up
+        if up is None:
+            return self
+        return up.jump.jump if up.depth - up.jump.depth == up.jump.depth - up.jump.jump.depth else up
+
+    def at_depth(self, depth: int) -> _Node:
+        """The node of that depth on the path from the root to here; self where that is not deep enough."""
+        node = self
+        while node.depth > depth and node.up is not None:
+            node = node.jump if node.jump.depth >= depth else node.up
+        return node
+
+    def is_on_path_to(self, other: _Node) -> bool:
+        """Whether this is ``other`` or stands above it."""
+        return other.at_depth(self.depth) is self
+
+
+def verify_session(session: ChatSession, *, using: str = "default", on_rows: Advance | None = None) -> Report:
+    """Check one session. Reads it in one pass and writes nothing."""
+    for _ in range(_ATTEMPTS):
+        before = _last_write(session, using)
+        report = _Verification(session, using, on_rows or (lambda count: None)).report()
+        # Every writer touches the session's row first. What was written between two of our queries can look wrong.
+        if not report.disagreements or _last_write(session, using) == before:
+            break
+    return report
+
+
+def _last_write(session: ChatSession, using: str) -> Any:
+    return ChatSession.objects.using(using).filter(pk=session.pk).values_list("updated_at", flat=True).first()
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
+
+
+class _Verification:
+    """One pass over one session."""
+
+    def __init__(self, session: ChatSession, using: str, on_rows: Advance) -> None:
+        self.session = session
+        self.using = using
+        self.on_rows = on_rows
+        self.count: Count = counter()
+        self.nodes: dict[int, _Node] = {}
+        self.last_root_order = 0
+        self.live: dict[tuple[int, int], int] = {}
+        # Before the messages: what a run points at was there when it was read.
+        self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
+        self.maker = {run["summary_id"]: run for run in self.runs if run["summary_id"] is not None}
+        self.found = Report(session_id=session.pk, runs=len(self.runs))
+
+    def report(self) -> Report:
+        messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
+        for batch in _batches(messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)):
+            invalid = {row["id"]: problem for row in batch if (problem := _problem(row))}
+            for row, tokens in zip(batch, self._recount(batch, invalid), strict=True):
+                self._check_row(row, tokens, invalid.get(row["id"], ""))
+            self.found.messages += len(batch)
+            self.on_rows(len(batch))
+        self._check_runs()
+        return self.found
+
+    def _wrong(self, finding: Finding, detail: str, *, node: _Node | None = None, run: Any = None) -> None:
+        if node is not None:
+            node.wrong.add(finding)
+        self.found.disagreements.append(
+            Disagreement(
+                session_id=self.session.pk,
+                finding=finding,
+                detail=detail,
+                message_id=node.id if node else None,
+                run_id=run["id"] if run else None,
+            )
+        )
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
+        """Tokens of each row by its content alone; None where that can not be known any more."""
+        known = [row for row in batch if row["id"] not in invalid and row["redacted_at"] is None]
+        messages = [row for row in known if row["kind"] == Kind.MESSAGE]
+        summaries = [row for row in known if row["kind"] == Kind.SUMMARY]
+        counts = dict(
+            zip((row["id"] for row in messages), count_messages(messages, self.count), strict=True) if messages else ()
+        )
+        if summaries:
+            texts = self.count([summary_message(row["content"]) for row in summaries])
+            counts |= {row["id"]: n + TOKENS_PER_MESSAGE for row, n in zip(summaries, texts, strict=True)}
+        return [counts.get(row["id"]) for row in batch]
+
+    def _check_row(self, row: dict[str, Any], tokens: int | None, problem: str) -> None:
+        up = self.nodes.get(row["parent_message_id"]) if row["parent_message_id"] else None
+        node = self.nodes[row["id"]] = _Node(row, up)
+        if problem:
+            self._wrong(Finding.MESSAGE, problem, node=node)
+        self._check_order(node, row["sib_order"])
+        if row["parent_message_id"] and up is None:
+            self._wrong(Finding.PARENT, f"#{row['parent_message_id']} is no earlier message of this session", node=node)
+            # Nothing can be derived from here on but from what the row itself says.
+            node.depth, node.sums = node.row_depth, (node.row_path, node.row_path)
+            return
+        if up and up.kind == Kind.SUMMARY:
+            self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which is a leaf", node=node)
+        self._check_depth(node)
+        self._check_tokens(node, row, tokens, valid=not problem)
+        if node.kind == Kind.SUMMARY:
+            self._check_summary(node, row)
+
+    def _check_order(self, node: _Node, order: int) -> None:
+        """Siblings are numbered as they come. Gaps are what deletions left."""
+        last = node.up.last_order if node.up else self.last_root_order
+        if order <= last:
+            self._wrong(Finding.SIBLING_ORDER, f"it is {order}, and an older sibling is {last}", node=node)
+        if node.up:
+            node.up.last_order = order
+        else:
+            self.last_root_order = order
+
+    def _check_depth(self, node: _Node) -> None:
+        if node.row_depth == node.depth:
+            return
+        if node.up and Finding.DEPTH in node.up.wrong and node.row_depth == node.up.row_depth + 1:
+            node.wrong.add(Finding.DEPTH)
+            return
+        self._wrong(Finding.DEPTH, f"it is {node.row_depth}, derived {node.depth}", node=node)
+
+    def _check_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, *, valid: bool) -> None:
+        above = node.up.sums if node.up else (0, 0)
+        stored: int = row["token_count"]
+        if node.kind == Kind.SUMMARY:
+            derived = stored if tokens is None else tokens
+            node.sums = above
+        else:
+            derived = self._derived_tokens(node, row, tokens, valid)
+            node.sums = (above[0] + stored, above[1] + derived)
+        if stored != derived:
+            self._wrong(Finding.TOKEN_COUNT, f"it is {stored}, counted {derived}", node=node)
+        if row["path_tokens"] in node.sums:
+            return
+        carried = stored if node.kind == Kind.MESSAGE else 0
+        if node.up and Finding.PATH_TOKENS in node.up.wrong and row["path_tokens"] == node.up.row_path + carried:
+            node.wrong.add(Finding.PATH_TOKENS)
+            return
+        self._wrong(Finding.PATH_TOKENS, f"it is {row['path_tokens']}, derived {node.sums[0]}", node=node)
+
+    def _derived_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int:
+        """A message's own tokens, and those of the results that are supplied for the calls it closes."""
+        waiting = node.up.open_calls if node.up else ()
+        if valid:
+            try:
+                node.open_calls = open_calls_after(waiting, row)
+            except InvalidMessage as error:
+                self._wrong(Finding.TOOL_RESULT, str(error), node=node)
+                node.open_calls = waiting
+        if tokens is None:
+            return int(row["token_count"])
+        return tokens + (0 if node.role == Role.TOOL else len(waiting) * TOKENS_PER_MISSING_RESULT)
+
+    # -- summaries --------------------------------------------------------------------------------------
+
+    def _check_summary(self, node: _Node, row: dict[str, Any]) -> None:
+        anchor, cutoff_id = node.up, row["last_summarized_message_id"]
+        cutoff = node.cutoff = self.nodes.get(cutoff_id)
+        if anchor is None:
+            return
+        if cutoff is None or cutoff.kind == Kind.SUMMARY:
+            self._wrong(Finding.CUTOFF, f"its cutoff #{cutoff_id} is no earlier message of this session", node=node)
+            return
+        if not cutoff.is_on_path_to(anchor):
+            self._wrong(
+                Finding.CUTOFF, f"its cutoff #{cutoff.id} is not on the path to its anchor #{anchor.id}", node=node
+            )
+            return
+        if row["pinned_message_id"] is not None:
+            self._check_pin(node, cutoff, anchor, row["pinned_message_id"])
+        self._check_alone(node, cutoff, anchor)
+        self._check_base(node, cutoff, anchor)
+
+    def _check_pin(self, node: _Node, cutoff: _Node, anchor: _Node, pin_id: int) -> None:
+        pin = self.nodes.get(pin_id)
+        if pin is None or pin.kind == Kind.SUMMARY or pin.role != Role.USER:
+            problem = f"its pin #{pin_id} is no earlier user message of this session"
+        elif pin is cutoff or not pin.is_on_path_to(cutoff):
+            problem = f"its pin #{pin_id} is not above its cutoff #{cutoff.id}"
+        elif pin is not cutoff.turn:
+            problem = f"its pin #{pin_id} is not the user message of the turn of its cutoff #{cutoff.id}"
+        elif (following := self._after(node, cutoff, anchor)) and following.role == Role.USER:
+            problem = f"its cutoff #{cutoff.id} ends a turn, so #{pin_id} can be no pin"
+        else:
+            return
+        self._wrong(Finding.PIN, problem, node=node)
+
+    def _after(self, node: _Node, cutoff: _Node, anchor: _Node) -> _Node | None:
+        """The message after the cutoff on the branch that was compacted; None if it is gone."""
+        tip_id = self.maker[node.id]["tip_id"] if node.id in self.maker else None
+        below = anchor if anchor is not cutoff else self.nodes.get(tip_id or 0)
+        if below is None or not cutoff.is_on_path_to(below):
+            return None
+        following = below.at_depth(cutoff.depth + 1)
+        return following if following is not cutoff else None
+
+    def _check_alone(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
+        if node.retired:
+            return
+        other = self.live.setdefault((anchor.id, cutoff.id), node.id)
+        if other != node.id:
+            self._wrong(Finding.TWO_LIVE, f"#{other} is live too, with this anchor and cutoff", node=node)
+
+    def _check_base(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
+        """A summary holds what its base held: it goes further, and applies nowhere where the base does not."""
+        run = self.maker.get(node.id)
+        if run is None or run["base_id"] is None:
+            return
+        base = self.nodes.get(run["base_id"])
+        if base is None or base.kind != Kind.SUMMARY or base.up is None or base.cutoff is None:
+            problem = f"its base #{run['base_id']} is no earlier summary of this session"
+        elif base.cutoff is cutoff or not base.cutoff.is_on_path_to(cutoff):
+            problem = f"its cutoff #{cutoff.id} is not below #{base.cutoff.id}, the cutoff of its base #{base.id}"
+        elif not base.up.is_on_path_to(anchor):
+            problem = f"its anchor #{anchor.id} is not at or below #{base.up.id}, the anchor of its base #{base.id}"
+        else:
+            if base.retired and not node.retired:
+                self._wrong(Finding.RETIRED_BASE, f"it is live, and its base #{base.id} is retired", node=node)
+            return
+        self._wrong(Finding.BASE, problem, node=node, run=run)
+
+    # -- runs -------------------------------------------------------------------------------------------
+
+    def _check_runs(self) -> None:
+        earlier: set[int] = set()
+        for run in self.runs:
+            if run["previous_run_id"] is not None and run["previous_run_id"] not in earlier:
+                self._wrong(Finding.RUN, f"run {run['previous_run_id']} before it is none of this session", run=run)
+            earlier.add(run["id"])
+            if self._check_references(run):
+                self._check_positions(run)
+            self._check_result(run)
+        self._check_generations()
+
+    def _check_references(self, run: dict[str, Any]) -> bool:
+        kinds = {
+            "tip": Kind.MESSAGE,
+            "anchor": Kind.MESSAGE,
+            "cutoff": Kind.MESSAGE,
+            "base": Kind.SUMMARY,
+            "summary": Kind.SUMMARY,
+        }
+        right = True
+        for name, kind in kinds.items():
+            found = self.nodes.get(run[f"{name}_id"])
+            if run[f"{name}_id"] is not None and (found is None or found.kind != kind):
+                self._wrong(Finding.RUN, f"its {name} #{run[f'{name}_id']} is no {kind} of this session", run=run)
+                right = False
+        return right
+
+    def _check_positions(self, run: dict[str, Any]) -> None:
+        path = [(name, self.nodes[run[f"{name}_id"]]) for name in ("cutoff", "anchor", "tip") if run[f"{name}_id"]]
+        for (name, node), (below_name, below) in pairwise(path):
+            if not node.is_on_path_to(below):
+                problem = f"its {name} #{node.id} is not on the path to its {below_name} #{below.id}"
+                self._wrong(Finding.RUN, problem, run=run)
+                return
+
+    def _check_result(self, run: dict[str, Any]) -> None:
+        summary = self.nodes.get(run["summary_id"])
+        if summary is None or summary.kind != Kind.SUMMARY:
+            return
+        if run["status"] != RunStatus.SUCCEEDED:
+            self._wrong(Finding.RUN, f"it made summary #{summary.id} and is {run['status']}", run=run)
+        if self.maker[summary.id]["id"] != run["id"]:
+            self._wrong(Finding.RUN, f"run {self.maker[summary.id]['id']} made its summary #{summary.id} too", run=run)
+        if summary.wrong & {Finding.CUTOFF, Finding.PARENT}:
+            return
+        for name, node in (("anchor", summary.up), ("cutoff", summary.cutoff)):
+            if run[f"{name}_id"] is not None and node is not None and run[f"{name}_id"] != node.id:
+                problem = f"its {name} is #{run[f'{name}_id']}, that of its summary #{summary.id} is #{node.id}"
+                self._wrong(Finding.RUN, problem, run=run)
+
+    def _check_generations(self) -> None:
+        """1, 2, 3 … in the order in which the summaries were written; failed runs have none."""
+        numbered = sorted((run for run in self.runs if run["generation"] is not None), key=_by_generation)
+        written = 0
+        for expected, run in enumerate(numbered, start=1):
+            generation, summary_id = run["generation"], run["summary_id"]
+            if run["status"] != RunStatus.SUCCEEDED:
+                problem = f"it is {run['status']} and has generation {generation}"
+            elif generation != expected:
+                problem = f"it has generation {generation}, and is number {expected}"
+            elif summary_id is not None and summary_id < written:
+                problem = f"its generation {generation} is higher than that of the later summary #{written}"
+            else:
+                written = summary_id or written
+                continue
+            self._wrong(Finding.GENERATION, problem, run=run)
+            return
+
+
+def _by_generation(run: Mapping[str, Any]) -> int:
+    return int(run["generation"])
+
+
+def _problem(row: Mapping[str, Any]) -> str:
+    """Why a row could not be stored as a message; "" if it could."""
+    if row["kind"] != Kind.MESSAGE:
+        return ""
+    try:
+        validate_message(row, max_bytes=_ANY_SIZE)
+    except InvalidMessage as error:
+        return str(error)
+    return ""

@@ -1,0 +1,91 @@
+"""What the demo needs in its database: the tables, the conversation, an account to log in with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+
+from compaction_app import chat, importing
+from compaction_app.exceptions import ImportFailed
+from compaction_app.import_formats import Conversation
+from compaction_app.importing import Imported
+from compaction_app.models import ChatSession
+from project.demo.processes import DemoFailed
+
+USERNAME = "demo"
+#: Marks the account as the demo's, so that nobody else's password is ever changed.
+EMAIL = "demo@demo.invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    user: Any
+    #: "" where the account is somebody else's.
+    password: str
+
+
+def migrate() -> None:
+    try:
+        call_command("migrate", verbosity=0, interactive=False)
+    except DatabaseError as error:
+        name = connection.settings_dict["NAME"]
+        raise DemoFailed(f"The database {name} can't be used: {error}") from error
+
+
+def account(password_file: Path) -> Account:
+    """The superuser ``demo``, with the password of the time before if that is still known."""
+    users = get_user_model()
+    user = users._default_manager.filter(username=USERNAME).first()
+    if user is not None and user.email != EMAIL:
+        return Account(user, "")
+    password = os.environ.get("DEMO_PASSWORD", "") or _read(password_file) or secrets.token_urlsafe(9)
+    if user is None:
+        user = users._default_manager.create_superuser(username=USERNAME, email=EMAIL, password=password)
+    elif not user.check_password(password):
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    _write(password_file, password)
+    return Account(user, password)
+
+
+def _read(file: Path) -> str:
+    return file.read_text().strip() if file.exists() else ""
+
+
+def _write(file: Path, password: str) -> None:
+    file.unlink(missing_ok=True)
+    # Created readable for its owner only: changing that afterwards would be too late.
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(password + "\n")
+
+
+def read_conversations(file: Path, *, join: bool) -> list[Conversation]:
+    try:
+        return importing.read(file, join=join)
+    except ImportFailed as error:
+        raise DemoFailed(f"{file}: {error}") from error
+
+
+def store_conversations(
+    conversations: Sequence[Conversation], *, owner: Any, on_stored: Callable[[int], object]
+) -> list[Imported]:
+    try:
+        return importing.store(conversations, owner=owner, on_stored=on_stored)
+    except ImportFailed as error:
+        raise DemoFailed(str(error)) from error
+
+
+def forget(owner_name: str = USERNAME) -> int:
+    """Delete the conversations of the demo's account; returns how many."""
+    sessions = list(ChatSession.objects.filter(owner__username=owner_name, owner__email=EMAIL))
+    for session in sessions:
+        chat.delete_session(session)
+    return len(sessions)

@@ -1,0 +1,42 @@
+"""Where the demo keeps its files, and the environment it runs in. Read before Django's settings are.
+
+The demo has a database of its own, so that trying it changes nothing of a project that is being worked on. What is
+set in the environment already stays as it is.
+"""
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+from urllib.parse import quote
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONVERSATION = REPOSITORY / "project" / "demo_conversation.json"
+
+#: Small enough that the conversation fills it many times over.
+CONTEXT_WINDOW = 4_000
+#: A run that a killed demo has left behind is found this soon.
+SWEEP_SECONDS = 5
+
+
+def folder(environ: MutableMapping[str, str] = os.environ) -> Path:
+    return Path(environ.get("DEMO_FOLDER") or REPOSITORY / "var" / "demo").absolute()
+
+
+def database_file(environ: MutableMapping[str, str] = os.environ) -> Path:
+    return folder(environ) / "db.sqlite3"
+
+
+def own_database_url(environ: MutableMapping[str, str] = os.environ) -> str:
+    return "sqlite:///" + quote(str(database_file(environ)))
+
+
+def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Set what is not set: database, window, sweep. A variable set to nothing counts as not set."""
+    defaults = {
+        "DATABASE_URL": own_database_url(environ),
+        "COMPACTION_CONTEXT_WINDOW": str(CONTEXT_WINDOW),
+        "COMPACTION_SWEEP_SECONDS": str(SWEEP_SECONDS),
+    }
+    for name, value in defaults.items():
+        if not environ.get(name, "").strip():
+            environ[name] = value

@@ -1,0 +1,128 @@
+"""What came of a session, as values: its branches, its runs, its tree. Read through the functions that a turn uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from compaction_app import branches, chat
+from compaction_app.allowances import Allowances, allowances_for
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.opening import is_over_threshold
+from compaction_app.values import ChatContext, EventKind, Kind, Suppression
+
+
+class State(StrEnum):
+    """How a branch stands."""
+
+    FITS = "fits"
+    IRREDUCIBLE = "irreducible"
+    OVER = "over"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tip:
+    """One branch."""
+
+    message: ChatMessage
+    #: Tokens of the whole branch.
+    before: int
+    #: Tokens of its history as it is now: summary, pin and what stands after the cutoff.
+    after: int
+    threshold: int
+    summary_id: int | None
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One row of the tree, for the map."""
+
+    id: int
+    parent_id: int | None
+    is_summary: bool
+    tokens: int
+    cutoff_id: int | None
+    is_retired: bool
+
+
+class SessionView:
+    """A session as it stands when it is asked; what was asked once is not read again."""
+
+    def __init__(self, session: ChatSession) -> None:
+        self.session = session
+
+    @cached_property
+    def allowances(self) -> Allowances:
+        return allowances_for(self.session)
+
+    @cached_property
+    def tips(self) -> list[Tip]:
+        irreducible = set(
+            CompactionEvent.objects.filter(
+                session=self.session, kind=EventKind.SUPPRESSED, payload__reason=Suppression.IRREDUCIBLE
+            ).values_list("message_id", flat=True)
+        )
+        return [self._tip(message, message.pk in irreducible) for message in chat.tips(self.session)]
+
+    def _tip(self, message: ChatMessage, irreducible: bool) -> Tip:
+        history = branches.history_at(message.pk, branches.using_of(message))
+        threshold = self.allowances.budget.threshold
+        over = history.tokens > threshold and is_over_threshold(message, self.allowances)
+        state = State.FITS if not over else State.IRREDUCIBLE if irreducible else State.OVER
+        return Tip(
+            message=message,
+            before=message.path_tokens,
+            after=history.tokens,
+            threshold=threshold,
+            summary_id=history.summary_id,
+            state=state,
+        )
+
+    @cached_property
+    def runs(self) -> list[CompactionRun]:
+        """Finished runs in the order in which they were made, failed ones too."""
+        return list(CompactionRun.objects.filter(session=self.session).finished().order_by("id"))
+
+    @cached_property
+    def generations(self) -> dict[int, CompactionRun]:
+        """Summary → the run that made it."""
+        return {run.summary_id: run for run in self.runs if run.summary_id is not None}
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        fields = ("id", "parent_message_id", "kind", "token_count", "last_summarized_message_id", "retired_at")
+        rows = ChatMessage.objects.filter(session=self.session).order_by("id").values_list(*fields)
+        return [
+            Node(pk, parent, kind == Kind.SUMMARY, tokens, cutoff, retired is not None)
+            for pk, parent, kind, tokens, cutoff, retired in rows
+        ]
+
+    @cached_property
+    def _summaries(self) -> dict[int, str]:
+        return dict(ChatMessage.objects.filter(session=self.session).summaries().values_list("pk", "content"))
+
+    def summary_text(self, summary_id: int) -> str:
+        return self._summaries.get(summary_id, "")
+
+    def context(self, tip: Tip) -> ChatContext:
+        return chat.get_context(tip.message)
+
+
+def has_open_runs(sessions: Sequence[ChatSession]) -> bool:
+    return CompactionRun.objects.filter(session__in=sessions).open().exists()
+
+
+def tips_over(tips: Sequence[ChatMessage], threshold: int) -> list[ChatMessage]:
+    """The tips whose history is over the threshold, by the trigger's numbers alone: quick enough to ask often."""
+    using = branches.using_of(tips[0]) if tips else "default"
+    return [tip for tip in tips if branches.history_at(tip.pk, using).tokens > threshold]
+
+
+def newer_runs(sessions: Sequence[ChatSession], after: Any, known: set[int]) -> list[CompactionRun]:
+    """Runs that were finished since ``after`` and are not known yet, oldest first."""
+    finished = CompactionRun.objects.filter(session__in=sessions, finished_at__gte=after).finished()
+    return [run for run in finished.order_by("finished_at", "id") if run.pk not in known]

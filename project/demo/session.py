@@ -1,0 +1,284 @@
+"""The demo from beginning to end: start, load, let the worker compact, show, serve, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from django.conf import settings
+from django.db import connection, connections
+from django.urls import reverse
+from rich.console import Console
+from rich.progress import Progress
+from rich.text import Text
+
+from compaction_app import tasks
+from compaction_app.import_formats import Conversation
+from compaction_app.models import ChatSession
+from compaction_app.verifying import verify_session
+from project.celery import app as celery_app
+from project.demo import loading, places
+from project.demo.processes import DemoFailed, Processes, Stopped, Stops
+from project.demo.reading import SessionView
+from project.demo.report import Report, print_totals
+from project.demo.watching import Broker, Watch, wait_until_compacted
+from project.demo.words import number
+from project.embedded import HOST
+
+FIRST_PORT = 8000
+#: Sessions shown one by one, and branches shown of each, where the whole would fill many screens.
+SHOWN_SESSIONS = 5
+SHOWN_BRANCHES = 30
+_SERVE_SECONDS = 0.5
+_REPORT_WIDTH = 160
+_PLAIN_WIDTH = 140
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    once: bool = False
+    reset: bool = False
+    join: bool = False
+    show_all: bool = False
+    file: Path | None = None
+    port: int = FIRST_PORT
+
+
+class Demo:
+    """One run of the demo. ``run`` returns whether all is as it should be."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.folder = places.folder()
+        self.console = make_console()
+        self.started = time.monotonic()
+        self.is_offline = not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
+
+    def run(self, stops: Stops) -> bool:
+        # Read before anything is started: a broken file is told at once.
+        conversations = loading.read_conversations(self._file(), join=self.options.join)
+        with self._alone(), Processes(stops, folder=self.folder, cwd=places.REPOSITORY) as processes:
+            self._prepare()
+            self._start(processes)
+            sessions = self._load(conversations)
+            watch = self._compact(sessions, processes)
+            well = self._show(sessions, watch)
+            self._tell_address(sessions, processes)
+            if not self.options.once:
+                with contextlib.suppress(Stopped):
+                    self._serve(watch, processes)
+                self._say("\nStopping …")
+        if not self.options.once:
+            self._say("Stopped; nothing is left running.")
+        return well
+
+    def _file(self) -> Path:
+        file = self.options.file or places.CONVERSATION
+        if not file.is_file():
+            raise DemoFailed(f"There is no file {file}.")
+        return file
+
+    # -- start ------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One demo at a time in a folder: two would write into each other's logs and schedule."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / "lock").open("a+")
+        except OSError as error:
+            raise DemoFailed(f"The demo keeps its files in {self.folder}: {error.strerror}.") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                lock.seek(0)
+                raise DemoFailed(
+                    f"A demo is running here already (process {lock.read().strip() or '?'}). "
+                    "Stop it first, with Ctrl-C in its terminal."
+                ) from error
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    def _prepare(self) -> None:
+        if self.options.reset:
+            self._reset()
+        _log_to(self.folder / "demo.log")
+        with self._step("Database"):
+            loading.migrate()
+        name = connection.settings_dict["NAME"]
+        self._say(f"Database: {connection.display_name}, {name}")
+
+    def _reset(self) -> None:
+        """Start fresh: the demo's own files go, or in a database of somebody's own its conversations."""
+        if os.environ["DATABASE_URL"] == places.own_database_url():
+            for path in self.folder.iterdir():
+                if path.name != "lock":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self._say("Started fresh: what earlier demos left is gone.")
+            return
+        loading.migrate()
+        self._say(f"Started fresh: {number(loading.forget(), 'conversation')} of the demo deleted.")
+
+    def _start(self, processes: Processes) -> None:
+        with self._step("Broker"):
+            processes.start_broker()
+        # The worker and the web server get it from their environment.
+        celery_app.conf.broker_url = processes.broker.url
+        self._say(f"Broker: {'your own' if processes.broker.own else 'Valkey'} at {processes.broker.url}")
+        concurrency = 1 if connection.vendor == "sqlite" else 2
+        worker = processes.start_worker(concurrency)
+        web, taken = processes.start_web(self.options.port)
+        for port in taken:
+            self._say(f"Port {port} is taken, using {port + 1}.")
+        with self._step("Celery worker with beat"):
+            processes.wait_for_worker(worker)
+        self._say(f"Worker: Celery with beat, {number(concurrency, 'process', 'processes')}, log {worker.log}")
+        with self._step("Web server"):
+            processes.wait_for_web(web)
+        self._say(f"Web server: http://{HOST}:{processes.port}/, log {web.log}")
+
+    # -- work -------------------------------------------------------------------------------------------
+
+    def _load(self, conversations: list[Conversation]) -> list[ChatSession]:
+        self.account = loading.account(self.folder / "password")
+        total = sum(len(conversation.messages) for conversation in conversations)
+        with Progress(console=self.console, transient=True, disable=not self.console.is_terminal) as progress:
+            task = progress.add_task("Importing", total=total)
+            imported = loading.store_conversations(
+                conversations,
+                owner=self.account.user,
+                on_stored=lambda count: progress.advance(task, count),
+            )
+        new = [one for one in imported if not one.already_there]
+        messages = sum(one.messages for one in new)
+        if new:
+            self._say(f"Imported {number(len(new), 'conversation')} with {number(messages, 'message')}.")
+        if known := len(imported) - len(new):
+            self._say(f"{number(known, 'conversation')} is here from an earlier demo: going on from there.")
+        return [one.session for one in imported]
+
+    def _compact(self, sessions: list[ChatSession], processes: Processes) -> Watch:
+        summarizer = "extractive (offline: no key and no endpoint is set, so sentences are quoted)"
+        if not self.is_offline:
+            summarizer = f"{settings.OPENAI_BASE_URL or 'the OpenAI API'}"
+        self._say(f"Summaries by: {summarizer}")
+        watch = Watch(sessions, self.console)
+        for session in sessions:
+            if not tasks.enqueue_session(session):
+                raise DemoFailed(f"The broker at {processes.broker.url} did not take the task.")
+        self._say(f"{number(len(sessions), 'task')} enqueued, one a conversation; the worker compacts every branch:")
+        # Other processes write from here on: what this one has open must not make them wait.
+        connections.close_all()
+        with Broker(processes.broker.url) as broker:
+            wait_until_compacted(watch, broker, processes.check)
+        self._tell_pace(watch)
+        return watch
+
+    def _tell_pace(self, watch: Watch) -> None:
+        if watch.first_summary_at is None:
+            self._say("Nothing had to be summarized: every branch was at or under its threshold already.")
+            return
+        seconds = (watch.first_summary_at - watch.since).total_seconds()
+        self._say(f"The first summary stood {seconds:.1f} s after the task was enqueued.")
+
+    # -- show -------------------------------------------------------------------------------------------
+
+    def _show(self, sessions: list[ChatSession], watch: Watch) -> bool:
+        views = [SessionView(ChatSession.objects.get(pk=session.pk)) for session in sessions]
+        report_file = self.folder / "report.txt"
+        limit = None if self.options.show_all else SHOWN_BRANCHES
+        shown = views if self.options.show_all else views[:SHOWN_SESSIONS]
+        with report_file.open("w") as file:
+            full = Report(_plain_console(file=file, width=_REPORT_WIDTH), limit=None)
+            short = Report(self.console, limit=limit, full_file=str(report_file))
+            for view in views:
+                full.print_session(view)
+                if view in shown:
+                    short.print_session(view)
+        self.console.print()
+        if len(views) > len(shown):
+            self._say(f"… and {number(len(views) - len(shown), 'conversation')} more, in {report_file}")
+        self.console.rule()
+        fits = print_totals(self.console, views)
+        return self._verify(sessions) and fits
+
+    def _verify(self, sessions: list[ChatSession]) -> bool:
+        reports = [verify_session(session) for session in sessions]
+        found = [one for report in reports for one in report.disagreements]
+        rows = sum(report.messages for report in reports)
+        for one in found:
+            self.console.print(
+                Text(f"  {one.finding}: message #{one.message_id}, run {one.run_id}: {one.detail}", "red")
+            )
+        result = f"verify_chats: {number(len(found), 'disagreement')}" if found else "verify_chats: all agree"
+        self.console.print(Text(f"{result} ({number(rows, 'message')} read)", "bold red" if found else "bold green"))
+        self.console.print(f"{time.monotonic() - self.started:.1f} s in all.")
+        return not found
+
+    def _tell_address(self, sessions: list[ChatSession], processes: Processes) -> None:
+        address = f"http://{HOST}:{processes.port}"
+        self.console.print()
+        if self.options.once:
+            self._say("While it ran, this was served (without --once it goes on until Ctrl-C):")
+        self.console.print(
+            Text.assemble("  chat   ", (address + reverse("chat:session", args=[sessions[0].pk]), "bold"))
+        )
+        self.console.print(Text.assemble("  admin  ", (address + reverse("admin:index"), "bold")))
+        if self.account.password:
+            self.console.print(f"  log in as {loading.USERNAME} with the password {self.account.password}")
+        else:
+            self.console.print(f"  log in with your own account: the user {loading.USERNAME} is not the demo's")
+
+    def _serve(self, watch: Watch, processes: Processes) -> None:
+        self.console.print(Text("\nPress Ctrl-C to stop.", "bold"))
+        while True:
+            processes.check()
+            watch.tell_news()
+            time.sleep(_SERVE_SECONDS)
+
+    # -- telling ----------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self.console.print(text)
+
+    @contextlib.contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        """A line that says what is being waited for, on a terminal only."""
+        if not self.console.is_terminal:
+            yield
+            return
+        with self.console.status(f"{what} …"):
+            yield
+
+
+def _plain_console(*, file: TextIO | None = None, width: int | None = None, soft_wrap: bool = False) -> Console:
+    """Texts of conversations are printed: nothing in them is markup, an emoji's name or a number to be coloured."""
+    return Console(file=file, width=width, soft_wrap=soft_wrap, markup=False, highlight=False, emoji=False)
+
+
+def make_console() -> Console:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that can't show a character gets a question mark, not an exception.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # both are text streams of files
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else _PLAIN_WIDTH
+    return _plain_console(width=width, soft_wrap=not sys.stdout.isatty())
+
+
+def _log_to(file: Path) -> None:
+    """The app's log goes into a file: on the terminal it would run into what is shown there."""
+    logger = logging.getLogger("compaction_app")
+    handler = logging.FileHandler(file)
+    handler.setFormatter(logging.Formatter("{asctime} {levelname} {name}: {message}", style="{"))
+    logger.handlers = [handler]

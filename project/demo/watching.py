@@ -1,0 +1,137 @@
+"""Waiting for the worker, and telling what it does meanwhile.
+
+Finished is what the broker and the database say together: no task waits or is being worked on, and no run is open.
+Nothing of that is asked of Celery's results, which are off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+import redis
+from django.utils import timezone
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from compaction_app import chat
+from compaction_app.allowances import allowances_for
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.values import RunStatus
+from project.demo import reading
+from project.demo.words import number
+
+_POLL_SECONDS = 0.2
+#: Between two tasks the broker is idle for a moment.
+_IDLE_POLLS = 3
+#: Where kombu keeps tasks in Redis: those that wait, and those that were taken and are not done.
+_WAITING, _TAKEN = "celery", "unacked"
+
+
+class Broker:
+    """The broker's own word on whether anything is left to do."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url, socket_timeout=5)
+
+    def is_idle(self) -> bool:
+        return not self._client.llen(_WAITING) and not self._client.hlen(_TAKEN)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+
+class Watch:
+    """The runs of some sessions, each told once when it is finished."""
+
+    def __init__(self, sessions: Sequence[ChatSession], console: Console) -> None:
+        self.sessions = sessions
+        self.console = console
+        self.since: datetime = timezone.now()
+        self.known: set[int] = set()
+        self.first_summary_at: datetime | None = None
+
+    def tell_news(self) -> list[CompactionRun]:
+        news = reading.newer_runs(self.sessions, self.since, self.known)
+        for run in news:
+            self.known.add(run.pk)
+            if run.status == RunStatus.SUCCEEDED and self.first_summary_at is None:
+                self.first_summary_at = run.finished_at
+            self.console.print(told(run))
+        return news
+
+
+def told(run: CompactionRun) -> Text:
+    """One line on a finished run."""
+    text = Text("  ")
+    if run.status == RunStatus.SUCCEEDED:
+        text.append("✓ ", "green").append(f"generation {run.generation}", "bold")
+        text.append(
+            f" (run {run.pk}, tip #{run.tip_id}): {number(run.messages_compacted or 0, 'message')} summarized, "
+        )
+        return text.append(f"{run.tokens_before:,} → {run.tokens_after:,} tokens")
+    if run.status == RunStatus.SKIPPED:
+        return text.append("· ", "dim").append(f"run {run.pk} skipped: {run.skip_reason}", "dim")
+    return text.append("✗ ", "red").append(f"run {run.pk} failed: {run.error_code}")
+
+
+class Branches:
+    """How many branches are over their threshold still. Only those that were are asked again."""
+
+    def __init__(self, sessions: Sequence[ChatSession]) -> None:
+        self._over: list[tuple[list[ChatMessage], int]] = []
+        self.total = 0
+        for session in sessions:
+            tips = chat.tips(session)
+            self.total += len(tips)
+            self._over.append((tips, allowances_for(session).budget.threshold))
+        self.look()
+
+    def look(self) -> None:
+        self._over = [(reading.tips_over(tips, threshold), threshold) for tips, threshold in self._over]
+
+    @property
+    def at_rest(self) -> int:
+        return self.total - sum(len(tips) for tips, _ in self._over)
+
+
+def wait_until_compacted(watch: Watch, broker: Broker, check: Callable[[], None]) -> None:
+    """Until nothing is left to do. ``check`` raises where a process has ended."""
+    found = Branches(watch.sessions)
+    idle = 0
+    with _progress(watch.console, found.total) as progress:
+        task = progress.add_task("branches at or under their threshold", total=found.total, completed=found.at_rest)
+        while idle < _IDLE_POLLS:
+            check()
+            if watch.tell_news():
+                found.look()
+                progress.update(task, completed=found.at_rest)
+            done = broker.is_idle() and not reading.has_open_runs(watch.sessions)
+            idle = idle + 1 if done else 0
+            time.sleep(_POLL_SECONDS)
+        watch.tell_news()
+        found.look()
+        progress.update(task, completed=found.at_rest)
+
+
+def _progress(console: Console, total: int) -> Progress:
+    # Where the output is no terminal the lines of the runs are the progress.
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

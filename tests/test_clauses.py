@@ -1,0 +1,82 @@
+"""Text is divided where a part stands by itself, and a part is shortened without saying something else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.clauses import clip, read_clause
+from compaction_app.facts import is_negation, weigh
+from compaction_app.sentences import split_clauses
+
+pytestmark = pytest.mark.pure
+
+SENTENCE = "Well, I really do not want to stay at the Hotel Lumen because it was very loud on 3 May"
+
+
+def test_each_form_is_an_in_order_part_of_its_sentence_with_its_negation():
+    clause = read_clause(SENTENCE, weigh)
+    source = SENTENCE.split()
+    for level in range(6):
+        words = iter(source)
+        kept = clause.shortened(level).split()
+        assert all(any(word.strip(",") == other.strip(",") for other in words) for word in kept)
+        assert "not" in kept
+        assert "Hotel Lumen" in clause.shortened(level)
+        assert "3 May" in clause.shortened(level)
+
+
+@given(st.lists(st.sampled_from("the not never a 12 Anna budget must is don't quick <user> · of".split())))
+def test_no_form_loses_a_negation(words):
+    clause = read_clause(" ".join(words), weigh)
+    negations = [word for word in words if is_negation(word)]
+    for level in range(6):
+        assert [word for word in clause.shortened(level).split() if is_negation(word)] == negations
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("If the load on Vega goes over 80 then start the second machine in Oulu", "If"),
+        ("Maybe the whole family will travel to Rome with Finnair in June", "Maybe"),
+        ("Only the people from the Turku office are coming with Anna", "Only"),
+        ("The whole group of people has more than 12 bags with Finnair", "more than 12 bags"),
+        ("Somewhere near Hanko there were at least 40 boats", "at least 40 boats"),
+    ],
+)
+def test_conditions_doubts_and_bounds_stay(text, kept):
+    """Without them a sentence would claim more than was said."""
+    assert all(kept in read_clause(text, weigh).shortened(level) for level in range(6))
+
+
+def test_an_item_of_a_list_keeps_the_never_above_it():
+    assert [text for text, _ in split_clauses("Never:\n- deploy on Fridays\n- touch prod\n\nFine.")] == [
+        "Never: deploy on Fridays",
+        "Never: touch prod",
+        "Fine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        ("Dr. Virtanen called. He is 3.5 km away!", ["Dr. Virtanen called", "He is 3.5 km away!"]),
+        ("天気がいい。行きますか？はい。", ["天気がいい", "行きますか？", "はい"]),
+        ("كيف حالك؟ بخير.", ["كيف حالك؟", "بخير"]),
+        ("My name is Ana and my budget is 3,000.", ["My name is Ana", "my budget is 3,000"]),
+        ("If it rains and my boat is wet, wait.", ["If it rains and my boat is wet, wait"]),
+        ("-10 degrees\n1. **Pack** it\n---\n| a | b |", ["-10 degrees", "Pack it", "a | b"]),
+        ("!!!\n\n***", []),
+    ],
+)
+def test_text_is_divided_where_a_part_stands_by_itself(text, clauses):
+    assert [clause for clause, _ in split_clauses(text)] == clauses
+
+
+def test_clipping_never_cuts_inside_a_joined_emoji_or_accent():
+    family = "👩‍👩‍👧"
+    for limit in range(1, 60):
+        clipped = clip(family * 20, limit)
+        assert len(clipped) <= limit
+        assert clipped.replace(family, "").replace("…", "") in ("", "👩", "👧", "👩‍👧", "👩‍👩")
+        assert not clipped.startswith("\u200d")
+        assert "\u200d…" not in clipped

@@ -1,0 +1,415 @@
+"""Behaviours that came over from the five systems and belong to no module's own tests: see docs/origins.md."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import openai
+import pytest
+
+from compaction_app import chat, openai_client
+from compaction_app.compaction import compact_chat_history
+from compaction_app.conf import CONTEXT_WINDOWS, DEFAULTS
+from compaction_app.exceptions import CompactionFailed, SummarizerError
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.planning import get_messages_to_summarize
+from compaction_app.prompts import size_hint
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, messages_of, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import PolicyDecision
+from tests.conftest import REPOSITORY
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+THOUGHT = "the tide turns at four"
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> Any:
+    return chat.start_session(model="house-model", system_prompt="You keep the harbour's books.")
+
+
+@pytest.fixture
+def branch(session: Any) -> list[ChatMessage]:
+    """Over the threshold of 6,000."""
+    return grow(session, None, "u a " * 35)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+        yield running
+
+
+def events(session: Any) -> list[CompactionEvent]:
+    return list(CompactionEvent.objects.filter(session=session).order_by("id"))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+class TestFigures:
+    @pytest.mark.parametrize(
+        ("key", "figure"),
+        [
+            ("MODE", "standard"),
+            ("TRIGGER_RATIO", 0.75),
+            ("RECENT_MESSAGES_RATIO", 0.20),
+            ("TARGET_RATIO", 0.50),
+            ("TRIGGER_TOKENS_CAP", 200_000),
+            ("RECENT_TOKENS_CAP", 40_000),
+            ("PRESERVE_RECENT_MESSAGES", 2),
+            ("LOOKAHEAD", "previous_turn"),
+            ("PRUNE", "pressure"),
+            ("PRUNE_KEEP_TURNS", 3),
+            ("PRUNE_TOOL_RESULT_BYTES", 4096),
+            ("MICRO_COMPACT", False),
+            ("REASONING", "summarize"),
+            ("SUMMARY_TARGET_TOKENS", 30_000 // 4),
+            ("SUMMARY_ROLE", "user"),
+            ("SUMMARIZER_MODELS", ("gpt-5.4-nano",)),
+            ("SUMMARIZER_TIMEOUT", 30),
+            ("SUMMARIZER_MAX_OUTPUT_TOKENS", 20_000),
+            ("MIN_SUMMARY_CHARS", 30),
+            ("COOLDOWN_SECONDS", 60),
+            ("COVERAGE_RATIO", 0.70),
+            ("DEFAULT_CONTEXT_WINDOW", 128_000),
+        ],
+    )
+    def test_a_default_that_came_over(self, key: str, figure: Any) -> None:
+        assert DEFAULTS[key] == figure
+
+    def test_temperature_and_windows(self) -> None:
+        assert openai_client.TEMPERATURE == 0.1
+        assert CONTEXT_WINDOWS["claude-"] == 200_000
+        assert CONTEXT_WINDOWS["gpt-4o"] == 128_000
+        assert CONTEXT_WINDOWS["gpt-4.1"] > 1_000_000
+
+
+class TestLogs:
+    def test_a_single_message_over_the_tail_budget_is_kept_and_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.INFO, logger="compaction_app.planning"):
+            _, kept = get_messages_to_summarize(messages_of("u a u a(5000)"), 300)
+        assert [message.id for message in kept] == [3, 4]
+        assert "keep message=4 tokens=5000 budget=300" in caplog.text
+
+    def test_a_model_without_a_known_window_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        session = chat.start_session(model="a-model-of-nobody", settings={"CONTEXT_WINDOW": None})
+        tip = grow(session, None, "u")[0]
+        with caplog.at_level(logging.INFO, logger="compaction_app"):
+            windows = [chat.get_context(tip).window for _ in range(3)]
+        assert windows == [128_000] * 3
+        assert caplog.text.count("model=a-model-of-nobody unknown") == 1
+
+    def test_a_reserve_over_half_the_window_is_warned_of(self, session: Any, caplog: pytest.LogCaptureFixture) -> None:
+        tip = grow(session, None, "u")[0]
+        chat.get_context(tip, reserved_tokens=4_900)
+        assert warnings(caplog) == []
+        chat.get_context(tip, reserved_tokens=5_000)
+        assert "over half the window" in warnings(caplog)[0]
+
+    def test_a_failed_run_is_a_warning_with_its_code(
+        self, branch: list[ChatMessage], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(FakeSummarizer, "error", SummarizerError("away", error_code="quota"))
+        with pytest.raises(CompactionFailed):
+            chat.compact(branch[-1])
+        run = CompactionRun.objects.get()
+        assert any(f"run={run.pk} code=quota" in line for line in warnings(caplog))
+
+    def test_a_prompt_that_leaves_messages_out_is_a_warning(
+        self, session: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        context = chat.get_context(grow(session, None, "u a " * 60)[-1])
+        assert context.dropped
+        assert any("fallback" in line and f"dropped={context.dropped}" in line for line in warnings(caplog))
+
+
+class Policy:
+    """Answers what a test tells it to, and remembers that it was asked."""
+
+    decision: ClassVar[PolicyDecision | None] = None
+    asked: ClassVar[list[int]] = []
+
+
+def policy(tip: ChatMessage, budget: Any) -> PolicyDecision | None:
+    Policy.asked.append(budget.threshold)
+    return Policy.decision
+
+
+class TestPolicy:
+    """A host's own code may allow, defer or force a threshold compaction, and add a line to its prompt."""
+
+    @pytest.fixture(autouse=True)
+    def with_policy(self, settings: Any) -> None:
+        settings.COMPACTION = small(POLICY=f"{__name__}.policy")
+        Policy.decision = None
+        Policy.asked.clear()
+
+    def test_no_answer_allows(self, branch: list[ChatMessage]) -> None:
+        run = chat.request_compaction(branch[-1])
+        assert run is not None
+        assert Policy.asked == [chat.get_context(branch[-1]).threshold]
+
+    def test_a_deferred_compaction_is_noted_with_its_code(self, session: Any, branch: list[ChatMessage]) -> None:
+        Policy.decision = PolicyDecision(action="defer", reason="in_checkout")
+        assert chat.request_compaction(branch[-1]) is None
+        assert [(e.kind, e.payload) for e in events(session)] == [
+            ("suppressed", {"reason": "policy", "code": "in_checkout"})
+        ]
+
+    def test_force_passes_the_cool_down(self, settings: Any, branch: list[ChatMessage], session: Any) -> None:
+        settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+        chat.compact(branch[-1])
+        tip = grow(session, branch[-1], "u a " * 26)[-1]
+        assert chat.request_compaction(tip) is None
+        [held] = [e.payload for e in events(session) if e.kind == "suppressed"]
+        assert held["reason"] == "cooldown"
+        assert 0 <= held["seconds_since"] < 60
+        assert 0.4 <= held["covered"] < 1
+        Policy.decision = PolicyDecision(action="force")
+        assert chat.request_compaction(tip) is not None
+
+    def test_its_line_is_in_the_prompt_and_on_the_run(self, branch: list[ChatMessage]) -> None:
+        Policy.decision = PolicyDecision(prompt_line="Keep every berth number.")
+        run = chat.request_compaction(branch[-1])
+        assert run is not None
+        compact_chat_history(run.pk)
+        assert "Keep every berth number." in FakeSummarizer.requests[0].system
+        run.refresh_from_db()
+        assert (run.status, run.policy_line) == ("succeeded", "Keep every berth number.")
+
+    def test_it_is_asked_over_the_threshold_only(self, session: Any, branch: list[ChatMessage]) -> None:
+        Policy.decision = PolicyDecision(action="defer")
+        assert chat.request_compaction(grow(session, None, "u a")[-1]) is None
+        assert chat.compact(branch[-1]).status == "succeeded"
+        assert Policy.asked == []
+
+
+class TestRecord:
+    def test_a_run_tells_its_story_in_numbers(self, session: Any, branch: list[ChatMessage]) -> None:
+        """Threshold, start and completion, each with the turn it belongs to, and none with a word of it."""
+        run = chat.request_compaction(branch[-1])
+        assert run is not None
+        compact_chat_history(run.pk)
+        run.refresh_from_db()
+        told = events(session)
+        assert [event.kind for event in told] == ["threshold_hit", "started", "completed"]
+        assert [(event.run_id, event.message_id) for event in told] == [(run.pk, branch[-1].pk)] * 3
+        _, started, completed = (event.payload for event in told)
+        assert started["messages"] == completed["messages"] == run.messages_compacted
+        assert (completed["tokens_before"], completed["tokens_after"]) == (run.tokens_before, run.tokens_after)
+        assert "word" not in json.dumps([event.payload for event in told])
+
+    def test_a_run_records_its_model_and_what_it_used(
+        self, settings: Any, server: ScriptedOpenAIServer, branch: list[ChatMessage], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And of the environment the names of variables only."""
+        secret = "a-key-that-is-nobodys-business"
+        monkeypatch.setenv("HARBOUR_KEY", secret)
+        model = {"model": "small-model", "base_url": server.url, "api_key_env": "HARBOUR_KEY"}
+        settings.COMPACTION = small(SUMMARIZER="compaction_app.summarizers.OpenAISummarizer", SUMMARIZER_MODELS=[model])
+        run = chat.compact(branch[-1])
+        usage = server.calls[0]
+        assert usage.headers["authorization"] == f"Bearer {secret}"
+        assert run.summarizer_model == "small-model"
+        assert run.input_tokens > 1_000
+        assert run.output_tokens > 10
+        assert run.created_at <= run.started_at <= run.finished_at
+        stored = str([*CompactionRun.objects.values(), *CompactionEvent.objects.values()])
+        assert "HARBOUR_KEY" in stored
+        assert secret not in stored
+
+    def test_an_oversize_draft_is_in_the_record(self, session: Any, branch: list[ChatMessage]) -> None:
+        FakeSummarizer.fill = 4.0
+        with pytest.raises(CompactionFailed):
+            chat.compact(branch[-1])
+        kinds = [event.kind for event in events(session)]
+        assert kinds == ["started", "summary_oversize", "failed"]
+        first, tighter = FakeSummarizer.requests
+        assert tighter.target_tokens < first.target_tokens
+
+    def test_a_cool_down_has_its_limits(self, settings: Any, session: Any, branch: list[ChatMessage]) -> None:
+        """It holds back neither a prompt that would not fit nor a person."""
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.2)
+        chat.compact(branch[-1])
+        held_back = grow(session, branch[-1], "u a " * 26)[-1]
+        too_much = grow(session, branch[-1], "u a " * 45)[-1]
+        assert chat.request_compaction(held_back) is None
+        assert chat.get_context(too_much).dropped
+        assert chat.request_compaction(too_much).trigger == "threshold"
+        CompactionRun.objects.filter(status="ready").delete()
+        assert chat.compact(held_back).status == "succeeded"
+
+    def test_a_person_needs_no_threshold(self, session: Any) -> None:
+        tip = grow(session, None, "u a " * 15)[-1]
+        assert not chat.should_compact(tip)
+        run = chat.compact(tip)
+        assert (run.status, run.trigger, run.generation) == ("succeeded", "manual", 1)
+        assert run.messages_compacted == 30 - 6
+
+
+def calls_with_results(*results: str) -> list[dict[str, Any]]:
+    """A turn for each result: the question, the call, the result, the answer."""
+    messages: list[dict[str, Any]] = []
+    for number, result in enumerate(results):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        messages += [
+            {"role": "user", "content": f"question {number}"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
+            {"role": "assistant", "content": f"answer {number}"},
+        ]
+    return messages
+
+
+class TestLayers:
+    CHARACTERS = "compaction_app.tokens.CharacterTokenCounter"
+
+    @pytest.mark.parametrize("collapse", [True, False])
+    def test_white_space_goes_before_a_summary_is_wanted(self, settings: Any, session: Any, collapse: bool) -> None:
+        settings.COMPACTION = small(
+            TOKEN_COUNTER=self.CHARACTERS, MICRO_COMPACT=collapse, PRUNE_TOOL_RESULT_BYTES=100_000
+        )
+        airy = "tide\n\n\n      " * 2_000
+        tip = chat.append_messages(session, None, calls_with_results(airy, "a", "b", "c"))[-1]
+        context = chat.get_context(tip)
+        assert context.strategy == ("micro_compact" if collapse else "truncated")
+        assert chat.should_compact(tip) is not collapse
+        shown = next((m for m in context.messages if m.role == "tool"), None)
+        if collapse:
+            assert shown.content == "tide\n" * 1_999 + "tide"
+            assert context.history_tokens <= context.threshold
+
+    @pytest.mark.parametrize("setting", [{"PRUNE": "always"}, {"MODE": "deterministic"}, {}])
+    def test_pruning_on_every_turn_needs_no_pressure(
+        self, settings: Any, session: Any, setting: dict[str, Any]
+    ) -> None:
+        settings.COMPACTION = small(PRUNE_TOOL_RESULT_BYTES=200, **setting)
+        tip = chat.append_messages(session, None, calls_with_results("x" * 5_000, "y" * 5_000, "b", "c"))[-1]
+        context = chat.get_context(tip)
+        assert context.history_tokens < context.threshold
+        results = [m for m in context.messages if m.role == "tool"]
+        assert [len(m.content) <= 200 for m in results[:2]] == [bool(setting), False]
+        assert (context.strategy, context.pruned) == (("tool_result_budget", 1) if setting else ("none", 0))
+
+    def test_a_summary_never_has_the_systems_role(self, session: Any, branch: list[ChatMessage]) -> None:
+        chat.compact(branch[-1])
+        system, summary, *rest = chat.get_context(branch[-1]).to_openai()
+        assert system == {"role": "system", "content": "You keep the harbour's books."}
+        assert summary["role"] == "user"
+        assert summary["content"].startswith("[Conversation Summary]\n")
+        assert {message["role"] for message in rest} == {"user", "assistant"}
+
+
+class TestNeverCompacted:
+    def test_system_prompt_and_contributions(self, session: Any, branch: list[ChatMessage]) -> None:
+        """The caller makes contributions anew each turn: they are counted, and stored nowhere."""
+        contributions = [{"role": "system", "content": "Tide tables of today."}]
+        run = chat.request_compaction(branch[-1], contributions=contributions)
+        assert run is not None
+        compact_chat_history(run.pk)
+        [asked] = FakeSummarizer.requests
+        for text in ("harbour's books", "Tide tables"):
+            assert text not in asked.user
+        assert not ChatMessage.objects.filter(content__contains="Tide tables").exists()
+        sent = chat.get_context(branch[-1], contributions=contributions).to_openai()
+        assert [m["content"] for m in sent[:2]] == ["You keep the harbour's books.", "Tide tables of today."]
+        assert "Tide" not in str(chat.get_context(branch[-1]).to_openai())
+
+    def test_tools_are_reserved_for(self, session: Any) -> None:
+        tip = grow(session, None, "u")[0]
+        tool = {"type": "function", "function": {"name": "tide_at", "description": "The tide at an hour."}}
+        bare, with_tool = chat.get_context(tip), chat.get_context(tip, tools=[tool])
+        assert with_tool.reserved_tokens > bare.reserved_tokens
+        assert with_tool.available_tokens == bare.available_tokens - (with_tool.reserved_tokens - bare.reserved_tokens)
+
+
+def redact(text: str) -> str:
+    return text.replace("berth-17", "***")
+
+
+def test_a_redactor_sees_what_goes_to_the_summarizer(settings: Any, session: Any) -> None:
+    settings.COMPACTION = small(REDACTOR=f"{__name__}.redact")
+    first = chat.append_message(session, None, role="user", content="Keep berth-17 free, and tell nobody.")
+    tip = grow(session, first, "a " + "u a " * 35)[-1]
+    chat.compact(tip, instructions="berth-17")
+    assert "berth-17" not in repr(FakeSummarizer.requests)
+    assert "Keep *** free" in FakeSummarizer.requests[0].user
+    first.refresh_from_db()
+    assert "berth-17" in first.content
+
+
+@pytest.mark.parametrize(
+    ("previous_tokens", "said"),
+    [
+        (0, ["no previous summary"]),
+        (599, ["take it over whole", "do not shorten it"]),
+        (600, ["condense its oldest sections lightly", "leave the recent ones as they are"]),
+        (850, ["condense its oldest sections where the matter is fully resolved", "leave recent and open matter"]),
+    ],
+)
+def test_the_hint_says_what_to_shorten(previous_tokens: int, said: list[str]) -> None:
+    hint = size_hint(previous_tokens, 1_000)
+    assert [part for part in said if part not in hint] == []
+
+
+class TestReasoning:
+    BLOCKS: ClassVar[list[dict[str, str]]] = [{"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"}]
+
+    def thinking_branch(self, session: Any) -> tuple[ChatMessage, ChatMessage]:
+        first = chat.append_message(session, None, role="user", content="when?")
+        thinker = chat.append_message(session, first, role="assistant", content=words(100), reasoning=self.BLOCKS)
+        return thinker, grow(session, thinker, "u a " * 35)[-1]
+
+    def test_blocks_of_the_tail_are_passed_on_as_they_are(self, session: Any) -> None:
+        first = chat.append_message(session, None, role="user", content="when?")
+        reply = chat.append_message(session, first, role="assistant", content="At four.", reasoning=self.BLOCKS)
+        context = chat.get_context(reply)
+        assert context.to_openai(include_reasoning=True)[-1]["reasoning"] == self.BLOCKS
+        assert "reasoning" not in context.to_openai()[-1]
+
+    @pytest.mark.parametrize(("rule", "is_told"), [("summarize", True), ("drop", False)])
+    def test_covered_blocks_become_text_or_are_dropped(
+        self, settings: Any, session: Any, rule: str, is_told: bool
+    ) -> None:
+        settings.COMPACTION = small(REASONING=rule)
+        thinker, tip = self.thinking_branch(session)
+        summary = chat.compact(tip).summary
+        assert (f"<reasoning>{THOUGHT}</reasoning>" in FakeSummarizer.requests[0].user) is is_told
+        assert summary.reasoning is None
+        assert "reasoning" not in str(chat.get_context(tip).to_openai(include_reasoning=True))
+        thinker.refresh_from_db()
+        assert thinker.reasoning == self.BLOCKS
+
+
+def test_the_providers_own_editing_is_passed_on(session: Any, server: ScriptedOpenAIServer) -> None:
+    """It edits a request on its way; what is stored, and what the next context holds, stays this app's."""
+    tip = grow(session, None, "u a u")[-1]
+    client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+    reply = chat.complete(tip, client=client, extra_body={"context_management": {"clear_thinking": True}})
+    assert server.requests[0]["context_management"] == {"clear_thinking": True}
+    assert [m.message_id for m in chat.get_context(reply).messages[1:]] == [m.pk for m in chat.get_branch(reply)]
+
+
+def test_the_readme_says_loudly_what_is_not_deterministic() -> None:
+    """In bold: whoever builds replayable workflows must not find it out by their consequences."""
+    readme = " ".join((REPOSITORY / "README.md").read_text().split())
+    assert "**Loudly: a model's summaries are not deterministic.**" in readme
+    assert "a model says afterwards may differ" in readme
+    assert '`MODE = "deterministic"`' in readme
