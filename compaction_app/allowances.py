@@ -49,7 +49,8 @@ def allowances_for(
     count = counter()
     chosen = model or session.model
     window = _window(chosen, settings)
-    surroundings = _surround(session.system_prompt, tools, contributions, count, _reply(window, settings, reserved_tokens))
+    reply = _reply(window, settings, reserved_tokens)
+    surroundings = _surround(session.system_prompt, tools, contributions, count, reply)
     if surroundings.reserved > window // 2:
         logger.warning(
             "reserve session=%s reserved=%s window=%s: over half the window, compaction will be frequent",

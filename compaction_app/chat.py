@@ -104,7 +104,8 @@ def append_message(
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
     ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
-    out, and with ``usage`` it calibrates the token estimate for ``model``. Raises :class:`InvalidMessage` (nothing is written) for what can not be stored.
+    out, and with ``usage`` it calibrates the token estimate for ``model``. Raises :class:`InvalidMessage`
+    (nothing is written) for what can not be stored.
     """
     node = _node(
         session,

@@ -122,7 +122,7 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
         return work
     try:
         draft = run_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-    except Exception as error:
+    except SummarizerError as error:
         return _failed(work, error, using)
     return _settle(work, draft, using)
 
@@ -135,7 +135,7 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
         return work
     try:
         draft = await arun_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-    except Exception as error:
+    except SummarizerError as error:
         return await sync_to_async(partial(_failed, work, error, using))()
     return await sync_to_async(_settle)(work, draft, using)
 
@@ -343,13 +343,9 @@ def _note_start(work: _Work, using: str) -> None:
 # -- after the call -------------------------------------------------------------------------------------
 
 
-def _failed(work: _Work, error: Exception, using: str) -> Outcome:
+def _failed(work: _Work, error: SummarizerError, using: str) -> Outcome:
     """Record why no draft was accepted; a passing trouble in the background is tried again later."""
     run = work.run
-    if not isinstance(error, SummarizerError):
-        # A summarizer of the host's own that raised: the class is told, its text may quote the conversation.
-        logger.exception("error run=%s in the summarizer", run.pk)
-        error = SummarizerError(type(error).__name__, error_code=ErrorCode.PROVIDER_ERROR)
     try:
         with transaction.atomic(using=using):
             # Under the lock, so that nothing that the events point at goes before they are written.

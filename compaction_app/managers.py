@@ -28,7 +28,7 @@ from compaction_app.validation import open_calls_after, validate_message
 from compaction_app.values import Kind, Role, RunStatus
 
 if TYPE_CHECKING:
-    from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+    from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

@@ -178,7 +178,7 @@ class _Cuts:
             if message.starts_turn:
                 replied = False
             elif message.role == Role.ASSISTANT:
-                if replied and len(self.tail) - index >= self.preserve:
+                if index and replied and len(self.tail) - index >= self.preserve:
                     points.append(index)
                 replied = True
         return points

@@ -24,6 +24,7 @@ from project.celery import app as celery_app
 from project.chat import commands, reading, turns, words
 from project.chat.forms import MAX_CHARACTERS
 from project.chat.pages import CONTENT_SECURITY_POLICY
+from project.chat.shown import PAGE_SIZE
 
 #: Small enough that a handful of messages fills it.
 WINDOW = {"CONTEXT_WINDOW": 2000, "RESERVED_TOKENS": 200}
@@ -594,23 +595,23 @@ class TestPages:
     """A branch of any length is shown a page at a time."""
 
     def test_the_newest_messages_are_shown_first_and_the_earlier_ones_on_demand(self, browser, session):
-        tip = grow(session, 2 * reading.PAGE_SIZE + 10, content="Message ")
+        tip = grow(session, 2 * PAGE_SIZE + 10, content="Message ")
         page = text_of(browser.get(url("session", session)))
         shown = [int(n) for n in re.findall(r">Message (\d+)<", page)]
-        assert shown == list(range(reading.PAGE_SIZE + 10, 2 * reading.PAGE_SIZE + 10))
-        earlier = reading.PAGE_SIZE + 10
+        assert shown == list(range(PAGE_SIZE + 10, 2 * PAGE_SIZE + 10))
+        earlier = PAGE_SIZE + 10
         assert f"?end={earlier}#latest" in page
         page = text_of(browser.get(url("branch", session, tip), {"end": earlier}))
         shown = [int(n) for n in re.findall(r">Message (\d+)<", page)]
-        assert shown == list(range(10, reading.PAGE_SIZE + 10))
+        assert shown == list(range(10, PAGE_SIZE + 10))
         assert "?end=10#latest" in page
-        assert f"?end={2 * reading.PAGE_SIZE + 10}#latest" in page
+        assert f"?end={2 * PAGE_SIZE + 10}#latest" in page
         page = text_of(browser.get(url("branch", session, tip), {"end": 10}))
         assert [int(n) for n in re.findall(r">Message (\d+)<", page)] == list(range(10))
         assert "Show earlier" not in page
 
     def test_what_is_sent_from_an_earlier_page_goes_to_the_tip(self, browser, session):
-        tip = grow(session, 2 * reading.PAGE_SIZE)
+        tip = grow(session, 2 * PAGE_SIZE)
         page = text_of(browser.get(url("branch", session, tip), {"end": 5}))
         assert f'name="parent" value="{tip.pk}"' in page
 
@@ -618,7 +619,7 @@ class TestPages:
         root = grow(session, 2)
         grow(session, 1, parent=root, content="One way ")
         other = chat.append_message(session, root, role=Role.USER, content="Another way")
-        grow(session, 3 * reading.PAGE_SIZE, parent=other)
+        grow(session, 3 * PAGE_SIZE, parent=other)
         page = text_of(browser.get(url("branch", session, other)))
         assert f'id="m{other.pk}"' in page
         assert "2/2" in page
@@ -698,7 +699,7 @@ class TestQueries:
         with counted_queries() as captured:
             browser.get(url("session", session))
         (window,) = [q["sql"] for q in captured if "substr(m.content" in q["sql"]]
-        assert len(list(ChatMessage.objects.raw(window.replace("%", "%%")))) == reading.PAGE_SIZE
+        assert len(list(ChatMessage.objects.raw(window.replace("%", "%%")))) == PAGE_SIZE
 
 
 # -- commands ---------------------------------------------------------------------------------------------
@@ -896,11 +897,11 @@ class TestState:
         chat.compact(full)
         session.settings = {"CONTEXT_WINDOW": 100_000}
         session.save()
-        tip = grow(session, 2 * reading.PAGE_SIZE, parent=full)
+        tip = grow(session, 2 * PAGE_SIZE, parent=full)
         cutoff = chat.find_summary(tip).last_summarized_message
         page = text_of(browser.get(url("session", session)))
         assert 'id="cutoff"' not in page
-        address = f"{url('branch', session, tip)}?end={cutoff.depth + reading.PAGE_SIZE // 2}"
+        address = f"{url('branch', session, tip)}?end={cutoff.depth + PAGE_SIZE // 2}"
         assert f'href="{address}#cutoff"' in page
         assert 'id="cutoff"' in text_of(browser.get(address))
 

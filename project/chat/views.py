@@ -27,6 +27,7 @@ from compaction_app.values import Role
 from project.chat import commands, reading, turns
 from project.chat.forms import EditForm, MessageForm, SessionForm
 from project.chat.pages import guard, render_page
+from project.chat.shown import PAGE_SIZE
 
 REFUSED = 422
 _TITLE_CHARACTERS = 60
@@ -326,9 +327,9 @@ def _end(request: HttpRequest) -> int | None:
 
 def _end_around(message: ChatMessage, tip: ChatMessage) -> int | None:
     """Where a page ends that holds the message: None for the newest page, if that one does."""
-    if tip.depth - message.depth < reading.PAGE_SIZE:
+    if tip.depth - message.depth < PAGE_SIZE:
         return None
-    return int(message.depth) + reading.PAGE_SIZE // 2
+    return int(message.depth) + PAGE_SIZE // 2
 
 
 def _whole_number(text: Any) -> int | None:

@@ -1,0 +1,84 @@
+"""Figures and words that came over from the five systems: see docs/origins.md."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from compaction_app import openai_client
+from compaction_app.conf import CONTEXT_WINDOWS, DEFAULTS
+from compaction_app.planning import get_messages_to_summarize
+from compaction_app.prompts import size_hint
+from compaction_app.testing.builders import messages_of
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.mark.parametrize(
+    ("key", "figure"),
+    [
+        ("MODE", "standard"),
+        ("TRIGGER_RATIO", 0.75),
+        ("RECENT_MESSAGES_RATIO", 0.20),
+        ("TARGET_RATIO", 0.50),
+        ("TRIGGER_TOKENS_CAP", 200_000),
+        ("RECENT_TOKENS_CAP", 40_000),
+        ("PRESERVE_RECENT_MESSAGES", 2),
+        ("LOOKAHEAD", "previous_turn"),
+        ("PRUNE", "pressure"),
+        ("PRUNE_KEEP_TURNS", 3),
+        ("PRUNE_TOOL_RESULT_BYTES", 4096),
+        ("MICRO_COMPACT", False),
+        ("REASONING", "summarize"),
+        ("SUMMARY_TARGET_TOKENS", 30_000 // 4),
+        ("SUMMARY_ROLE", "user"),
+        ("SUMMARIZER_MODELS", ("gpt-5.4-nano",)),
+        ("SUMMARIZER_TIMEOUT", 30),
+        ("SUMMARIZER_MAX_OUTPUT_TOKENS", 20_000),
+        ("MIN_SUMMARY_CHARS", 30),
+        ("COOLDOWN_SECONDS", 60),
+        ("COVERAGE_RATIO", 0.70),
+        ("DEFAULT_CONTEXT_WINDOW", 128_000),
+    ],
+)
+def test_a_default_that_came_over(key: str, figure: Any) -> None:
+    assert DEFAULTS[key] == figure
+
+
+def test_temperature_and_windows() -> None:
+    assert openai_client.TEMPERATURE == 0.1
+    assert CONTEXT_WINDOWS["claude-"] == 200_000
+    assert CONTEXT_WINDOWS["gpt-4o"] == 128_000
+    assert CONTEXT_WINDOWS["gpt-4.1"] > 1_000_000
+
+
+def test_a_single_message_over_the_tail_budget_is_kept_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="compaction_app.planning"):
+        _, kept = get_messages_to_summarize(messages_of("u a u a(5000)"), 300)
+    assert [message.id for message in kept] == [3, 4]
+    assert "keep message=4 tokens=5000 budget=300" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("previous_tokens", "said"),
+    [
+        (0, ["no previous summary"]),
+        (599, ["take it over whole", "do not shorten it"]),
+        (600, ["condense its oldest sections lightly", "leave the recent ones as they are"]),
+        (850, ["condense its oldest sections where the matter is fully resolved", "leave recent and open matter"]),
+    ],
+)
+def test_the_hint_says_what_to_shorten(previous_tokens: int, said: list[str]) -> None:
+    hint = size_hint(previous_tokens, 1_000)
+    assert [part for part in said if part not in hint] == []
+
+
+def test_the_readme_says_loudly_what_is_not_deterministic() -> None:
+    """In bold: whoever builds replayable workflows must not find it out by their consequences."""
+    readme = " ".join((REPOSITORY / "README.md").read_text().split())
+    assert "**Loudly: a model's summaries are not deterministic.**" in readme
+    assert "a model says afterwards may differ" in readme
+    assert '`MODE = "deterministic"`' in readme
