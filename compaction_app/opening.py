@@ -45,6 +45,7 @@ logger = logging.getLogger("compaction_app.opening")
 #: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
 NO_PROGRESS_FAILURES = 2
 _RECENT_RUNS = 50
+POLICY_ACTIONS = ("allow", "defer", "force")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,15 @@ def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
     path = request.allowances.settings.policy
     if path is None:
         return request, PolicyDecision()
-    decision: PolicyDecision = load(path)(request.tip, request.allowances.budget) or PolicyDecision()
+    try:
+        decision = load(path)(request.tip, request.allowances.budget) or PolicyDecision()
+    except Exception:
+        # The host's code in a chat turn, which never fails because of compaction (rule 11): as if it allowed.
+        logger.exception("error session=%s tip=%s in POLICY %s", request.tip.session_id, request.tip.pk, path)
+        return request, PolicyDecision()
+    if decision.action not in POLICY_ACTIONS:
+        logger.error("policy %s answered %r; known are %s", path, decision.action, ", ".join(POLICY_ACTIONS))
+        return request, PolicyDecision()
     forced = decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
 

@@ -134,7 +134,9 @@ def calibrate(session: ChatSession, model: str, usage: Mapping[str, Any], contex
 
 def note_double_compaction(session_id: Any, params: Mapping[str, Any], declared: bool, using: str) -> None:
     """Say once a session that the provider was asked to compact as well."""
-    asked = [name for name in PROVIDER_COMPACTION if params.get(name)]
+    body = params.get("extra_body")
+    sent = {**params, **body} if isinstance(body, Mapping) else params
+    asked = [name for name in PROVIDER_COMPACTION if sent.get(name)]
     if not asked and not declared:
         return
     kind = EventKind.DOUBLE_COMPACTION_CONFIGURED

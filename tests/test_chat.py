@@ -251,6 +251,11 @@ class TestComplete:
         event = CompactionEvent.objects.get(kind="double_compaction_configured")
         assert event.payload == {"parameters": [], "declared": True}
 
+    def test_a_provider_asked_to_compact_too_is_noted(self, session, client):
+        chat.complete(grow(session, None, "u")[0], client=client, extra_body={"truncation": "auto"})
+        event = CompactionEvent.objects.get(kind="double_compaction_configured")
+        assert event.payload == {"parameters": ["truncation"], "declared": False}
+
 
 class TestAsync:
     def test_the_twins_do_the_same(self, server, settings):

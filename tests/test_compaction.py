@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from compaction_app import chat, runs
 from compaction_app.compaction import compact_chat_history
+from compaction_app.conf import load
 from compaction_app.exceptions import (
     CompactionFailed,
     CompactionRefused,
@@ -17,7 +18,7 @@ from compaction_app.exceptions import (
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
-from compaction_app.values import SummaryDraft
+from compaction_app.values import PolicyDecision, SummaryDraft
 from tests.small import shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -430,6 +431,27 @@ class TestTrigger:
             compact_chat_history(run.pk)
         assert CompactionRun.objects.filter(status="succeeded").count() == 2
         assert chat.find_summary(left) != chat.find_summary(right)
+
+
+class TestPolicy:
+    """A host's POLICY: asked only where a compaction is wanted, and never the reason why a turn fails."""
+
+    @pytest.mark.parametrize("answer", ["raises", "unknown"])
+    def test_a_policy_that_errs_counts_as_allow(self, branch, settings, monkeypatch, answer):
+        def erring(tip, budget):
+            if answer == "raises":
+                raise RuntimeError
+            return PolicyDecision(action="perhaps")
+
+        monkeypatch.setattr("tests.test_compaction.policy", erring)
+        load.cache_clear()
+        settings.COMPACTION = small(POLICY="tests.test_compaction.policy")
+        assert chat.request_compaction(branch[-1]).status == "ready"
+        load.cache_clear()
+
+
+def policy(tip, budget):
+    return PolicyDecision()
 
 
 def test_claims_are_won_by_exactly_one_of_many_threads(session, branch):

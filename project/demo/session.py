@@ -219,11 +219,11 @@ class Demo:
         found = [one for report in reports for one in report.disagreements]
         rows = sum(report.messages for report in reports)
         for one in found:
-            self.console.print(
-                Text(f"  {one.finding}: message #{one.message_id}, run {one.run_id}: {one.detail}", "red")
-            )
+            where = f"message #{one.message_id}, run {one.run_id}"
+            self.console.print(Text(f"  {one.finding}: {where}: {one.detail}", "red"))
         result = f"verify_chats: {number(len(found), 'disagreement')}" if found else "verify_chats: all agree"
-        self.console.print(Text(f"{result} ({number(rows, 'message')} read)", "bold red" if found else "bold green"))
+        style = "bold red" if found else "bold green"
+        self.console.print(Text(f"{result} ({rows:,} messages and summaries read)", style))
         self.console.print(f"{time.monotonic() - self.started:.1f} s in all.")
         return not found
 

@@ -1,0 +1,408 @@
+"""``import_chats``: what is read, how it is joined, and that a file comes in whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+
+from compaction_app import chat, importing
+from compaction_app.exceptions import ImportFailed
+from compaction_app.models import ChatMessage, ChatSession
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: Any) -> str:
+    out = io.StringIO()
+    call_command("import_chats", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def imported(file: Path, **options: Any) -> ChatSession:
+    (one,) = importing.import_file(file, **options)
+    return one.session
+
+
+def texts(session: ChatSession) -> list[tuple[str | None, str]]:
+    """Each message's text with its parent's, in the order of storing."""
+    rows = ChatMessage.objects.filter(session=session).order_by("id")
+    return [(row.parent.content if row.parent else None, row.content) for row in rows.select_related("parent")]
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    def write(document: Any, name: str = "chat.json") -> Path:
+        file = tmp_path / name
+        file.write_text(document if isinstance(document, str) else json.dumps(document, indent=1))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def lines_file(tmp_path):
+    def write(*documents: Any, name: str = "trees.jsonl") -> Path:
+        file = tmp_path / name
+        lines = (document if isinstance(document, str) else json.dumps(document) for document in documents)
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    return write
+
+
+def reply(text: str, *replies: dict[str, Any], role: str = "assistant", rank: Any = None) -> dict[str, Any]:
+    return {"message_id": text, "text": text, "role": role, "rank": rank, "replies": list(replies)}
+
+
+def tree(text: str, *replies: dict[str, Any]) -> dict[str, Any]:
+    return {"message_tree_id": text, "prompt": reply(text, *replies, role="prompter")}
+
+
+def call(call_id: str, name: str = "look", arguments: Any = "{}") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+class TestOpenAssistantTrees:
+    def test_each_tree_becomes_a_conversation_with_its_forks_in_the_order_of_the_file(self, lines_file):
+        file = lines_file(
+            tree("q1", reply("a1", reply("q2", role="prompter")), reply("a2")), tree("other", reply("b"))
+        )
+        first, second = importing.import_file(file)
+        assert texts(first.session) == [(None, "q1"), ("q1", "a1"), ("a1", "q2"), ("q1", "a2")]
+        assert texts(second.session) == [(None, "other"), ("other", "b")]
+        assert (first.messages, first.tips, second.messages, second.tips) == (4, 2, 2, 1)
+        assert [m.content for m in chat.variants(ChatMessage.objects.get(content="a2"))] == ["a1", "a2"]
+
+    def test_prompters_are_users_and_nothing_of_a_message_is_lost(self, lines_file):
+        prompt = tree("q")["prompt"] | {"lang": "en", "synthetic": True, "model_name": "m", "rank": 3}
+        session = imported(lines_file({"prompt": prompt | {"created_date": "2023-02-05T14:23:51.983374+00:00"}}))
+        message = ChatMessage.objects.get(session=session)
+        assert (message.role, message.model, message.external_id) == ("user", "m", "q")
+        assert message.metadata == {"lang": "en", "synthetic": True, "rank": 3}
+        assert message.created_at.isoformat() == "2023-02-05T14:23:51.983374+00:00"
+        assert session.title == "q"
+
+    def test_join_goes_on_under_the_best_leaf_of_the_tree_before(self, lines_file):
+        """The lowest rank at every level, unranked ones last, ties by the order of the file."""
+        file = lines_file(
+            tree("one", reply("no rank"), reply("rank 2", rank=2), reply("rank 0", reply("x"), reply("y"), rank=0)),
+            tree("two", reply("first", rank=1), reply("same", rank=1)),
+            tree("three"),
+        )
+        session = imported(file, join=True)
+        parents = {text: parent for parent, text in texts(session)}
+        assert (parents["two"], parents["three"]) == ("x", "first")
+        assert ChatSession.objects.count() == 1
+
+    def test_the_real_file_joined_is_one_conversation_with_all_its_forks(self, shared_data):
+        """Each prompt's place is found a second time here, by walking the file's own nesting."""
+        file = shared_data / "oasst_en_100_tree.jsonl"
+        session = imported(file, join=True)
+        trees = [json.loads(line)["prompt"] for line in file.read_text().splitlines()]
+        above = None
+        for prompt in trees:
+            row = ChatMessage.objects.select_related("parent").get(session=session, external_id=prompt["message_id"])
+            assert (row.parent.external_id if row.parent else None) == above
+            node = prompt
+            while node["replies"]:
+                node = min(node["replies"], key=lambda r: r["rank"] if r.get("rank") is not None else float("inf"))
+            above = node["message_id"]
+        rows = ChatMessage.objects.filter(session=session)
+        assert rows.count() == 1167
+        assert len(chat.tips(session)) == 527
+
+
+class TestOpenAIFormat:
+    def test_a_history_with_tool_calls(self, json_file):
+        messages = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": None, "tool_calls": [call("c1"), call("c2", arguments={"path": "é"})]},
+            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "second"}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "first", "name": "look"},
+            {"role": "assistant", "content": "Done.", "refusal": None, "weight": 1},
+        ]
+        session = imported(json_file({"title": "A look", "model": "gpt-x", "messages": messages}))
+        assert (session.title, session.model, session.system_prompt) == ("A look", "gpt-x", "Be brief.")
+        rows = list(ChatMessage.objects.filter(session=session).order_by("id"))
+        assert [row.role for row in rows] == ["user", "assistant", "tool", "tool", "assistant"]
+        assert rows[1].tool_calls[1]["function"]["arguments"] == '{"path": "é"}'
+        assert (rows[2].content, rows[3].name) == ("second", "look")
+        assert rows[4].metadata == {"weight": 1}
+
+    def test_a_bare_list_takes_its_title_from_the_first_question(self, json_file):
+        session = imported(json_file([{"role": "user", "content": "How  do\nI " + "x" * 100}]))
+        assert session.title == "How do I " + "x" * 70 + "…"
+
+    def test_ids_and_parents_make_a_tree(self, json_file):
+        messages = [
+            {"id": "1", "parent": None, "role": "user", "content": "q"},
+            {"id": "2", "parent": "1", "role": "assistant", "content": "a"},
+            {"id": "3", "parent": "2", "role": "user", "content": "on"},
+            {"id": "4", "parent": "1", "role": "assistant", "content": "again"},
+            {"id": "5", "role": "user", "content": "follows the one before"},
+            {"id": "6", "parent": None, "role": "user", "content": "another root"},
+        ]
+        session = imported(json_file({"messages": messages}))
+        assert dict(map(reversed, texts(session))) == {
+            "q": None,
+            "a": "q",
+            "on": "a",
+            "again": "q",
+            "follows the one before": "again",
+            "another root": None,
+        }
+        assert ChatMessage.objects.get(content="on").external_id == "3"
+
+    def test_a_parent_may_stand_after_its_child(self, json_file):
+        messages = [
+            {"id": 2, "parent": 1, "role": "assistant", "content": "a"},
+            {"id": 1, "parent": None, "role": "user", "content": "q"},
+        ]
+        assert texts(imported(json_file({"messages": messages}))) == [(None, "q"), ("q", "a")]
+
+    def test_parts_become_text_and_attachments(self, json_file):
+        picture = "data:image/png;base64," + "A" * 5000
+        content = [
+            {"type": "text", "text": "See"},
+            {"type": "image_url", "image_url": {"url": picture}},
+            {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}},
+            {"type": "input_text", "text": "this"},
+            {"type": "input_audio", "input_audio": {"format": "wav"}},
+            {"type": "file", "file": {"file_id": "f1", "filename": "plan.pdf"}},
+        ]
+        session = imported(json_file([{"role": "user", "content": content}]))
+        message = ChatMessage.objects.get(session=session)
+        assert message.content == "See\n\nthis"
+        assert message.attachments == [
+            {"type": "image", "name": "image 1", "url": picture, "mime_type": "image/png"},
+            {"type": "image", "name": "image 2", "url": "https://example.com/cat.png"},
+            {"type": "audio", "name": "audio 3"},
+            {"type": "file", "name": "plan.pdf", "url": "f1"},
+        ]
+        assert message.token_count < 1000, "a picture written into its address is not counted as text"
+
+    def test_a_system_message_that_comes_later_is_a_message(self, json_file):
+        messages = [{"role": "user", "content": "q"}, {"role": "system", "content": "Now in French."}]
+        session = imported(json_file({"system_prompt": "Be brief.", "messages": messages}))
+        assert session.system_prompt == "Be brief."
+        assert texts(session) == [(None, "q"), ("q", "Now in French.")]
+
+    def test_trees_that_begin_with_one_system_message_each_share_it(self, json_file):
+        messages = [
+            {"id": "s1", "parent": None, "role": "system", "content": "Be brief."},
+            {"id": "q1", "parent": "s1", "role": "user", "content": "q1"},
+            {"id": "s2", "parent": None, "role": "system", "content": "Be brief."},
+            {"id": "q2", "parent": "s2", "role": "user", "content": "q2"},
+            {"id": "s3", "parent": None, "role": "system", "content": "Be long."},
+        ]
+        session = imported(json_file({"messages": messages}))
+        assert session.system_prompt == "Be brief."
+        assert texts(session) == [(None, "q1"), (None, "q2"), (None, "Be long.")]
+
+    def test_times_are_iso_or_seconds(self, json_file):
+        messages = [
+            {"role": "user", "content": "q", "created_at": "2026-03-02T09:19:03+01:00"},
+            {"role": "assistant", "content": "a", "created_at": 1772439543},
+            {"role": "user", "content": "q", "created_at": "2026-03-02T09:19:03"},
+        ]
+        session = imported(json_file({"created_at": "2026-03-02T08:00:00Z", "messages": messages}))
+        times = [m.created_at.isoformat() for m in ChatMessage.objects.filter(session=session).order_by("id")]
+        assert times == ["2026-03-02T08:19:03+00:00"] * 2 + ["2026-03-02T09:19:03+00:00"]
+        assert session.created_at.isoformat() == "2026-03-02T08:00:00+00:00"
+
+    def test_one_conversation_a_line(self, lines_file):
+        file = lines_file(
+            {"messages": [{"role": "user", "content": "one"}]},
+            "",
+            {"messages": [{"role": "user", "content": "two"}]},
+            name="fine_tuning.txt",
+        )
+        assert [one.session.title for one in importing.import_file(file)] == ["one", "two"]
+
+    def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
+        chain = [{"role": "user", "content": f"{n}", "id": n} for n in range(3000)]
+        wide = [{"role": "assistant", "content": f"w{n}", "parent": 0} for n in range(300)]
+        one = importing.import_file(json_file({"messages": chain + wide}))[0]
+        assert (one.messages, one.tips) == (3300, 301)
+        assert ChatMessage.objects.order_by("-depth").first().depth == 3000
+        variants = chat.variants(ChatMessage.objects.get(content="w0"))
+        assert [v.content for v in variants] == ["1", *(f"w{n}" for n in range(300))]
+
+    def test_the_conversation_of_the_demo(self):
+        session = imported(REPOSITORY / "project" / "demo_conversation.json")
+        assert ChatMessage.objects.filter(session=session).count() == 344
+        assert len(chat.tips(session)) == 10
+
+
+def user(text: Any = "q", **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text, **more}
+
+
+BROKEN: list[Any] = [
+    pytest.param('{"messages": [\n  {"role": "user",\n   "content": "q"\n', 4, "not JSON", id="cut off"),
+    pytest.param("", 1, "not JSON", id="empty"),
+    pytest.param([], 1, "no message", id="no messages"),
+    pytest.param({"chats": 1}, 1, "not recognized: an object with the keys chats", id="another object"),
+    pytest.param([1, 2], 1, "not recognized: a list that holds a number", id="a list of numbers"),
+    pytest.param("7", 1, "not recognized: a number", id="a number"),
+    pytest.param([{"mapping": {}, "title": "t"}], 1, "export of ChatGPT", id="ChatGPT's export"),
+    pytest.param([user(), 7], 1, "not recognized", id="a list with something else"),
+    pytest.param({"messages": [user(), 7]}, 7, "must be an object, not a number", id="a message that is none"),
+    pytest.param({"messages": [user(), user(7)]}, 7, "content must be a text, not int", id="content"),
+    pytest.param({"messages": [user(), {"role": "robot", "content": ""}]}, 7, "Unknown role 'robot'", id="role"),
+    pytest.param({"messages": [{"content": "q"}]}, 3, "Unknown role None", id="no role"),
+    pytest.param([user("a\x00b")], 2, "NUL", id="NUL"),
+    pytest.param([user(), user("\ud800")], 6, "lone surrogate", id="surrogate"),
+    pytest.param([user(), {"role": "tool", "content": "r"}], 6, "tool_call_id", id="tool without call id"),
+    pytest.param(
+        [user(), {"role": "tool", "content": "r", "tool_call_id": "c"}], 6, "No open call 'c'", id="orphan result"
+    ),
+    pytest.param(
+        [user(), {"role": "assistant", "content": "", "tool_calls": [call("c", arguments="{")]}],
+        6,
+        "not JSON",
+        id="tool-call JSON",
+    ),
+    pytest.param([user(), {"role": "function", "content": "r", "name": "f"}], 6, "function_call", id="function"),
+    pytest.param({"messages": [user(id="a"), user(id="a")]}, 8, "second time", id="id twice"),
+    pytest.param({"messages": [user(id="a", parent="b")]}, 3, "parent 'b' is in no", id="unknown parent"),
+    pytest.param(
+        {"messages": [user(id="r"), user(id="a", parent="b"), user(id="b", parent="a")]}, 8, "circle", id="circle"
+    ),
+    pytest.param({"messages": [user(id=[1])]}, 3, "an id must be", id="id"),
+    pytest.param([user(created_at="yesterday")], 2, "'yesterday' is no time", id="time"),
+    pytest.param([user(created_at=1e300)], 2, "is no time", id="far time"),
+    pytest.param([user(created_at=True)], 2, "is no time", id="boolean time"),
+    pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
+    pytest.param({"title": "t" * 256, "messages": [user()]}, 1, "title is longer", id="long title"),
+    pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a text", id="system prompt"),
+    pytest.param([user([{"type": "text", "text": 7}])], 2, "text of a part", id="part text"),
+    pytest.param([user([7])], 2, "a part of a content", id="part"),
+    pytest.param([user(metadata=[1])], 2, "metadata must be", id="metadata"),
+    pytest.param([user(extra=float("nan"))], 2, "not JSON", id="NaN"),
+    pytest.param("[" * 200_000, 1, "nested deeper", id="deep"),
+]
+
+BROKEN_LINES: list[Any] = [
+    pytest.param(['{"prompt": {'], 2, "not JSON", id="cut off"),
+    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], 2, "role must be", id="role"),
+    pytest.param([tree("q", reply("a", rank="best"))], 2, "rank must be a number", id="rank"),
+    pytest.param([{"prompt": {"role": "prompter", "text": None}}], 2, "content must be a text", id="no text"),
+    pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], 2, "must be a list", id="replies"),
+    pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": [1]}}], 2, "an object", id="reply"),
+    pytest.param([tree("q", reply("a"), reply("a"))], 2, "second time", id="id twice"),
+    pytest.param([tree("fine"), "", {"messages": [user(), user(7)]}], 4, "message 2: content", id="message of a line"),
+    pytest.param([tree("fine"), "[" * 200_000], 3, "nested deeper", id="deep"),
+    pytest.param([{"flat": 1}], 2, "not recognized", id="another object"),
+]
+
+
+class TestBrokenFiles:
+    @pytest.mark.parametrize(("document", "line", "words"), BROKEN)
+    def test_the_line_is_named_and_nothing_is_written(self, json_file, document, line, words):
+        file = json_file(document)
+        with pytest.raises(ImportFailed, match=words) as caught:
+            importing.import_file(file)
+        assert caught.value.line == line
+        assert str(caught.value).startswith(f"line {line}")
+        assert not ChatSession.objects.exists()
+
+    @pytest.mark.parametrize(("documents", "line", "words"), BROKEN_LINES)
+    def test_a_broken_line_after_a_good_one_leaves_nothing(self, lines_file, documents, line, words):
+        file = lines_file(tree("a good one"), *documents)
+        with pytest.raises(ImportFailed, match=words) as caught:
+            importing.import_file(file)
+        assert caught.value.line == line
+        assert not ChatSession.objects.exists()
+
+    def test_a_file_that_is_no_utf8_names_the_line(self, tmp_path):
+        file = tmp_path / "latin.jsonl"
+        file.write_bytes(json.dumps(tree("q")).encode() + b'\n{"prompt": "caf\xe9"}\n')
+        with pytest.raises(ImportFailed, match="line 2: this is not UTF-8"):
+            importing.import_file(file)
+
+    def test_a_message_over_the_limit(self, json_file, settings):
+        settings.COMPACTION = {"MAX_MESSAGE_BYTES": 100}
+        with pytest.raises(ImportFailed, match=r"line 6 \(message 2\): The message has 200 bytes"):
+            importing.import_file(json_file([user(), user("x" * 200)]))
+
+    def test_what_fails_while_storing_is_taken_back(self, lines_file, monkeypatch):
+        file = lines_file(tree("one", reply("a"), reply("b")), tree("two"))
+        append, calls = chat.append_messages, []
+
+        def fail_later(*arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) == 3:
+                raise ConnectionError("the database is gone")
+            return append(*arguments)
+
+        monkeypatch.setattr(chat, "append_messages", fail_later)
+        with pytest.raises(ConnectionError):
+            importing.import_file(file)
+        assert not ChatSession.objects.exists()
+        assert not ChatMessage.objects.exists()
+
+    def test_a_byte_order_mark_and_line_separators_in_texts_do_no_harm(self, tmp_path):
+        file = tmp_path / "marked.jsonl"
+        lines = [json.dumps(tree(text), ensure_ascii=False) for text in ("a\u2028b", "c")]
+        file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+        assert [one.session.title for one in importing.import_file(file)] == ["a b", "c"]
+
+
+class TestCommand:
+    def test_a_second_import_finds_the_first_and_again_makes_another(self, lines_file):
+        file = lines_file(tree("one"), tree("two"))
+        assert "Imported 2 conversations with 2 messages." in run(file)
+        assert "2 conversations of this file had been imported before" in run(file)
+        assert ChatSession.objects.count() == 2
+        run(file, "--again")
+        run(file, "--again")
+        ids = set(ChatSession.objects.values_list("external_id", flat=True))
+        assert {external_id.partition("#")[2] for external_id in ids} == {"", "2", "3"}
+        assert "had been imported before" in run(file)
+
+    def test_the_layout_of_a_file_makes_no_difference(self, json_file):
+        run(json_file([user("q"), {"role": "assistant", "content": "a"}]))
+        spread = json.dumps({"messages": [{"content": "q", "role": "user"}, {"content": "a", "role": "assistant"}]})
+        assert "imported before" in run(json_file(spread, "other.json"))
+
+    def test_an_owner_and_a_title(self, lines_file):
+        ada = get_user_model().objects.create_user("ada")
+        run(lines_file(tree("one"), tree("two")), "--owner", "ada", "--title", "Trees")
+        titles = ChatSession.objects.filter(owner=ada).order_by("title").values_list("title", flat=True)
+        assert list(titles) == ["Trees (1 of 2)", "Trees (2 of 2)"]
+        assert "Imported" in run(lines_file(tree("one"), tree("two"))), "another owner's is another import"
+
+    def test_json_for_scripts(self, lines_file):
+        (told,) = json.loads(run(lines_file(tree("q", reply("a"), reply("b"))), "--json"))["sessions"]
+        session = ChatSession.objects.get()
+        assert told == {
+            "id": str(session.pk),
+            "title": "q",
+            "external_id": session.external_id,
+            "messages": 3,
+            "branches": 2,
+            "already_there": False,
+        }
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [(["nowhere.json"], 2), ([str(REPOSITORY)], 2), ([__file__], 1), ([__file__, "--owner", "nobody"], 2)],
+        ids=["no file", "a folder", "no JSON", "no such user"],
+    )
+    def test_exit_codes_tell_a_wrong_call_from_a_broken_file(self, arguments, code):
+        with pytest.raises(CommandError) as caught:
+            run(*arguments)
+        assert caught.value.returncode == code
+
+    def test_a_title_can_not_steer_the_terminal(self, json_file):
+        out = run(json_file({"title": "\x1b[31mred", "messages": [user()]}))
+        assert "\x1b" not in out
