@@ -9,7 +9,6 @@ Each function that does I/O has an async twin of the same name with an ``a`` in 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,9 +34,7 @@ from compaction_app.ladder import assemble
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run, window_at
 from compaction_app.validation import check_json
-from compaction_app.values import ChatContext, Mode, Role, RunStatus, Strategy, Trigger
-
-logger = logging.getLogger("compaction_app.chat")
+from compaction_app.values import ChatContext, Mode, Role, RunStatus, Trigger
 
 MAX_INSTRUCTIONS = 2000
 
@@ -207,18 +204,7 @@ def _allowances(
 
 def _context(tip: ChatMessage, allowances: Allowances) -> ChatContext:
     branch = window_at(tip, allowances)
-    context = assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
-    if context.strategy == Strategy.TRUNCATED:
-        logger.warning(
-            "fallback session=%s tip=%s dropped=%s pruned=%s tokens=%s available=%s",
-            tip.session_id,
-            tip.pk,
-            context.dropped,
-            context.pruned,
-            context.history_tokens,
-            context.available_tokens,
-        )
-    return context
+    return assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
 
 
 def find_summary(tip: ChatMessage) -> ChatMessage | None:

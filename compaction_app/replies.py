@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.provider_errors import is_overflow
 from compaction_app.runs import record
 from compaction_app.values import ChatContext, EventKind, Strategy
+
+logger = logging.getLogger("compaction_app.replies")
 
 #: Parameters of a request that make the provider compact too.
 PROVIDER_COMPACTION = ("context_management", "truncation")
@@ -115,6 +118,15 @@ def note_fallback(reply: ChatMessage, context: ChatContext, using: str) -> None:
     """Record that a prompt had to leave messages out: compaction is late or failing."""
     if context.strategy == Strategy.TRUNCATED:
         payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
+        logger.warning(
+            "fallback session=%s tip=%s dropped=%s pruned=%s tokens=%s available=%s",
+            reply.session_id,
+            context.tip_id,
+            context.dropped,
+            context.pruned,
+            context.history_tokens,
+            context.available_tokens,
+        )
         record(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
 
 
