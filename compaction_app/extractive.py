@@ -19,6 +19,7 @@ from typing import Any
 
 from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
 from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
+from compaction_app.openai_format import attachment_line
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.selection import Unit, fill
 from compaction_app.sentences import split_clauses
@@ -26,7 +27,7 @@ from compaction_app.superseding import find_superseded, read_statement
 from compaction_app.tokens import Count
 from compaction_app.tool_markers import call_name, one_line, tool_marker
 from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
-from compaction_app.values import Message, Role, attachment_line
+from compaction_app.values import Message, Role
 
 #: Heading of what has no date.
 UNDATED = "Conversation"

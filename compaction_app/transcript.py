@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compaction_app.openai_format import attachment_line
 from compaction_app.tool_markers import call_name, find_error, one_line, register_tool_marker, tool_marker
-from compaction_app.values import Message, ReasoningRule, Role, attachment_line
+from compaction_app.values import Message, ReasoningRule, Role
 
 #: Tags that only the wrapper writes. A draft that holds one has copied its input.
 OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "cutoff")

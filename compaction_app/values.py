@@ -6,11 +6,13 @@ pruning, transcripts and prompts take and return them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from compaction_app.openai_format import to_openai
 
 Json = Any
 
@@ -370,70 +372,6 @@ class ChatContext:
         blocks of tail messages are passed on under ``reasoning``.
         """
         return to_openai(self.messages, include_reasoning=include_reasoning)
-
-
-NO_RESULT = "[no result]"
-
-
-def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = []
-    open_calls: list[str] = []
-    for message in messages:
-        if message.role == Role.TOOL:
-            open_calls = [call for call in open_calls if call != message.tool_call_id]
-        else:
-            result.extend(
-                {"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls
-            )
-            open_calls = [str(call.get("id", "")) for call in message.tool_calls]
-        result.append(_openai_message(message, include_reasoning))
-    return result
-
-
-def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {"role": str(message.role), "content": message.content}
-    images = [a for a in message.attachments if a.get("type") == "image" and a.get("url")]
-    if message.attachments:
-        data["content"] = _content_with_attachments(message, images)
-    if message.name and message.role != Role.TOOL:
-        data["name"] = message.name
-    if message.tool_calls:
-        data["tool_calls"] = [_openai_call(call) for call in message.tool_calls]
-        if not message.content:
-            data["content"] = None
-    if message.role == Role.TOOL:
-        data["tool_call_id"] = message.tool_call_id
-    if include_reasoning and message.reasoning is not None:
-        data["reasoning"] = message.reasoning
-    return data
-
-
-def _content_with_attachments(message: ContextMessage, images: list[Mapping[str, Json]]) -> Any:
-    """Text with a line for each attachment; images with an address as image parts of a user message."""
-    lines = [message.content] if message.content else []
-    as_parts = images if message.role == Role.USER else []
-    lines += [attachment_line(a) for a in message.attachments if not any(a is image for image in as_parts)]
-    text = "\n".join(lines)
-    if not as_parts:
-        return text
-    parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-    parts += [{"type": "image_url", "image_url": {"url": str(a["url"])}} for a in as_parts]
-    return parts
-
-
-def attachment_line(attachment: Mapping[str, Json]) -> str:
-    """One line that stands for an attachment where only text can be sent."""
-    label = "image" if attachment.get("type") == "image" else "attached"
-    return f"[{label}: {attachment.get('name') or attachment.get('url') or attachment.get('mime_type') or '?'}]"
-
-
-def _openai_call(call: Mapping[str, Json]) -> dict[str, Any]:
-    function = call.get("function") or {}
-    return {
-        "id": str(call.get("id", "")),
-        "type": "function",
-        "function": {"name": str(function.get("name", "")), "arguments": str(function.get("arguments", ""))},
-    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

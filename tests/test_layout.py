@@ -19,7 +19,7 @@ PACKAGE = Path(compaction_app.__file__).parent
 #: Floor → modules. A package stands for all of its modules.
 FLOORS: dict[int, set[str]] = {
     # words
-    0: {"exceptions", "values", "conf"},
+    0: {"exceptions", "openai_format", "values", "conf"},
     # pure logic: no ORM, clock or network
     1: {
         "budget",

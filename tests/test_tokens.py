@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_app.openai_format import NO_RESULT
 from compaction_app.tokens import (
     TOKENS_PER_ATTACHMENT,
     TOKENS_PER_MESSAGE,
@@ -21,7 +22,6 @@ from compaction_app.tokens import (
     count_tools,
     message_texts,
 )
-from compaction_app.values import NO_RESULT
 
 pytestmark = pytest.mark.pure
 

@@ -19,8 +19,8 @@ from compaction_app.admin.filters import (
     KIND_WORDS,
     KindFilter,
     LiveFilter,
+    SessionOfMessagesFilter,
     TipFilter,
-    related_filters,
     shown_kind,
 )
 from compaction_app.admin.message_fields import SHOWN_IN_LISTS, MessageFields
@@ -62,12 +62,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         return summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else message_fields.COLUMNS
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        related = related_filters(session="session")
         if self.kind(request) == Kind.SUMMARY:
-            return (KindFilter, LiveFilter, *related)
+            return (KindFilter, LiveFilter, SessionOfMessagesFilter)
         # No index knows roles or tips: they are looked for within one session, not in the whole table.
         own = ("role", TipFilter) if "session" in request.GET else ()
-        return (KindFilter, *own, *related)
+        return (KindFilter, *own, SessionOfMessagesFilter)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions = super().get_actions(request)
