@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from compaction_app.values import ContextMessage
+
+class SentMessage(Protocol):
+    """What is read of a message that is sent; :class:`compaction_app.values.ContextMessage` is one."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def tool_calls(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def tool_call_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def reasoning(self) -> Any: ...
+    @property
+    def attachments(self) -> Sequence[Mapping[str, Any]]: ...
+
 
 #: What a provider is sent as the result of a call that never got one.
 NO_RESULT = "[no result]"
 
 
-def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
+def to_openai(messages: Sequence[SentMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
     result: list[dict[str, Any]] = []
     open_calls: list[str] = []
     for message in messages:
@@ -27,7 +44,7 @@ def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = F
     return result
 
 
-def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
+def _openai_message(message: SentMessage, include_reasoning: bool) -> dict[str, Any]:
     data: dict[str, Any] = {"role": str(message.role), "content": message.content}
     images = [a for a in message.attachments if a.get("type") == "image" and a.get("url")]
     if message.attachments:
@@ -45,7 +62,7 @@ def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[st
     return data
 
 
-def _content_with_attachments(message: ContextMessage, images: list[Mapping[str, Any]]) -> Any:
+def _content_with_attachments(message: SentMessage, images: list[Mapping[str, Any]]) -> Any:
     """Text with a line for each attachment; images with an address as image parts of a user message."""
     lines = [message.content] if message.content else []
     as_parts = images if message.role == "user" else []

@@ -19,6 +19,7 @@ from django.utils import timezone
 from compaction_app import branches, runs
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import Outcome, compact_chat_history, next_now
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
@@ -119,7 +120,11 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     tips = sorted(branches.tips(session), key=lambda tip: (tip.depth, tip.pk))
     done = waiting = 0
     for tip in tips:
-        count, waits = _compact_tip(session, tip, using, self.request.id or "")
+        try:
+            count, waits = _compact_tip(session, tip, using, self.request.id or "")
+        except MessageNotFound:
+            # Deleted since the tips were read; the others still want to be brought to rest.
+            continue
         done += count
         waiting += waits
     if waiting and not self.request.called_directly:

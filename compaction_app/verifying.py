@@ -85,6 +85,10 @@ class Finding(StrEnum):
     GENERATION = "generation"
 
 
+#: Of a summary with one of these nothing more can be said.
+_MISPLACED = frozenset({Finding.CUTOFF, Finding.PARENT})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disagreement:
     """One thing that is not as it is derived to be. Ids and numbers, never a word of a conversation."""
@@ -141,7 +145,8 @@ class _Node:
         #: Tokens from the root to here: by the rows' own counts, and counted again. They differ below a row
         #: whose count is wrong, and everywhere where the counter was another one.
         self.sums: tuple[int, int] = (0, 0)
-        self.open_calls: Sequence[str] = ()
+        #: Calls that wait for a result; None where a wrong row made that unknown.
+        self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
         self.cutoff: _Node | None = None
@@ -200,7 +205,10 @@ class _Verification:
         self.live: dict[tuple[int, int], int] = {}
         # Before the messages: what a run points at was there when it was read.
         self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
-        self.maker = {run["summary_id"]: run for run in self.runs if run["summary_id"] is not None}
+        self.maker: dict[int, dict[str, Any]] = {}
+        for run in self.runs:
+            if run["summary_id"] is not None:
+                self.maker.setdefault(run["summary_id"], run)
         self.found = Report(session_id=session.pk, runs=len(self.runs))
 
     def report(self) -> Report:
@@ -247,12 +255,12 @@ class _Verification:
         node = self.nodes[row["id"]] = _Node(row, up)
         if problem:
             self._wrong(Finding.MESSAGE, problem, node=node)
-        self._check_order(node, row["sib_order"])
         if row["parent_message_id"] and up is None:
             self._wrong(Finding.PARENT, f"#{row['parent_message_id']} is no earlier message of this session", node=node)
             # Nothing can be derived from here on but from what the row itself says.
             node.depth, node.sums = node.row_depth, (node.row_path, node.row_path)
             return
+        self._check_order(node, row["sib_order"])
         if up and up.kind == Kind.SUMMARY:
             self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which is a leaf", node=node)
         self._check_depth(node)
@@ -300,15 +308,20 @@ class _Verification:
     def _derived_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int:
         """A message's own tokens, and those of the results that are supplied for the calls it closes."""
         waiting = node.up.open_calls if node.up else ()
-        if valid:
-            try:
-                node.open_calls = open_calls_after(waiting, row)
-            except InvalidMessage as error:
-                self._wrong(Finding.TOOL_RESULT, str(error), node=node)
-                node.open_calls = waiting
-        if tokens is None:
+        node.open_calls = self._open_calls(node, row, waiting) if valid else None
+        if tokens is None or (waiting is None and node.role != Role.TOOL):
             return int(row["token_count"])
-        return tokens + (0 if node.role == Role.TOOL else len(waiting) * TOKENS_PER_MISSING_RESULT)
+        closed = 0 if node.role == Role.TOOL else len(waiting or ())
+        return tokens + closed * TOKENS_PER_MISSING_RESULT
+
+    def _open_calls(self, node: _Node, row: dict[str, Any], waiting: Sequence[str] | None) -> Sequence[str] | None:
+        if waiting is None and node.role == Role.TOOL:
+            return None
+        try:
+            return open_calls_after(waiting or (), row)
+        except InvalidMessage as error:
+            self._wrong(Finding.TOOL_RESULT, str(error), node=node)
+            return None
 
     # -- summaries --------------------------------------------------------------------------------------
 
@@ -366,6 +379,8 @@ class _Verification:
         if run is None or run["base_id"] is None:
             return
         base = self.nodes.get(run["base_id"])
+        if base is not None and base.wrong & _MISPLACED:
+            return
         if base is None or base.kind != Kind.SUMMARY or base.up is None or base.cutoff is None:
             problem = f"its base #{run['base_id']} is no earlier summary of this session"
         elif base.cutoff is cutoff or not base.cutoff.is_on_path_to(cutoff):
@@ -386,12 +401,12 @@ class _Verification:
             if run["previous_run_id"] is not None and run["previous_run_id"] not in earlier:
                 self._wrong(Finding.RUN, f"run {run['previous_run_id']} before it is none of this session", run=run)
             earlier.add(run["id"])
-            if self._check_references(run):
-                self._check_positions(run)
-            self._check_result(run)
+            problem = self._wrong_reference(run) or self._wrong_position(run) or self._wrong_result(run)
+            if problem:
+                self._wrong(Finding.RUN, problem, run=run)
         self._check_generations()
 
-    def _check_references(self, run: dict[str, Any]) -> bool:
+    def _wrong_reference(self, run: dict[str, Any]) -> str:
         kinds = {
             "tip": Kind.MESSAGE,
             "anchor": Kind.MESSAGE,
@@ -399,54 +414,57 @@ class _Verification:
             "base": Kind.SUMMARY,
             "summary": Kind.SUMMARY,
         }
-        right = True
         for name, kind in kinds.items():
-            found = self.nodes.get(run[f"{name}_id"])
-            if run[f"{name}_id"] is not None and (found is None or found.kind != kind):
-                self._wrong(Finding.RUN, f"its {name} #{run[f'{name}_id']} is no {kind} of this session", run=run)
-                right = False
-        return right
+            node = self.nodes.get(run[f"{name}_id"])
+            if run[f"{name}_id"] is not None and (node is None or node.kind != kind):
+                return f"its {name} #{run[f'{name}_id']} is no {kind} of this session"
+        return ""
 
-    def _check_positions(self, run: dict[str, Any]) -> None:
+    def _wrong_position(self, run: dict[str, Any]) -> str:
         path = [(name, self.nodes[run[f"{name}_id"]]) for name in ("cutoff", "anchor", "tip") if run[f"{name}_id"]]
         for (name, node), (below_name, below) in pairwise(path):
             if not node.is_on_path_to(below):
-                problem = f"its {name} #{node.id} is not on the path to its {below_name} #{below.id}"
-                self._wrong(Finding.RUN, problem, run=run)
-                return
+                return f"its {name} #{node.id} is not on the path to its {below_name} #{below.id}"
+        return ""
 
-    def _check_result(self, run: dict[str, Any]) -> None:
+    def _wrong_result(self, run: dict[str, Any]) -> str:
         summary = self.nodes.get(run["summary_id"])
-        if summary is None or summary.kind != Kind.SUMMARY:
-            return
+        if summary is None:
+            return ""
         if run["status"] != RunStatus.SUCCEEDED:
-            self._wrong(Finding.RUN, f"it made summary #{summary.id} and is {run['status']}", run=run)
+            return f"it made summary #{summary.id} and is {run['status']}"
         if self.maker[summary.id]["id"] != run["id"]:
-            self._wrong(Finding.RUN, f"run {self.maker[summary.id]['id']} made its summary #{summary.id} too", run=run)
-        if summary.wrong & {Finding.CUTOFF, Finding.PARENT}:
-            return
+            return f"run {self.maker[summary.id]['id']} made its summary #{summary.id} already"
+        if summary.wrong & _MISPLACED:
+            return ""
         for name, node in (("anchor", summary.up), ("cutoff", summary.cutoff)):
             if run[f"{name}_id"] is not None and node is not None and run[f"{name}_id"] != node.id:
-                problem = f"its {name} is #{run[f'{name}_id']}, that of its summary #{summary.id} is #{node.id}"
-                self._wrong(Finding.RUN, problem, run=run)
+                return f"its {name} is #{run[f'{name}_id']}, that of its summary #{summary.id} is #{node.id}"
+        return ""
 
     def _check_generations(self) -> None:
         """1, 2, 3 … in the order in which the summaries were written; failed runs have none."""
         numbered = sorted((run for run in self.runs if run["generation"] is not None), key=_by_generation)
         written = 0
         for expected, run in enumerate(numbered, start=1):
-            generation, summary_id = run["generation"], run["summary_id"]
+            generation, summary_id = run["generation"], self._made_by(run)
             if run["status"] != RunStatus.SUCCEEDED:
                 problem = f"it is {run['status']} and has generation {generation}"
             elif generation != expected:
                 problem = f"it has generation {generation}, and is number {expected}"
-            elif summary_id is not None and summary_id < written:
+            elif summary_id and summary_id < written:
                 problem = f"its generation {generation} is higher than that of the later summary #{written}"
             else:
                 written = summary_id or written
                 continue
             self._wrong(Finding.GENERATION, problem, run=run)
             return
+
+    def _made_by(self, run: dict[str, Any]) -> int:
+        """The summary that the run made; 0 if it is gone, or another run's."""
+        node = self.nodes.get(run["summary_id"])
+        made = node is not None and node.kind == Kind.SUMMARY and self.maker[node.id]["id"] == run["id"]
+        return node.id if node is not None and made else 0
 
 
 def _by_generation(run: Mapping[str, Any]) -> int:

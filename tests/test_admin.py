@@ -534,8 +534,8 @@ def test_search_finds_ids_and_nothing_else(viewer):
     assert listed(viewer, "chatsession", q=str(session.pk)) == [session.pk]
     assert listed(viewer, "chatsession", q="crm-7") == [named.pk]
     assert listed(viewer, "chatmessage", q=f"{nodes[0].pk}, {nodes[1].pk}") == [nodes[1].pk, nodes[0].pk]
-    assert listed(viewer, "chatmessage", q=str(session.pk)) == [node.pk for node in reversed(nodes)]
     assert listed(viewer, "compactionrun", q=str(run.pk)) == [run.pk]
+    assert listed(viewer, "compactionrun", q=str(session.pk)) == [run.pk]
     assert listed(viewer, "compactionevent", q=str(event.pk)) == [event.pk]
     for nonsense in ("m0", "9" * 5000, "٣" * 5000, "'; --"):
         assert listed(viewer, "chatmessage", q=nonsense) == []

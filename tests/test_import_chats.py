@@ -71,9 +71,7 @@ def call(call_id: str, name: str = "look", arguments: Any = "{}") -> dict[str, A
 
 class TestOpenAssistantTrees:
     def test_each_tree_becomes_a_conversation_with_its_forks_in_the_order_of_the_file(self, lines_file):
-        file = lines_file(
-            tree("q1", reply("a1", reply("q2", role="prompter")), reply("a2")), tree("other", reply("b"))
-        )
+        file = lines_file(tree("q1", reply("a1", reply("q2", role="prompter")), reply("a2")), tree("other", reply("b")))
         first, second = importing.import_file(file)
         assert texts(first.session) == [(None, "q1"), ("q1", "a1"), ("a1", "q2"), ("q1", "a2")]
         assert texts(second.session) == [(None, "other"), ("other", "b")]

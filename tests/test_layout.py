@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -101,13 +102,21 @@ ALSO_IMPORTED = {"conf": {"django.conf", "django.utils.module_loading"}}
 CLOCKS = {"now", "today", "utcnow"}
 
 
+class When(Enum):
+    """When an import is carried out."""
+
+    LOADED = "with the module"
+    CALLED = "in a function"
+    NEVER = "read by type checkers only"
+
+
 @dataclass(frozen=True)
 class Import:
-    """One import: of which module, and whether it waits until a function is called."""
+    """One import: by which module, of which, when and where."""
 
     importer: str
     imported: str
-    late: bool
+    when: When
     place: str
 
     @property
@@ -127,18 +136,21 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 def imports_in(module: str, path: Path) -> Iterator[Import]:
     tree = ast.parse(path.read_text())
-    late = {id(node) for function in ast.walk(tree) if is_late(function) for node in ast.walk(function)}
-    for node in ast.walk(tree):
+    for node, when in with_times(tree, When.LOADED):
         for name in imported_names(node):
             place = f"{path.relative_to(PACKAGE)}:{node.lineno}"  # type: ignore[attr-defined]  # imports have one
-            yield Import(module, name, id(node) in late, place)
+            yield Import(module, name, when, place)
 
 
-def is_late(node: ast.AST) -> bool:
-    """A function, or what only a type checker sees."""
-    if isinstance(node, ast.If):
-        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+def with_times(node: ast.AST, when: When) -> Iterator[tuple[ast.AST, When]]:
+    """Every node below with the time at which its code runs."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        when = When.CALLED
+    elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        when = When.NEVER
+    yield node, when
+    for child in ast.iter_child_nodes(node):
+        yield from with_times(child, when)
 
 
 def imported_names(node: ast.AST) -> list[str]:
@@ -173,9 +185,11 @@ def test_imports_point_down() -> None:
 
 
 def test_modules_of_one_floor_do_not_import_each_other_in_a_circle() -> None:
+    """In whatever order they are loaded, each finds what it needs. Types may know each other: nothing is loaded."""
     graph: dict[str, set[str]] = {}
     for found in OWN_IMPORTS:
-        if found.importer != found.top and (found.importer, found.top) not in LATE_IMPORTS:
+        late = found.when is When.NEVER or (found.importer, found.top) in LATE_IMPORTS
+        if found.importer != found.top and not late:
             graph.setdefault(found.importer, set()).add(found.top)
     try:
         TopologicalSorter(graph).prepare()
@@ -188,10 +202,12 @@ def test_no_import_hides_inside_a_function() -> None:
     hidden = [
         f"{found.place}: {found.importer} → {found.top}"
         for found in OWN_IMPORTS
-        if found.late and (found.importer, found.top) not in LATE_IMPORTS
+        if found.when is When.CALLED and (found.importer, found.top) not in LATE_IMPORTS
     ]
     assert hidden == []
-    assert all(found.late for found in OWN_IMPORTS if (found.importer, found.top) in LATE_IMPORTS)
+    pair = [found.when for found in OWN_IMPORTS if (found.importer, found.top) in LATE_IMPORTS]
+    assert pair
+    assert When.LOADED not in pair
 
 
 def test_the_app_does_not_need_what_is_shipped_for_tests() -> None:
@@ -226,8 +242,10 @@ def test_the_pure_floors_never_ask_what_time_it_is() -> None:
 def test_the_net_catches_what_it_is_for() -> None:
     """The parser sees plain, aliased, late and type-only imports; else the laws above prove nothing."""
     path = PACKAGE / "managers.py"
-    found = {(i.imported, i.late) for i in imports_in("managers", path)}
-    assert {("compaction_app.sql", False), ("compaction_app.models", True), ("django.db", False)} <= found
-    assert all(i.late for i in imports_in("managers", path) if i.imported == "compaction_app.models")
-    assert Import("admin", "compaction_app.admin.display", False, "").top == "admin"
-    assert Import("tokens", "toktok", False, "").top == ""
+    found = {(i.imported, i.when) for i in imports_in("managers", path)}
+    models = "compaction_app.models"
+    assert {("compaction_app.sql", When.LOADED), ("django.db", When.LOADED)} <= found
+    assert {(models, When.CALLED), (models, When.NEVER)} <= found
+    assert (models, When.LOADED) not in found
+    assert Import("admin", "compaction_app.admin.display", When.LOADED, "").top == "admin"
+    assert Import("tokens", "toktok", When.LOADED, "").top == ""

@@ -24,7 +24,7 @@ from compaction_app.admin.filters import (
     shown_kind,
 )
 from compaction_app.admin.message_fields import SHOWN_IN_LISTS, MessageFields
-from compaction_app.admin.records import Tool
+from compaction_app.admin.records import Tool, is_id
 from compaction_app.admin.retiring import RetiringAdmin
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.models import ChatMessage
@@ -50,7 +50,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
     change_list_template = "admin/compaction_app/chatmessage/change_list.html"
     list_select_related = ("session",)
     raw_id_fields = ("session", "parent", "last_summarized_message", "pinned_message")
-    search_help_text = "Ids of messages or sessions; in the list of one session also external ids, whole."
+    search_help_text = "Ids of messages; in the list of one session also external ids, whole."
     actions = ("compact_now", "retire")
 
     # -- lists --------------------------------------------------------------------------------------------
@@ -68,6 +68,9 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         own = ("role", TipFilter) if "session" in request.GET else ()
         return (KindFilter, *own, SessionOfMessagesFilter)
 
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("-session_id", "-id") if "session" in request.GET else self.ordering
+
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions = super().get_actions(request)
         actions.pop("compact_now" if self.kind(request) == Kind.SUMMARY else "retire", None)
@@ -81,8 +84,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         return with_beginnings
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        found = super().search_for(request, term)
-        # Indexed together with the session only.
+        """Messages by id; and by external id where the session is given, together with which it is indexed."""
+        found = Q(pk=int(term)) if is_id(term) else None
         if "session" in request.GET:
             external = Q(external_id=term)
             return external if found is None else found | external

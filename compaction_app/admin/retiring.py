@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from compaction_app import chat, sql
 from compaction_app.admin import display
 from compaction_app.admin.compacting import at_most
-from compaction_app.admin.records import ID_DIGITS, MOST_AT_ONCE, RecordAdmin
+from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id
 from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
@@ -118,7 +118,7 @@ class RetiringAdmin(RecordAdmin):
         )
 
     def _summaries(self, request: HttpRequest, ids: str) -> list[ChatMessage]:
-        wanted = [int(pk) for pk in ids.split(",") if pk.isdecimal() and len(pk) <= ID_DIGITS]
+        wanted = [int(pk) for pk in ids.split(",") if is_id(pk)]
         found = self.get_queryset(request).filter(kind=Kind.SUMMARY, pk__in=wanted[:MOST_AT_ONCE])
         return list(found.defer(*self.texts).order_by("id"))
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from compaction_app.conf import settings_from_snapshot
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.prompts import count_summary
 from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
 from tests.state_machine.teller import Told
 
 
-def check_commit(tree: Tree, row: dict[str, Any], run: CompactionRun, told: Told) -> Node:
+def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -> Node:
     """The node for a new summary row, after every rule about it."""
     assert run.status == "succeeded"
     assert run.tip_id is not None
@@ -19,7 +17,7 @@ def check_commit(tree: Tree, row: dict[str, Any], run: CompactionRun, told: Told
     ids = [node.id for node in path]
     base = tree.newest(run.tip_id)
     assert run.base_id == (base.id if base else None), "built on a summary that is not the newest"
-    cutoff, anchor, pin = row["last_summarized_message_id"], row["parent_message_id"], row["pinned_message_id"]
+    cutoff, anchor, pin = row.last_summarized_message_id, row.parent_message_id, row.pinned_message_id
     assert cutoff in ids, "the cutoff is not on the branch"
     assert anchor in ids, "the anchor is not on the branch"
     assert (run.cutoff_id, run.anchor_id) == (cutoff, anchor)
@@ -37,18 +35,18 @@ def check_commit(tree: Tree, row: dict[str, Any], run: CompactionRun, told: Told
     _check_lookahead(path, at, anchored, base, run, told)
     replaced = sum(tree[i].tokens for i in told.covered) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio
-    assert row["token_count"] == count_summary(row["content"], QuarterTokenCounter())
-    assert replaced - row["token_count"] >= ratio * replaced, "not smaller than what it replaces"
+    assert row.token_count == count_summary(row.content, QuarterTokenCounter())
+    assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
     assert run.messages_compacted == len(told.covered)
     kept = sum(node.tokens for node in path[at + 1 :]) + (tree[pin].tokens if pin else 0)
-    assert run.tokens_after == row["token_count"] + kept
+    assert run.tokens_after == row.token_count + kept
     return Node(
-        id=row["id"],
+        id=row.pk,
         parent=anchor,
         role="user",
-        content=row["content"],
+        content=row.content,
         order=max((child.order for child in tree.children(anchor)), default=0) + 1,
-        tokens=row["token_count"],
+        tokens=row.token_count,
         cutoff=cutoff,
         pin=pin,
         base=base.id if base else None,

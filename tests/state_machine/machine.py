@@ -271,14 +271,16 @@ class ConversationMachine(RuleBasedStateMachine):
         assert set(self.world.enqueued[asked:]) <= due
         self.done("sweep")
 
-    @rule()
-    def compact_session(self) -> None:
+    @rule(answer=choices.answers)
+    def compact_session(self, answer: Answer) -> None:
         """Brings every tip to its threshold or to rest; what is left has a reason."""
         self.world.teller.script.clear()
+        self.world.teller.script.append(answer)
         tasks.compact_session(str(self.world.session.pk))
         self.world.raise_faults()
         self.world.check_rows()
-        self.world.check_at_rest()
+        if answer.during is None:
+            self.world.check_at_rest()
         self.done("compact_session")
 
     # -- taking away ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db import connections
 
-from compaction_app import chat, compaction
+from compaction_app import chat, compaction, tasks
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import (
     CompactionFailed,
@@ -40,25 +41,6 @@ seen: Counter[str] = Counter()
 
 _TOOLS = [("look", "{}"), ("read_file", '{"path": "/etc/motd"}'), ("shell", '{"command": "ls -l"}')]
 _OPEN = ("ready", "running")
-_ROW = (
-    "id",
-    "parent_message_id",
-    "kind",
-    "role",
-    "content",
-    "tool_calls",
-    "tool_call_id",
-    "attachments",
-    "reasoning",
-    "token_count",
-    "path_tokens",
-    "depth",
-    "sib_order",
-    "last_summarized_message_id",
-    "pinned_message_id",
-    "retired_at",
-    "redacted_at",
-)
 
 
 class Clock:
@@ -75,7 +57,21 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
+class _Faults(logging.Handler):
+    """Errors that are only logged, kept to be raised."""
+
+    def __init__(self, faults: list[BaseException]) -> None:
+        super().__init__(logging.ERROR)
+        self.faults = faults
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self.faults.append(error or AssertionError(record.getMessage()))
+
+
 class World:
+    """The session, its model, and what a host, a worker and an accident can do to them."""
+
     def __init__(self, clock: Clock, overrides: dict[str, Any], system_prompt: str, max_input: int | None) -> None:
         self.clock = clock
         self.session = chat.start_session(system_prompt=system_prompt, settings=overrides)
@@ -91,11 +87,17 @@ class World:
         self.enqueued: list[int] = []
         self.looked = 0
         self.fates: dict[str, dict[str, bool]] = {}
+        #: Rows as they were last read: what a host holds in its hands is not always fresh.
+        self.rows: dict[int, ChatMessage] = {}
         self.teller = Teller(self._meanwhile)
+        # An on_commit that fails says so in a log only.
+        self.log = _Faults(self.teller.faults)
+        logging.getLogger("django.db.backends.base").addHandler(self.log)
         TellingSummarizer.teller = self.teller
         TellingSummarizer.max_input_tokens = max_input
 
     def close(self) -> None:
+        logging.getLogger("django.db.backends.base").removeHandler(self.log)
         for session in (self.session, self.stranger):
             chat.delete_session(session)
             assert not ChatMessage.objects.filter(session_id=session.pk).exists()
@@ -204,7 +206,9 @@ class World:
         raise AssertionError(f"{how} was not refused")
 
     def row(self, node: Node | None) -> ChatMessage | None:
-        return ChatMessage.objects.get(pk=node.id) if node else None
+        if node is None:
+            return None
+        return self.rows.get(node.id) or ChatMessage.objects.get(pk=node.id)
 
     # -- erasing ----------------------------------------------------------------------------------------
 
@@ -381,17 +385,19 @@ class World:
         stale = self._stale(run)
         self.teller.script.clear()
         self.teller.script.append(answer)
-        work = async_to_sync(compaction.acompact_chat_history) if awaited else compaction.compact_chat_history
-        outcome = work(run.pk)
+        if awaited:
+            claimed = async_to_sync(compaction.acompact_chat_history)(run.pk) is not None
+        else:
+            claimed = tasks.compact_branch(run.pk) != "not claimed"
         self.teller.script.clear()
         self.raise_faults()
         after = CompactionRun.objects.get(pk=run.pk)
         if not claimable:
-            assert outcome is None
+            assert not claimed
             assert self.teller.calls == calls
             assert after.status == run.status
             return None
-        assert outcome is not None
+        assert claimed
         if self.teller.calls == calls:
             assert after.status == "skipped"
             assert after.skip_reason == (stale or "nothing_to_compact")
@@ -462,6 +468,8 @@ class World:
         self.teller.script.clear()
         made = [run for run in self.runs() if run.pk not in known]
         seen[f"manual {made[-1].status}"] += 1
+        left = [run for run in made if run.is_open and run.pk not in self.enqueued]
+        assert not left, "the caller was told that it failed, and it goes on when the sweep finds it"
         if answer.during is None:
             assert [run.status in ("succeeded", "skipped", "failed") for run in made] == [True] * len(made)
             assert (failed is not None) == (made[-1].status == "failed")
@@ -554,7 +562,7 @@ class World:
 
     def check_rows(self) -> None:
         """Every row against the model; new summaries are examined and adopted."""
-        rows = {row["id"]: row for row in ChatMessage.objects.filter(session_id=self.session.pk).values(*_ROW)}
+        self.rows = rows = {row.pk: row for row in ChatMessage.objects.filter(session_id=self.session.pk)}
         runs = self.runs()
         self._adopt(rows, runs)
         assert set(rows) == set(self.tree.nodes), "rows came or went by themselves"
@@ -565,8 +573,8 @@ class World:
         session = ChatSession.objects.get(pk=self.session.pk)
         assert session.erasures == self.erasures
 
-    def _adopt(self, rows: dict[int, dict[str, Any]], runs: list[CompactionRun]) -> None:
-        new = {i for i, row in rows.items() if row["kind"] == "summary" and i not in self.tree}
+    def _adopt(self, rows: dict[int, ChatMessage], runs: list[CompactionRun]) -> None:
+        new = {i for i, row in rows.items() if row.is_summary and i not in self.tree}
         made = [run for run in runs if (run.generation or 0) > self.generation]
         for run in sorted(made, key=lambda run: run.generation or 0):
             assert run.generation == self.generation + 1, "generations are not one after the other"
@@ -574,9 +582,9 @@ class World:
             assert run.summary_id in new
             new.discard(run.summary_id)
             row = rows[run.summary_id]
-            told = self.teller.ledger[int(KEY.findall(row["content"])[0])]
+            told = self.teller.ledger[int(KEY.findall(row.content)[0])]
             assert told.nonce == run.nonce
-            assert row["retired_at"] is None
+            assert row.retired_at is None
             node = check_commit(self.tree, row, run, told)
             self.tree.nodes[node.id] = node
             check_line(self.tree, node)
@@ -594,10 +602,8 @@ class World:
         seen["shown shortened"] += bool(run.shortened_inputs)
         seen["anchor below cutoff"] += node.parent != node.cutoff
 
-    def _check_row(self, row: dict[str, Any], node: Node) -> None:
-        depth = self.tree.depth(node.id)
-        assert row == {
-            **row,
+    def _check_row(self, row: ChatMessage, node: Node) -> None:
+        due = {
             "parent_message_id": node.parent,
             "kind": "summary" if node.is_summary else "message",
             "role": node.role,
@@ -608,13 +614,14 @@ class World:
             "reasoning": node.reasoning,
             "token_count": node.tokens,
             "path_tokens": self.tree.path_tokens(node.id),
-            "depth": depth,
+            "depth": self.tree.depth(node.id),
             "sib_order": node.order,
             "last_summarized_message_id": node.cutoff,
             "pinned_message_id": node.pin,
         }
-        assert (row["retired_at"] is not None) == node.retired
-        assert (row["redacted_at"] is not None) == node.redacted
+        assert {name: getattr(row, name) for name in due} == due
+        assert (row.retired_at is not None) == node.retired
+        assert (row.redacted_at is not None) == node.redacted
 
     def _check_runs(self, runs: list[CompactionRun]) -> None:
         for run in runs:
@@ -634,11 +641,11 @@ class World:
             tail = {node.id for node in self.tree.tail(tip.id, self.tree.newest(tip.id))}
             assert len([run for run in workable if run.anchor_id in tail]) <= 1, "two open runs on one branch"
 
-    def _check_texts(self, rows: dict[int, dict[str, Any]], runs: list[CompactionRun]) -> None:
+    def _check_texts(self, rows: dict[int, ChatMessage], runs: list[CompactionRun]) -> None:
         """What was erased is in no text that is still stored."""
         if not self.gone:
             return
-        texts = [json.dumps([r["content"], r["tool_calls"], r["attachments"], r["reasoning"]]) for r in rows.values()]
+        texts = [json.dumps([r.content, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
         texts += [f"{run.instructions} {run.error_detail} {run.policy_line}" for run in runs]
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         texts += [json.dumps(payload) for payload in events.values_list("payload", flat=True)]
@@ -660,9 +667,7 @@ class World:
         """A few tips and a few inner messages, others each time."""
         tips, messages = self.tree.tips(), self.tree.messages()
         self.looked += 1
-        some = [pick(tips, self.looked * 3 + n) for n in range(3)] + [pick(messages, self.looked * 7 + n * 13) for n in range(2)]
-        if messages:
-            some.append(messages[-1])
+        some = [pick(tips, self.looked * 2), pick(tips, self.looked * 2 + 1), pick(messages, self.looked * 7), *messages[-1:]]
         return list({node.id: node for node in some if node}.values())
 
     def check_at(self, node: Node, limits: Limits, **options: Any) -> None:

@@ -1,0 +1,350 @@
+"""``verify_chats``: what is stored agrees with itself, and every kind of disagreement is found, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from compaction_app import chat, verifying
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.verifying import Finding, verify_session
+from tests.small import small
+
+# Compacting calls a model, which no open transaction may wait for.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings):
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+
+
+@dataclass
+class World:
+    """A session with all that can be wrong: forks, calls, two generations on a base, one cut inside a turn."""
+
+    session: ChatSession
+    #: Two turns that the first summary of ``runs`` covers, and what comes after.
+    trunk: list[ChatMessage]
+    #: Two variants of one reply.
+    variants: list[ChatMessage]
+    #: An agent's loop below its request.
+    loop: list[ChatMessage]
+    #: Generations 1 and 2 on the trunk, 3 and 4 inside the loop.
+    runs: list[CompactionRun]
+    summaries: list[ChatMessage]
+
+
+def make_world() -> World:
+    session = chat.start_session(title="all kinds")
+    trunk = grow(session, None, "u a(1500) u a(1500) u a(1500) u a(1500) u a(500)")
+    runs = [chat.compact(trunk[-1])]
+    more = grow(session, trunk[-1], "u a(1500) u a(1500) u a(1500) u a(500)")
+    runs.append(chat.compact(more[-1]))
+    variants = [*grow(session, trunk[0], "a u"), *grow(session, trunk[0], "a u")]
+    loop = grow(session, trunk[0], "a u " + "c t(700) " * 12)
+    runs.append(chat.compact(loop[-1]))
+    loop += grow(session, loop[-1], "c t(700) " * 12)
+    runs.append(chat.compact(loop[-1]))
+    summaries = [ChatMessage.objects.get(pk=run.summary_id) for run in runs]
+    return World(session, trunk + more, variants, loop, runs, summaries)
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_world()
+    assert [run.status for run in made.runs] == ["succeeded"] * 4
+    assert [run.base_id is not None for run in made.runs] == [False, True, False, True]
+    assert [summary.pinned_message_id for summary in made.summaries[2:]] == [made.loop[1].pk] * 2
+    return made
+
+
+def change(row: Any, **values: Any) -> None:
+    """Write past every guard, as a careless script or a broken disk would."""
+    type(row)._base_manager.filter(pk=row.pk).update(**values)
+
+
+def found(session: ChatSession) -> list[tuple[str, int | None, int | None]]:
+    return [(one.finding.value, one.message_id, one.run_id) for one in verify_session(session).disagreements]
+
+
+class TestNothingWrong:
+    def test_a_session_with_all_of_it_agrees(self, world):
+        report = verify_session(world.session)
+        assert report.disagreements == []
+        assert (report.messages, report.runs) == (ChatMessage.objects.count(), 4)
+
+    def test_redaction_deletion_and_retiring_leave_nothing_wrong(self, world):
+        chat.redact_message(world.trunk[3])
+        chat.redact_message(world.loop[-2])
+        chat.delete_message(world.variants[0])
+        chat.delete_message(world.loop[-4])
+        chat.retire_summary(world.summaries[0])
+        assert found(world.session) == []
+
+    def test_an_unanswered_call_is_nothing_wrong(self, world):
+        tip = grow(world.session, world.loop[-1], "c")[0]
+        grow(world.session, tip, "u")
+        grow(world.session, tip, "a")
+        assert found(world.session) == []
+
+    def test_an_empty_session(self):
+        assert found(chat.start_session()) == []
+
+    def test_a_counter_that_was_another_one_is_told_once_for_each_row(self, world, settings):
+        """The sums agree with the counts that stand there, so only the counts are reported."""
+        settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        kinds = {finding for finding, _, _ in found(world.session)}
+        assert kinds == {"token_count"}
+
+    def test_the_number_of_queries_does_not_grow_with_the_session(self, world):
+        with CaptureQueriesContext(connection) as few:
+            verify_session(world.session)
+        for n in range(40):
+            grow(world.session, world.trunk[n % 10], "u a u")
+        with CaptureQueriesContext(connection) as more:
+            verify_session(world.session)
+        assert len(more) == len(few) <= 5
+
+
+# Each changes one thing, and tells the findings that have to be reported, by the row that is wrong.
+Expected = list[tuple[Finding, Any]]
+Corruption = Callable[[World], Expected]
+
+
+def wrong(finding: Finding, row: Any, **values: Any) -> Expected:
+    change(row, **values)
+    return [(finding, row)]
+
+
+def elsewhere() -> ChatMessage:
+    return grow(chat.start_session(title="another"), None, "u a u")[-1]
+
+
+def moved_parent(world: World) -> Expected:
+    """What stands below it is not told again."""
+    moved = world.variants[3]
+    grow(world.session, moved, "a u a")
+    change(moved, parent_message_id=world.variants[1].pk, sib_order=1)
+    return [(Finding.DEPTH, moved), (Finding.PATH_TOKENS, moved)]
+
+
+def under_summary(world: World) -> Expected:
+    summary, child = world.summaries[0], ChatMessage._base_manager.get(pk=world.variants[1].pk)
+    child.pk, child.parent_message_id = None, summary.pk
+    child.depth, child.path_tokens = summary.depth + 1, summary.path_tokens + child.token_count
+    child.save(force_insert=True)
+    return [(Finding.PARENT, child)]
+
+
+def pin_between_turns(world: World) -> Expected:
+    """The message after the cutoff is a person's."""
+    cutoff = cutoff_of(world, 0)
+    assert world.trunk[world.trunk.index(cutoff) + 1].role == "user"
+    return wrong(Finding.PIN, world.summaries[0], pinned_message_id=cutoff.parent_message_id)
+
+
+def another_base(world: World, number: int, base: int) -> Expected:
+    change(world.runs[number], base_id=world.summaries[base].pk)
+    return [(Finding.BASE, world.summaries[number])]
+
+
+def retired_base(world: World) -> Expected:
+    change(world.summaries[0], retired_at=world.summaries[0].created_at)
+    return [(Finding.RETIRED_BASE, world.summaries[1])]
+
+
+def summary_of_two_runs(world: World) -> Expected:
+    second = CompactionRun._base_manager.get(pk=world.runs[0].pk)
+    second.pk, second.generation = None, 5
+    second.save(force_insert=True)
+    return [(Finding.RUN, second)]
+
+
+def swapped_generations(world: World) -> Expected:
+    for run, generation in ((0, 99), (1, 1), (0, 2)):
+        change(world.runs[run], generation=generation)
+    return [(Finding.GENERATION, world.runs[0])]
+
+
+def cutoff_of(world: World, number: int) -> ChatMessage:
+    return ChatMessage.objects.get(pk=world.summaries[number].last_summarized_message_id)
+
+
+def message_before(world: World, message: ChatMessage) -> ChatMessage:
+    return world.trunk[world.trunk.index(message) - 1]
+
+
+CORRUPTIONS: dict[str, Corruption] = {
+    "depth": lambda w: wrong(Finding.DEPTH, w.trunk[4], depth=40),
+    "depth of a tip": lambda w: wrong(Finding.DEPTH, w.loop[-1], depth=2),
+    "depth of a summary": lambda w: wrong(Finding.DEPTH, w.summaries[1], depth=2),
+    "prefix sum": lambda w: wrong(Finding.PATH_TOKENS, w.trunk[4], path_tokens=1),
+    "prefix sum of a root": lambda w: wrong(Finding.PATH_TOKENS, w.trunk[0], path_tokens=0),
+    "prefix sum of a summary": lambda w: wrong(Finding.PATH_TOKENS, w.summaries[0], path_tokens=7),
+    "token count": lambda w: wrong(Finding.TOKEN_COUNT, w.trunk[4], token_count=99),
+    "token count of a summary": lambda w: wrong(Finding.TOKEN_COUNT, w.summaries[0], token_count=99),
+    "content": lambda w: wrong(Finding.TOKEN_COUNT, w.trunk[4], content="somebody wrote over it"),
+    "content of a summary": lambda w: wrong(Finding.TOKEN_COUNT, w.summaries[1], content="somebody wrote over it"),
+    "sibling order": lambda w: wrong(Finding.SIBLING_ORDER, w.variants[2], sib_order=0),
+    "order of a root": lambda w: wrong(Finding.SIBLING_ORDER, w.trunk[0], sib_order=0),
+    "moved below another message": moved_parent,
+    "parent of another session": lambda w: wrong(Finding.PARENT, w.variants[1], parent_message_id=elsewhere().pk),
+    "parent that is a summary": under_summary,
+    "orphan result": lambda w: wrong(Finding.TOOL_RESULT, w.loop[3], tool_call_id="call_of_nobody"),
+    "result without a call id": lambda w: wrong(Finding.MESSAGE, w.loop[3], tool_call_id=""),
+    "malformed calls": lambda w: wrong(Finding.MESSAGE, w.loop[4], tool_calls=[7]),
+    "calls of a user": lambda w: wrong(Finding.MESSAGE, w.loop[-2], role="user"),
+    "cutoff on another branch": lambda w: wrong(
+        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=w.variants[0].pk
+    ),
+    "cutoff below the anchor": lambda w: wrong(
+        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=w.trunk[9].pk
+    ),
+    "cutoff that is a summary": lambda w: wrong(
+        Finding.CUTOFF, w.summaries[1], last_summarized_message_id=w.summaries[0].pk
+    ),
+    "cutoff of another session": lambda w: wrong(
+        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=elsewhere().pk
+    ),
+    "pin that is a reply": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.loop[0].pk),
+    "pin of an earlier turn": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[0].pk),
+    "pin on another branch": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[4].pk),
+    "pin of another session": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=elsewhere().pk),
+    "pin where a turn ends": pin_between_turns,
+    "base that is no earlier one": lambda w: another_base(w, 0, base=1),
+    "base on another branch": lambda w: another_base(w, 3, base=0),
+    "base that is retired": retired_base,
+    "cutoff that its run does not know": lambda w: wrong(
+        Finding.RUN, w.runs[1], cutoff_id=message_before(w, cutoff_of(w, 1)).pk
+    ),
+    "anchor that its run does not know": lambda w: wrong(Finding.RUN, w.runs[0], anchor_id=w.trunk[-1].pk),
+    "tip on another branch": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.variants[1].pk),
+    "tip that is a summary": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.summaries[1].pk),
+    "anchor of another session": lambda w: wrong(Finding.RUN, w.runs[0], anchor_id=elsewhere().pk),
+    "base that is a message": lambda w: [
+        *wrong(Finding.RUN, w.runs[1], base_id=w.trunk[2].pk),
+        (Finding.BASE, w.summaries[1]),
+    ],
+    "summary that is a message": lambda w: wrong(Finding.RUN, w.runs[3], summary_id=w.trunk[2].pk),
+    "summary of two runs": summary_of_two_runs,
+    "summary of a run that was skipped": lambda w: wrong(Finding.RUN, w.runs[3], status="skipped", generation=None),
+    "generation of a run that failed": lambda w: wrong(Finding.GENERATION, w.runs[3], status="failed", summary_id=None),
+    "generations swapped": swapped_generations,
+    "generation left out": lambda w: wrong(Finding.GENERATION, w.runs[3], generation=9),
+    "run before it that comes later": lambda w: wrong(Finding.RUN, w.runs[1], previous_run_id=w.runs[3].pk),
+}
+
+
+def names_in(made: Any) -> tuple[str, ...]:
+    returns = getattr(made, "__annotations__", {}).get("return")
+    return made.__code__.co_names if returns == "Expected" else ()
+
+
+@pytest.fixture
+def without_live_index() -> Iterator[None]:
+    """The database itself refuses this one, so its index has to go for a moment."""
+    (index,) = (c for c in ChatMessage._meta.constraints if c.name == "compaction_one_live_summary")
+    with connection.schema_editor() as editor:
+        editor.remove_constraint(ChatMessage, index)
+    yield
+    ChatMessage._base_manager.update(retired_at=timezone.now())
+    with connection.schema_editor() as editor:
+        editor.add_constraint(ChatMessage, index)
+
+
+class TestCorruption:
+    @pytest.mark.parametrize("kind", CORRUPTIONS)
+    def test_each_kind_is_found_and_nothing_else(self, world, kind):
+        expected = CORRUPTIONS[kind](world)
+        reported = [(finding, message_id or run_id) for finding, message_id, run_id in found(world.session)]
+        assert sorted(reported) == sorted((finding.value, row.pk) for finding, row in expected)
+
+    def test_two_live_summaries_at_one_place_are_found(self, world, without_live_index):
+        second = ChatMessage._base_manager.get(pk=world.summaries[0].pk)
+        second.pk, second.sib_order = None, 99
+        second.save(force_insert=True)
+        assert found(world.session) == [("two_live_summaries", second.pk, None)]
+
+    def test_every_finding_is_met(self):
+        """A finding that nothing here brings about would be untested."""
+        names = {name for kind in CORRUPTIONS.values() for name in kind.__code__.co_names}
+        names |= {name for made in vars(sys.modules[__name__]).values() for name in names_in(made)}
+        assert set(Finding.__members__) - {"TWO_LIVE"} <= names
+
+    def test_a_session_that_is_written_to_meanwhile_is_read_again(self, world, monkeypatch):
+        """Between two queries of a check a commit can make what is right look wrong."""
+        change(world.trunk[4], depth=40)
+        times = []
+
+        def mended_meanwhile(session, using):
+            times.append(1)
+            if len(times) == 2:
+                change(world.trunk[4], depth=world.trunk[4].depth)
+            return len(times)
+
+        monkeypatch.setattr(verifying, "_last_write", mended_meanwhile)
+        assert found(world.session) == []
+
+
+class TestCommand:
+    def run(self, *arguments: Any) -> tuple[str, int]:
+        out = io.StringIO()
+        try:
+            call_command("verify_chats", *map(str, arguments), stdout=out)
+        except SystemExit as ended:
+            return out.getvalue(), int(ended.code or 0)
+        return out.getvalue(), 0
+
+    def test_it_says_that_all_agree(self, world):
+        out, code = self.run()
+        assert out == f"1 sessions, {ChatMessage.objects.count()} messages and 4 compaction runs read: all agree.\n"
+        assert code == 0
+
+    def test_it_names_what_does_not_and_ends_with_one(self, world):
+        change(world.trunk[4], depth=40)
+        out, code = self.run()
+        assert f"depth: session {world.session.pk} message #{world.trunk[4].pk}: it is 40, derived 5" in out
+        assert code == 1
+
+    def test_json_for_scripts(self, world):
+        change(world.runs[3], generation=9)
+        out, code = self.run("--json")
+        (problem,) = json.loads(out)["disagreements"]
+        assert problem == {
+            "session_id": str(world.session.pk),
+            "finding": "generation",
+            "detail": "it has generation 9, and is number 4",
+            "message_id": None,
+            "run_id": world.runs[3].pk,
+        }
+        assert code == 1
+
+    def test_only_the_named_sessions_are_read(self, world):
+        change(world.trunk[4], depth=40)
+        other = chat.start_session()
+        assert self.run(other.pk) == ("1 sessions, 0 messages and 0 compaction runs read: all agree.\n", 0)
+
+    def test_an_unknown_session_is_a_wrong_call(self):
+        with pytest.raises(CommandError, match="There is no session") as caught:
+            call_command("verify_chats", str(uuid4()))
+        assert caught.value.returncode == 2
+
+    def test_no_text_of_a_conversation_is_told(self, world):
+        change(world.trunk[4], content="my secret plan", depth=40)
+        out, _ = self.run()
+        assert "secret" not in out
