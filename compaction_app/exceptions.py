@@ -21,6 +21,8 @@ class ConfigurationError(CompactionError):
     """A setting is missing, unknown or out of range."""
 
     code = "configuration"
+    #: The id of the system check that says the same, where there is one.
+    problem_id: str = ""
 
 
 class InvalidMessage(CompactionError, ValueError):

@@ -218,3 +218,13 @@ def test_tools_are_counted_as_the_json_that_is_sent() -> None:
     assert count_tools([tool], count_exactly) == count_tools([turned], count_exactly)
     assert count_tools([tool, tool], count_exactly) == 2 * count_tools([tool], count_exactly)
     assert count_tools(None, count_exactly) == count_tools([], count_exactly) == 0
+
+
+@pytest.mark.parametrize(("characters", "tokens"), [(0, 0), (1, 1), (35, 11), (175, 55), (350, 110), (351, 111)])
+def test_calibrated_characters_are_counted_in_whole_numbers(characters, tokens):
+    """Floats would say 111 for 350 characters."""
+    assert CharacterTokenCounter()(["x" * characters]) == [tokens]
+
+
+def test_an_attachment_that_says_it_costs_nothing_costs_nothing():
+    assert attachment_tokens([{"tokens": 0}, {"tokens": 7}, {}]) == 7 + TOKENS_PER_ATTACHMENT

@@ -148,7 +148,7 @@ class ChatSessionAdmin(RecordAdmin):
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[str, str], set[str], list[Any]]:
+    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
         """In numbers: Django's collector would load every message to list it."""
         session = objs[0]
         parts = {

@@ -1,0 +1,271 @@
+"""``compact`` and ``recover_compactions``, and the commands together on real conversations."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from compaction_app import branches, chat, importing, tasks
+from compaction_app.allowances import allowances_for
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import SummarizerError
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.opening import is_over_threshold
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import ChatContext, Origin
+from compaction_app.verifying import verify_session
+from tests.conftest import StartWorker
+from tests.small import small
+
+# Compacting calls a model, which no open transaction may wait for.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
+
+
+def run(command: str, *arguments: Any) -> tuple[str, int]:
+    """What a command prints, and its exit code."""
+    out = io.StringIO()
+    try:
+        call_command(command, *map(str, arguments), stdout=out)
+    except SystemExit as ended:
+        return out.getvalue(), int(ended.code or 0)
+    return out.getvalue(), 0
+
+
+def rows_of(table: str) -> dict[int, list[str]]:
+    """The lines of ``compact`` by tip."""
+    lines = [line.split() for line in table.splitlines() if line.lstrip().startswith("#")]
+    return {int(line[0].lstrip("#")): line[1:] for line in lines}
+
+
+class TestCompact:
+    @pytest.fixture(autouse=True)
+    def small_window(self, settings: Any) -> Iterator[None]:
+        settings.COMPACTION = small()
+        FakeSummarizer.reset()
+        yield
+        FakeSummarizer.reset()
+
+    @pytest.fixture
+    def forked(self) -> tuple[ChatSession, list[ChatMessage]]:
+        """A trunk of 10,000 tokens, two variants of its last turn, and a branch near its beginning."""
+        session = chat.start_session()
+        trunk = grow(session, None, "u a(1900) " * 5)
+        return session, [trunk[-1], *grow(session, trunk[-3], "u a")[-1:], *grow(session, trunk[1], "u a")[-1:]]
+
+    def test_a_message_names_one_branch(self, forked):
+        session, (tip, other, _) = forked
+        out, code = run("compact", tip.pk)
+        (line,) = rows_of(out).values()
+        assert line[:2] == ["10", "10,000"]
+        assert line[3:] == ["compacted", "(generation", "1)"]
+        assert code == 0
+        assert CompactionRun.objects.get().trigger == "manual"
+        assert chat.find_summary(other) is not None
+
+    def test_a_session_names_every_branch_and_a_summary_is_shared(self, forked):
+        session, (tip, variant, short) = forked
+        out, code = run("compact", session.pk)
+        outcomes = {pk: line[3:] for pk, line in rows_of(out).items()}
+        assert outcomes == {
+            short.pk: ["compacted", "(generation", "1)"],
+            variant.pk: ["compacted", "(generation", "2)"],
+            tip.pk: ["shared"],
+        }
+        assert code == 0
+        assert CompactionRun.objects.count() == 2
+
+    def test_twice_is_once(self, forked):
+        session, _ = forked
+        run("compact", session.pk)
+        asked = len(FakeSummarizer.requests)
+        out, code = run("compact", session.pk)
+        assert {" ".join(line[3:]) for line in rows_of(out).values()} == {"nothing to compact"}
+        assert code == 0
+        assert len(FakeSummarizer.requests) == asked
+
+    def test_instructions_are_for_every_branch(self, forked):
+        session, tips = forked
+        run("compact", session.pk, "--instructions", "keep the prices")
+        assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
+        assert len(FakeSummarizer.requests) == len(tips)
+
+    def test_a_branch_too_large_for_one_compaction_gets_as_many_as_it_needs(self, forked, monkeypatch):
+        """A summarizer that takes little covers the oldest part first; the next generation goes on."""
+        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 5000)
+        _, (tip, *_) = forked
+        out, _ = run("compact", tip.pk)
+        assert CompactionRun.objects.filter(status="succeeded").count() > 1
+        assert chat.get_context(tip).history_tokens <= chat.get_context(tip).threshold
+        assert len(rows_of(out)) == 1
+
+    def test_a_failure_is_told_and_ends_with_one(self, forked):
+        _, (tip, *_) = forked
+        FakeSummarizer.error = SummarizerError("no", error_code="quota")
+        out, code = run("compact", tip.pk)
+        assert rows_of(out)[tip.pk][3:] == ["failed:", "quota"]
+        assert code == 1
+        assert not ChatMessage.objects.summaries().exists()
+
+    def test_an_open_run_and_a_mode_that_is_off_are_failures(self, forked, settings):
+        _, (tip, *_) = forked
+        settings.COMPACTION = small(MODE="off")
+        assert run("compact", tip.pk)[1] == 1
+        settings.COMPACTION = small()
+        chat.request_compaction(tip)
+        out, code = run("compact", tip.pk)
+        assert rows_of(out)[tip.pk][3:] == ["failed:", "open_run"]
+        assert code == 1
+
+    def test_an_empty_session_is_nothing_to_compact(self):
+        assert run("compact", chat.start_session().pk) == ("The session has no messages: nothing to compact.\n", 0)
+        assert FakeSummarizer.requests == []
+
+    def test_json_for_scripts(self, forked):
+        _, (tip, *_) = forked
+        (branch,) = json.loads(run("compact", tip.pk, "--json")[0])["branches"]
+        made = CompactionRun.objects.get()
+        assert branch == {
+            "tip": tip.pk,
+            "depth": 10,
+            "tokens_before": 10_000,
+            "tokens_after": made.tokens_after,
+            "threshold": 6_000,
+            "generations": [1],
+            "outcome": "compacted",
+            "failed": False,
+            "runs": [made.pk],
+        }
+
+    def test_what_is_not_there_is_a_wrong_call(self, forked):
+        _, (tip, *_) = forked
+        run("compact", tip.pk)
+        summary = ChatMessage.objects.summaries().get()
+        for target in ("0", str(uuid4()), "x", str(summary.pk)):
+            with pytest.raises(CommandError) as caught:
+                run("compact", target)
+            assert caught.value.returncode == 2
+        with pytest.raises(CommandError, match="2000 are allowed") as caught:
+            run("compact", tip.pk, "--instructions", "x" * 2001)
+        assert caught.value.returncode == 2
+
+
+class TestRecover:
+    @pytest.fixture
+    def waiting(self, settings: Any) -> CompactionRun:
+        """A run that was requested while the broker was away."""
+        settings.COMPACTION = small()
+        tip = grow(chat.start_session(), None, "u a(1900) " * 5)[-1]
+        made = chat.request_compaction(tip)
+        assert made is not None
+        return made
+
+    def test_it_hands_over_what_the_broker_never_got(self, waiting, broker):
+        assert run("recover_compactions") == ("1 handed over, 0 given up.\n", 0)
+        assert run("recover_compactions", "--json") == ('{"enqueued": 0, "given_up": 0, "left": 0}\n', 0)
+
+    def test_a_broker_that_is_still_away_is_a_failure(self, waiting):
+        with pytest.raises(CommandError, match="1 could not be handed over") as caught:
+            run("recover_compactions")
+        assert caught.value.returncode == 1
+
+    def test_what_is_not_due_yet_is_no_failure(self, waiting):
+        CompactionRun.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
+        assert run("recover_compactions") == ("0 handed over, 0 given up.\n", 0)
+
+
+def assert_every_branch_fits(session: ChatSession) -> None:
+    allowances = allowances_for(session)
+    over = [tip.pk for tip in chat.tips(session) if is_over_threshold(tip, allowances)]
+    assert over == []
+
+
+def assert_summaries_lie_on_their_branches(session: ChatSession) -> None:
+    for made in CompactionRun.objects.filter(session=session, status="succeeded").select_related("summary"):
+        path = branches.path_ids(made.tip_id, "default")
+        anchor, cutoff = made.summary.parent_message_id, made.summary.last_summarized_message_id
+        # From the tip up: the anchor is met first.
+        assert path.index(anchor) <= path.index(cutoff)
+
+
+class TestRealConversations:
+    @pytest.fixture(autouse=True)
+    def window(self, settings: Any) -> None:
+        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE}
+
+    @pytest.mark.slow
+    def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(
+        self, shared_data: Path, celery_worker: StartWorker
+    ):
+        """1,167 messages with 260 forks: one task, and all 527 branches fit."""
+        (one,) = importing.import_file(shared_data / "oasst_en_100_tree.jsonl", join=True)
+        session, threshold = one.session, allowances_for(one.session).budget.threshold
+        tips = chat.tips(session)
+        assert sum(tip.path_tokens > threshold for tip in tips) > 400
+        worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
+        assert tasks.enqueue_session(session)
+        worker.wait_until(lambda: "compact_session" in worker.log and "succeeded in" in worker.log, seconds=300)
+        assert len(tips) == one.tips == 527
+        assert_every_branch_fits(session)
+        assert_summaries_lie_on_their_branches(session)
+        assert {made.task_id for made in CompactionRun.objects.all()} != {""}
+        assert not CompactionRun.objects.exclude(status="succeeded").exists()
+        assert verify_session(session).disagreements == []
+
+    @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
+    def test_an_agents_history_replayed_message_by_message(self, shared_data: Path, name: str):
+        """One request and a long loop of calls: the cut falls inside the turn, and every prompt fits."""
+        messages = json.loads((shared_data / name).read_text())["messages"]
+        session = chat.start_session(system_prompt=messages[0]["content"])
+        tip = None
+        for message in messages[1:]:
+            (tip,) = chat.append_messages(session, tip, [message])
+            opened = chat.request_compaction(tip)
+            if opened is not None and opened.is_open:
+                outcome = compact_chat_history(opened.pk)
+                assert outcome is not None
+                assert outcome.run.status == "succeeded"
+            assert_prompt_is_sound(chat.get_context(tip))
+        assert_cut_inside_the_turn(session)
+        assert_every_branch_fits(session)
+        assert verify_session(session).disagreements == []
+
+
+def assert_prompt_is_sound(context: ChatContext) -> None:
+    """It fits, begins with the request, and no call is without its result or a result without its call."""
+    assert context.tokens + (context.reserved_tokens - _surroundings(context)) <= context.window
+    shown = [message for message in context.messages if message.origin != Origin.SYSTEM]
+    assert any(message.role == "user" and message.origin in (Origin.PINNED, Origin.VERBATIM) for message in shown)
+    waiting: list[str] = []
+    for message in shown:
+        if message.role == "tool":
+            assert message.tool_call_id in waiting
+            waiting.remove(message.tool_call_id)
+            continue
+        assert waiting == []
+        waiting = [str(call["id"]) for call in message.tool_calls]
+
+
+def _surroundings(context: ChatContext) -> int:
+    return context.tokens - context.history_tokens
+
+
+def assert_cut_inside_the_turn(session: ChatSession) -> None:
+    request = ChatMessage.objects.messages().filter(session=session).earliest("id")
+    summaries = ChatMessage.objects.summaries().filter(session=session)
+    assert summaries.exists()
+    for summary in summaries:
+        assert summary.pinned_message == request
+        following = ChatMessage.objects.messages().get(parent=summary.last_summarized_message)
+        assert following.role == "assistant"
