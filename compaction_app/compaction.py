@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from django.utils import timezone
 
 from compaction_app import branches, runs
 from compaction_app.allowances import Allowances
-from compaction_app.conf import Settings, load, settings_from_snapshot
+from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import (
     CompactionFailed,
     DurableTransactionRequired,
@@ -33,7 +32,8 @@ from compaction_app.managers import counter, lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, open_locked
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import build_request, count_summary, measure_blocks, measure_overhead, refuse_draft
+from compaction_app.prompts import build_request, count_summary, refuse_draft
+from compaction_app.summarizer_limits import SummarizerLimit, redactor_of
 from compaction_app.summarizers import arun_summarizer, lease_seconds, make_summarizer, run_summarizer
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -43,12 +43,10 @@ from compaction_app.values import (
     ErrorCode,
     EventKind,
     Kind,
-    Message,
     Role,
     RunStatus,
     Skip,
     SkipReason,
-    Summary,
     SummaryDraft,
     SummaryRequest,
     Trigger,
@@ -56,8 +54,6 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
-#: A message that the summarizer is shown head-and-tail keeps at least this much.
-SMALLEST_SHOWN_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,73 +239,15 @@ def _request(
         reasoning=settings.reasoning,
         summary_prompt=settings.summary_prompt,
         limits=limits,
-        redact=_redactor(settings),
+        redact=redactor_of(settings),
     )
 
 
-def _redactor(settings: Settings) -> Callable[[str], str] | None:
-    if settings.redactor is None:
-        return None
-    named = load(settings.redactor)
-    redactor: Callable[[str], str] = named() if isinstance(named, type) else named
-    return redactor
-
-
-def _limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> _SummarizerLimit | None:
+def _limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> SummarizerLimit | None:
     max_tokens = getattr(summarizer, "max_input_tokens", None)
     if max_tokens is None:
         return None
-    return _SummarizerLimit(max_tokens, run, settings, count)
-
-
-class _SummarizerLimit:
-    """Sizes of the parts of a request as they will be serialized; see :class:`planning.InputLimit`."""
-
-    def __init__(self, max_tokens: int, run: CompactionRun, settings: Settings, count: Count) -> None:
-        self.max_tokens = max_tokens
-        self.run = run
-        self.settings = settings
-        self.count = count
-        self._overheads: dict[tuple[Any, ...], int] = {}
-
-    def blocks(self, messages: Sequence[Message], limits: dict[int, int] | None = None) -> list[int]:
-        return measure_blocks(
-            messages,
-            reasoning=self.settings.reasoning,
-            limits=limits,
-            redact=_redactor(self.settings),
-            count=self.count,
-        )
-
-    def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
-        # Asked for each candidate cut, and the same for nearly all of them.
-        key = (pinned.id if pinned else None, tuple(message.id for message in lookahead))
-        if key not in self._overheads:
-            self._overheads[key] = sum(self.blocks(lookahead)) + measure_overhead(
-                pinned=pinned,
-                base_text=base.content if base else "",
-                instructions=self.run.instructions,
-                policy_line=self.run.policy_line,
-                reasoning=self.settings.reasoning,
-                summary_prompt=self.settings.summary_prompt,
-                redact=_redactor(self.settings),
-                count=self.count,
-            )
-        return self._overheads[key]
-
-    def byte_limits(self, plan: CompactionPlan) -> dict[int, int]:
-        """A byte limit for the largest covered messages, as large as lets the request fit."""
-        room = self.max_tokens - self.overhead(plan.base, plan.pinned, plan.lookahead)
-        low = SMALLEST_SHOWN_BYTES
-        high = max((len(m.content.encode()) for m in plan.covered), default=low)
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = sum(self.blocks(plan.covered, self._over(plan, middle))) <= room
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return self._over(plan, low)
-
-    def _over(self, plan: CompactionPlan, size: int) -> dict[int, int]:
-        return {m.id: size for m in plan.covered if len(m.content.encode()) > size}
+    return SummarizerLimit(max_tokens, run, settings, count)
 
 
 def _note_start(work: _Work, using: str) -> None:

@@ -7,8 +7,7 @@ found by :func:`find_problems`, which the system checks report and :func:`get_se
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -16,14 +15,11 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
 
+from compaction_app import setting_rules as rules
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.values import Lookahead, Mode, PruneWhen, ReasoningRule
 
 MIB = 1024 * 1024
-#: What integer columns hold on every database, and more tokens, bytes or messages than anyone has.
-MAX_INTEGER = 2**31 - 1
-#: Some thirty years: more than that and a date to come can not be computed.
-MAX_SECONDS = 10**9
 
 #: Context windows by model name prefix; the longest matching prefix counts. Sources: the providers' model pages.
 CONTEXT_WINDOWS: dict[str, int] = {
@@ -166,170 +162,48 @@ class Problem:
     error: bool = True
 
 
-Rule = Callable[[Any], str | None]
-
-
-def _integer(low: int, high: int = MAX_INTEGER) -> Rule:
-    def rule(value: Any) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return "must be a whole number"
-        return None if low <= value <= high else f"must be from {low} to {high}"
-
-    return rule
-
-
-def _number(value: Any) -> str | None:
-    wrong = isinstance(value, bool) or not isinstance(value, int | float)
-    # No whole number is asked: one too large for a float would raise.
-    return "must be a number" if wrong or (isinstance(value, float) and not math.isfinite(value)) else None
-
-
-def _seconds(value: Any) -> str | None:
-    if _number(value) or not 0 <= value <= MAX_SECONDS:
-        return f"must be a number of seconds from 0 to {MAX_SECONDS}"
-    return None
-
-
-def _positive_seconds(value: Any) -> str | None:
-    return _seconds(value) or (None if value > 0 else "must be more than 0 seconds")
-
-
-def _price(value: Any) -> str | None:
-    return _number(value) or (None if value >= 0 else "must be 0 or more")
-
-
-def _ratio(value: Any) -> str | None:
-    return _number(value) or (None if 0 < value < 1 else "must lie strictly between 0 and 1")
-
-
-def _choice(enum: Any) -> Rule:
-    names = [str(member) for member in enum]
-    return lambda value: None if value in names else f"must be one of {', '.join(names)}"
-
-
-def _boolean(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "must be True or False"
-
-
-def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "must be a text that is not empty"
-
-
-def _dotted_path(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return "must be a dotted path"
-    try:
-        import_string(value)
-    # The last two are what importlib raises for an empty or a relative module name.
-    except (ImportError, ValueError, TypeError) as error:
-        return f"can not be imported: {error}"
-    return None
-
-
-def _optional(rule: Rule) -> Rule:
-    return lambda value: None if value is None else rule(value)
-
-
-def _windows(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of model name prefix to tokens"
-    if any(not isinstance(k, str) or _integer(1)(v) for k, v in value.items()):
-        return "must map model name prefixes to whole numbers of tokens above 0"
-    return None
-
-
-_MODEL_RULES: dict[str, Rule] = {
-    "model": _text,
-    "base_url": _optional(_text),
-    "api_key_env": _optional(_text),
-    "timeout": _positive_seconds,
-    "max_input_tokens": _integer(1),
-}
-
-
-def _models(value: Any) -> str | None:
-    if not isinstance(value, list | tuple):
-        return "must be a list of model names or dicts"
-    for entry in value:
-        if wrong := _text(entry) if isinstance(entry, str) else _model(entry):
-            return f"has an entry that is wrong: {wrong}"
-    return None
-
-
-def _model(entry: Any) -> str | None:
-    if not isinstance(entry, Mapping) or "model" not in entry:
-        return "each must be a model name or a dict with the key 'model'"
-    if unknown := sorted(str(key) for key in entry if key not in _MODEL_RULES):
-        return f"unknown keys {', '.join(unknown)}; known are {', '.join(_MODEL_RULES)}"
-    for key, value in entry.items():
-        if wrong := _MODEL_RULES[key](value):
-            return f"{key} {wrong}"
-    return None
-
-
-def _prices(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of model name to prices per million tokens"
-    for name, price in value.items():
-        known = isinstance(price, Mapping) and set(price) <= {"input", "cached", "output"}
-        if not isinstance(name, str) or not known or any(_price(v) for v in price.values()):
-            return "must map model names to {'input': …, 'cached': …, 'output': …}, each 0 or more"
-    return None
-
-
-def _throttle(value: Any) -> str | None:
-    count, _, unit = value.partition("/") if isinstance(value, str) else ("", "", "")
-    counted = count.isascii() and count.isdigit()
-    return None if counted and unit in {"s", "m", "h", "d"} else "must look like '10/m' (s, m, h or d)"
-
-
-def _role(value: Any) -> str | None:
-    # Rule 13: a summary is untrusted text and never speaks with the system's voice.
-    return None if value in ("user", "assistant") else "must be 'user' or 'assistant'; never 'system'"
-
-
-RULES: dict[str, Rule] = {
-    "MODE": _choice(Mode),
-    "TRIGGER_RATIO": _ratio,
-    "RECENT_MESSAGES_RATIO": _ratio,
-    "PRUNE_TOOL_RESULT_BYTES": _integer(1),
-    "TARGET_RATIO": _ratio,
-    "CONTEXT_WINDOW": _optional(_integer(1)),
-    "CONTEXT_WINDOWS": _windows,
-    "DEFAULT_CONTEXT_WINDOW": _integer(1),
-    "RESERVED_TOKENS": _integer(0),
-    "TRIGGER_TOKENS_CAP": _integer(1),
-    "RECENT_TOKENS_CAP": _integer(0),
-    "PRESERVE_RECENT_MESSAGES": _integer(2),
-    "LOOKAHEAD": _choice(Lookahead),
-    "LOOKAHEAD_TOKENS": _integer(0),
-    "PRUNE": _choice(PruneWhen),
-    "PRUNE_KEEP_TURNS": _integer(1),
-    "MICRO_COMPACT": _boolean,
-    "REASONING": _choice(ReasoningRule),
-    "SUMMARY_TARGET_TOKENS": _integer(1),
-    "LEDGER_TOKENS": _optional(_integer(0)),
-    "MIN_SUMMARY_CHARS": _integer(1),
-    "MIN_SAVING_RATIO": _ratio,
-    "COOLDOWN_SECONDS": _seconds,
-    "COVERAGE_RATIO": _ratio,
-    "BREAKER_FAILURES": _integer(1),
-    "BREAKER_SECONDS": _seconds,
-    "SUMMARIZER": _dotted_path,
-    "SUMMARIZER_MODELS": _models,
-    "SUMMARIZER_TIMEOUT": _positive_seconds,
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": _integer(1),
-    "SUMMARY_PROMPT": _optional(_text),
-    "SUMMARY_ROLE": _role,
-    "TOKEN_COUNTER": _dotted_path,
-    "REDACTOR": _optional(_dotted_path),
-    "POLICY": _optional(_dotted_path),
-    "PERMISSION": _optional(_dotted_path),
-    "PROVIDER_CONTEXT_MANAGEMENT": _boolean,
-    "PRICES": _prices,
-    "MAX_MESSAGE_BYTES": _integer(1),
-    "MANUAL_THROTTLE": _optional(_throttle),
-    "TASK_QUEUE": _optional(_text),
+RULES: dict[str, rules.Rule] = {
+    "MODE": rules.choice(Mode),
+    "TRIGGER_RATIO": rules.ratio,
+    "RECENT_MESSAGES_RATIO": rules.ratio,
+    "PRUNE_TOOL_RESULT_BYTES": rules.integer(1),
+    "TARGET_RATIO": rules.ratio,
+    "CONTEXT_WINDOW": rules.optional(rules.integer(1)),
+    "CONTEXT_WINDOWS": rules.windows,
+    "DEFAULT_CONTEXT_WINDOW": rules.integer(1),
+    "RESERVED_TOKENS": rules.integer(0),
+    "TRIGGER_TOKENS_CAP": rules.integer(1),
+    "RECENT_TOKENS_CAP": rules.integer(0),
+    "PRESERVE_RECENT_MESSAGES": rules.integer(2),
+    "LOOKAHEAD": rules.choice(Lookahead),
+    "LOOKAHEAD_TOKENS": rules.integer(0),
+    "PRUNE": rules.choice(PruneWhen),
+    "PRUNE_KEEP_TURNS": rules.integer(1),
+    "MICRO_COMPACT": rules.boolean,
+    "REASONING": rules.choice(ReasoningRule),
+    "SUMMARY_TARGET_TOKENS": rules.integer(1),
+    "LEDGER_TOKENS": rules.optional(rules.integer(0)),
+    "MIN_SUMMARY_CHARS": rules.integer(1),
+    "MIN_SAVING_RATIO": rules.ratio,
+    "COOLDOWN_SECONDS": rules.seconds,
+    "COVERAGE_RATIO": rules.ratio,
+    "BREAKER_FAILURES": rules.integer(1),
+    "BREAKER_SECONDS": rules.seconds,
+    "SUMMARIZER": rules.dotted_path,
+    "SUMMARIZER_MODELS": rules.models,
+    "SUMMARIZER_TIMEOUT": rules.positive_seconds,
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": rules.integer(1),
+    "SUMMARY_PROMPT": rules.optional(rules.text),
+    "SUMMARY_ROLE": rules.role,
+    "TOKEN_COUNTER": rules.dotted_path,
+    "REDACTOR": rules.optional(rules.dotted_path),
+    "POLICY": rules.optional(rules.dotted_path),
+    "PERMISSION": rules.optional(rules.dotted_path),
+    "PROVIDER_CONTEXT_MANAGEMENT": rules.boolean,
+    "PRICES": rules.prices,
+    "MAX_MESSAGE_BYTES": rules.integer(1),
+    "MANUAL_THROTTLE": rules.optional(rules.throttle),
+    "TASK_QUEUE": rules.optional(rules.text),
 }
 
 #: Keys that a session may not override: they name code that runs, or belong to the whole site.

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
-from django.db.models.deletion import Collector
-from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.exceptions import InvalidPosition
@@ -22,10 +20,12 @@ from treebeard.utils import check_create_args as _check_create_args
 
 from compaction_app import sql
 from compaction_app.conf import load, site_setting
-from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
-from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
-from compaction_app.validation import open_calls_after, validate_message
-from compaction_app.values import Kind, Role, RunStatus
+from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
+from compaction_app.placing import Place
+from compaction_app.references import ReferencesIntoSubtree
+from compaction_app.tokens import count_messages
+from compaction_app.validation import validate_message
+from compaction_app.values import Kind, RunStatus
 
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
@@ -34,8 +34,6 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: As deep as a tree can get; PostgreSQL and SQLite both compare it as an integer.
 UNLIMITED = 2**31 - 1
-#: The most that the column ``token_count`` holds on PostgreSQL; SQLite would take more.
-MAX_TOKENS = 2**31 - 1
 
 
 def lock_session(session_id: Any, using: str) -> None:
@@ -285,7 +283,7 @@ class ChatMessageManager(_NodeManager):
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using):
             lock_session(nodes[0].session_id, using)
-            place = _Place.below(parent, nodes[0], using) if parent else _Place.root(nodes[0], using)
+            place = Place.below(parent, nodes[0], using) if parent else Place.root(nodes[0], using)
             for node in nodes:
                 place.take(node)
                 node.save(using=using, force_insert=True)
@@ -318,7 +316,7 @@ class ChatMessageManager(_NodeManager):
         """Delete a node and all below it; returns how many. References from runs and events become null."""
         using = self._db or router.db_for_write(self.model)
         with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            _ReferencesIntoSubtree(node_id, using).settle()
+            ReferencesIntoSubtree(self.model(pk=node_id), using).settle()
             cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
             deleted: int = cursor.rowcount
             return deleted
@@ -378,112 +376,3 @@ def _check_session(nodes: Sequence[ChatMessage], session_id: Any) -> None:
         node.session_id = to_python(node.session_id)
         if node.session_id != to_python(session_id):
             raise InvalidParent("The parent belongs to another session.", field="parent")
-
-
-class _ReferencesIntoSubtree(Collector):
-    """Rows that point at a node or below it follow their ``on_delete``: one statement a relation at any size.
-
-    Django's own rules, but where its collector would go down level by level and name every deleted row, this
-    names them all by one recursive subquery. The nodes themselves are left to the caller: no signals are sent
-    for them.
-    """
-
-    def __init__(self, node_id: int, using: str) -> None:
-        from compaction_app.models import ChatMessage
-
-        super().__init__(using=using)
-        self.top = ChatMessage(pk=node_id)
-        self.node_ids = RawSQL(sql.NODE_AND_BELOW, [node_id])
-
-    def settle(self) -> None:
-        self.collect([self.top])
-        self.data[type(self.top)].clear()
-        self.delete()
-
-    def related_objects(
-        self, related_model: type[models.Model], related_fields: Iterable[Any], objs: Any
-    ) -> models.QuerySet[Any]:
-        if not isinstance(objs[0], type(self.top)):
-            others: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
-            return others
-        if related_model is type(self.top):
-            nothing: models.QuerySet[Any] = related_model._base_manager.none()
-            return nothing
-        conditions: list[Any] = [(f"{field.name}__in", self.node_ids) for field in related_fields]
-        rows: Any = related_model._base_manager.using(self.using)
-        pointing: models.QuerySet[Any] = rows.filter(Q.create(conditions, connector=Q.OR))
-        return pointing
-
-
-class _Place:
-    """Where the next node goes: read once under the lock, then carried down the chain."""
-
-    def __init__(
-        self,
-        *,
-        parent_id: int | None,
-        depth: int,
-        path_tokens: int,
-        last_order: int,
-        open_calls: list[str],
-    ) -> None:
-        self.parent_id = parent_id
-        self.depth = depth
-        self.path_tokens = path_tokens
-        self.last_order = last_order
-        self.open_calls = open_calls
-
-    @classmethod
-    def root(cls, node: ChatMessage, using: str) -> _Place:
-        roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
-        last = roots.aggregate(last=models.Max("sib_order"))["last"] or 0
-        return cls(parent_id=None, depth=0, path_tokens=0, last_order=last, open_calls=[])
-
-    @classmethod
-    def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Place:
-        group = sorted(
-            type(node).objects.using(using).raw(sql.CALL_GROUP, {"parent": parent.pk}), key=lambda row: row.depth
-        )
-        if not group:
-            raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
-        row = group[-1]
-        if row.session_id != node.session_id:
-            raise InvalidParent("The parent belongs to another session.", field="parent")
-        if row.kind == Kind.SUMMARY:
-            raise InvalidParent("A summary is a leaf: append below the message it is anchored at.", field="parent")
-        open_calls: list[str] = []
-        for member in group:
-            open_calls = open_calls_after(open_calls, vars(member))
-        return cls(
-            parent_id=row.pk,
-            depth=row.depth,
-            path_tokens=row.path_tokens,
-            last_order=row.last_order,
-            open_calls=open_calls,
-        )
-
-    def take(self, node: ChatMessage) -> None:
-        """Give ``node`` its position; raises where it can not stand here."""
-        node.parent_message_id = self.parent_id
-        node.sib_order = self.last_order + 1
-        node.depth = self.depth + 1
-        if node.kind == Kind.SUMMARY:
-            node.path_tokens = self.path_tokens
-            return
-        waiting = self.open_calls
-        self.open_calls = open_calls_after(waiting, vars(node))
-        if node.role != Role.TOOL:
-            # The context supplies a result for each of these calls; this message is what closes them.
-            node.token_count += len(waiting) * TOKENS_PER_MISSING_RESULT
-        if not 0 <= node.token_count <= MAX_TOKENS:
-            raise InvalidMessage(f"token_count must be from 0 to {MAX_TOKENS:,}.", field="token_count")
-        node.path_tokens = self.path_tokens + node.token_count
-
-    def under(self, node: ChatMessage) -> _Place:
-        return _Place(
-            parent_id=node.pk,
-            depth=node.depth,
-            path_tokens=node.path_tokens,
-            last_order=0,
-            open_calls=self.open_calls,
-        )

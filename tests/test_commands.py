@@ -65,7 +65,7 @@ class TestCompact:
         return session, [trunk[-1], *grow(session, trunk[-3], "u a")[-1:], *grow(session, trunk[1], "u a")[-1:]]
 
     def test_a_message_names_one_branch(self, forked):
-        session, (tip, other, _) = forked
+        _, (tip, other, _) = forked
         out, code = run("compact", tip.pk)
         (line,) = rows_of(out).values()
         assert line[:2] == ["10", "10,000"]
@@ -202,7 +202,7 @@ def assert_summaries_lie_on_their_branches(session: ChatSession) -> None:
 class TestRealConversations:
     @pytest.fixture(autouse=True)
     def window(self, settings: Any) -> None:
-        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE}
+        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE, "COOLDOWN_SECONDS": 0}
 
     @pytest.mark.slow
     def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(

@@ -20,7 +20,7 @@ PACKAGE = Path(compaction_app.__file__).parent
 #: Floor → modules. A package stands for all of its modules.
 FLOORS: dict[int, set[str]] = {
     # words
-    0: {"exceptions", "openai_format", "values", "conf"},
+    0: {"exceptions", "openai_format", "setting_rules", "values", "conf"},
     # pure logic: no ORM, clock or network
     1: {
         "budget",
@@ -51,8 +51,11 @@ FLOORS: dict[int, set[str]] = {
         "managers",
         "models",
         "openai_client",
+        "placing",
         "provider_errors",
+        "references",
         "runs",
+        "summarizer_limits",
         "summarizers",
     },
     # work
@@ -98,7 +101,10 @@ PURE_IMPORTS = {
     "unicodedata",
 }
 #: Settings are words, and Django's is where a host writes them.
-ALSO_IMPORTED = {"conf": {"django.conf", "django.utils.module_loading"}}
+ALSO_IMPORTED = {
+    "conf": {"django.conf", "django.utils.module_loading"},
+    "setting_rules": {"django.utils.module_loading"},
+}
 CLOCKS = {"now", "today", "utcnow"}
 
 

@@ -227,7 +227,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     around = [m for m in context.messages if m.origin in ("system", "contribution")]
     assert list(context.messages) == around + history
     assert context.history_tokens == sum(m.tokens for m in history)
-    assert context.tokens >= sum(m.tokens for m in context.messages)
+    assert context.tokens == sum(m.tokens for m in context.messages)
     sent = context.to_openai()
     assert _recount(sent) <= sum(m.tokens for m in context.messages), "more is sent than was counted"
     path = tree.path(tip_id)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import django.utils.timezone
 import pytest
-from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -79,9 +78,9 @@ class ConversationMachine(RuleBasedStateMachine):
         overrides=choices.settings,
         prompt=st.sampled_from(["", "You are brief."]),
         max_input=choices.max_input,
-        turns=st.integers(1, 6),
+        turns=st.integers(1, 8),
         work=choices.work,
-        tokens=st.integers(5, 200),
+        tokens=st.integers(20, 200),
     )
     def start(
         self,
@@ -335,6 +334,3 @@ class ConversationMachine(RuleBasedStateMachine):
             n.id for n in self.world.tree.path(node.id)
         ]
         self.done("look")
-
-    def report(self) -> None:
-        note(str(executed))

@@ -1,0 +1,135 @@
+"""What a value of a setting must be. Each rule says what is wrong with a value, or None if it is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+#: What integer columns hold on every database, and more tokens, bytes or messages than anyone has.
+MAX_INTEGER = 2**31 - 1
+#: Some thirty years: more than that and a date to come can not be computed.
+MAX_SECONDS = 10**9
+
+Rule = Callable[[Any], str | None]
+
+
+def integer(low: int, high: int = MAX_INTEGER) -> Rule:
+    def rule(value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "must be a whole number"
+        return None if low <= value <= high else f"must be from {low} to {high}"
+
+    return rule
+
+
+def number(value: Any) -> str | None:
+    wrong = isinstance(value, bool) or not isinstance(value, int | float)
+    # No whole number is asked: one too large for a float would raise.
+    return "must be a number" if wrong or (isinstance(value, float) and not math.isfinite(value)) else None
+
+
+def seconds(value: Any) -> str | None:
+    if number(value) or not 0 <= value <= MAX_SECONDS:
+        return f"must be a number of seconds from 0 to {MAX_SECONDS}"
+    return None
+
+
+def positive_seconds(value: Any) -> str | None:
+    return seconds(value) or (None if value > 0 else "must be more than 0 seconds")
+
+
+def price(value: Any) -> str | None:
+    return number(value) or (None if value >= 0 else "must be 0 or more")
+
+
+def ratio(value: Any) -> str | None:
+    return number(value) or (None if 0 < value < 1 else "must lie strictly between 0 and 1")
+
+
+def choice(enum: Any) -> Rule:
+    names = [str(member) for member in enum]
+    return lambda value: None if value in names else f"must be one of {', '.join(names)}"
+
+
+def boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "must be True or False"
+
+
+def text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "must be a text that is not empty"
+
+
+def dotted_path(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return "must be a dotted path"
+    try:
+        import_string(value)
+    # The last two are what importlib raises for an empty or a relative module name.
+    except (ImportError, ValueError, TypeError) as error:
+        return f"can not be imported: {error}"
+    return None
+
+
+def optional(rule: Rule) -> Rule:
+    return lambda value: None if value is None else rule(value)
+
+
+def windows(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return "must be a dict of model name prefix to tokens"
+    if any(not isinstance(k, str) or integer(1)(v) for k, v in value.items()):
+        return "must map model name prefixes to whole numbers of tokens above 0"
+    return None
+
+
+_MODEL_RULES: dict[str, Rule] = {
+    "model": text,
+    "base_url": optional(text),
+    "api_key_env": optional(text),
+    "timeout": positive_seconds,
+    "max_input_tokens": integer(1),
+}
+
+
+def models(value: Any) -> str | None:
+    if not isinstance(value, list | tuple):
+        return "must be a list of model names or dicts"
+    for entry in value:
+        if wrong := text(entry) if isinstance(entry, str) else model(entry):
+            return f"has an entry that is wrong: {wrong}"
+    return None
+
+
+def model(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping) or "model" not in entry:
+        return "each must be a model name or a dict with the key 'model'"
+    if unknown := sorted(str(key) for key in entry if key not in _MODEL_RULES):
+        return f"unknown keys {', '.join(unknown)}; known are {', '.join(_MODEL_RULES)}"
+    for key, value in entry.items():
+        if wrong := _MODEL_RULES[key](value):
+            return f"{key} {wrong}"
+    return None
+
+
+def prices(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return "must be a dict of model name to prices per million tokens"
+    for name, entry in value.items():
+        known = isinstance(entry, Mapping) and set(entry) <= {"input", "cached", "output"}
+        if not isinstance(name, str) or not known or any(price(v) for v in entry.values()):
+            return "must map model names to {'input': …, 'cached': …, 'output': …}, each 0 or more"
+    return None
+
+
+def throttle(value: Any) -> str | None:
+    count, _, unit = value.partition("/") if isinstance(value, str) else ("", "", "")
+    counted = count.isascii() and count.isdigit()
+    return None if counted and unit in {"s", "m", "h", "d"} else "must look like '10/m' (s, m, h or d)"
+
+
+def role(value: Any) -> str | None:
+    # Rule 13: a summary is untrusted text and never speaks with the system's voice.
+    return None if value in ("user", "assistant") else "must be 'user' or 'assistant'; never 'system'"
