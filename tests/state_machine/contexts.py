@@ -216,10 +216,14 @@ def check_context(tree: Tree, tip_id: int, context: ChatContext, expected: Expec
     if expected.squeezed:
         assert [piece.id for piece in shown] == [piece.id for piece in expected.pieces]
     else:
-        assert shown == expected.pieces
+        assert shown == expected.pieces, f"shown {_brief(shown)}, due {_brief(expected.pieces)}"
         assert context.pruned == expected.pruned
     assert (str(context.strategy), context.dropped) == (expected.strategy, expected.dropped)
     check_laws(tree, tip_id, context, limits)
+
+
+def _brief(pieces: Sequence[Piece]) -> str:
+    return " ".join(f"{piece.origin}:{piece.id}:{piece.tokens}" for piece in pieces)
 
 
 def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) -> None:
