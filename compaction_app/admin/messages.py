@@ -71,8 +71,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        actions = super().get_actions(request)
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+        actions = super().get_actions(request, action_location)
         actions.pop("compact_now" if self.kind(request) == Kind.SUMMARY else "retire", None)
         return actions
 

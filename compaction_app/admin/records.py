@@ -166,9 +166,11 @@ class RecordAdmin(AnyModelAdmin):
         if not (allowed and self.has_view_permission(request)):
             raise PermissionDenied
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         """Without bulk deletion: it goes record by record, through a page that says what goes along."""
-        actions: dict[str, Any] = dict(super().get_actions(request))
+        # Django passes the location from 6.1 on; before that it takes none.
+        location = {} if action_location is None else {"action_location": action_location}
+        actions: dict[str, Any] = dict(super().get_actions(request, **location))
         actions.pop("delete_selected", None)
         return actions
 

@@ -1,0 +1,516 @@
+"""``make demo``: it shows what it must, on real processes, and leaves none of them behind."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.contrib.auth import get_user_model
+from rich.cells import cell_len
+from rich.console import Console
+
+from compaction_app import chat
+from compaction_app.models import CompactionEvent
+from compaction_app.testing.builders import grow
+from project.demo import loading, places
+from project.demo.branch_map import Mark, draw
+from project.demo.processes import Stopped, Stops
+from project.demo.reading import Node, SessionView, State
+from project.demo.report import Report, print_totals
+from project.demo.words import number, one_line
+from project.embedded import free_port
+from tests.conftest import REPOSITORY
+from tests.small import anchored_summary, small
+
+PROC = Path("/proc")
+START_SECONDS = 120.0
+STOP_SECONDS = 30.0
+
+
+class RunningDemo:
+    """``manage.py demo`` in a process of its own, with next to nothing in its environment."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        env = kept | {"TERM": "dumb", "DEMO_FOLDER": str(folder)} | dict(environment)
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "demo", *arguments],
+            cwd=REPOSITORY,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(iter(self.process.stdout.readline, ""))
+
+    @property
+    def output(self) -> str:
+        return "".join(list(self.lines))
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while text not in self.output:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"{text!r} was not said:\n{self.output}")
+            time.sleep(0.05)
+
+    def wait(self) -> int:
+        code = self.process.wait(START_SECONDS)
+        self._reader.join(5)
+        return code
+
+    def processes(self) -> dict[int, str]:
+        """Every process that is there because of this demo: they inherit its folder in their environment."""
+        mark = f"DEMO_FOLDER={self.folder}\0".encode()
+        found = {}
+        for entry in PROC.iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdecimal() and mark in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+        return found
+
+    def assert_nothing_is_left(self, seconds: float = STOP_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == {}
+        # The broker's own environment is empty, so it is asked for by its port.
+        for port in re.findall(r"127\.0\.0\.1:(\d+)", self.output):
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", int(port))) != 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment that names the demo's database: its own SQLite file, or one on the test's PostgreSQL."""
+    if os.environ["TEST_DATABASE"] == "sqlite":
+        yield {}
+        return
+    server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+    name = f"demo_{uuid4().hex}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield {"DATABASE_URL": f"{server}/{name}"}
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def demo(tmp_path: Path, database: dict[str, str]) -> Any:
+    def start(*arguments: str, **environment: str) -> RunningDemo:
+        ports = () if "--port" in arguments else ("--port", str(free_port()))
+        return RunningDemo(tmp_path / "demo", [*arguments, *ports], database | environment)
+
+    return start
+
+
+def get(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+@pytest.mark.slow
+class TestOnce:
+    def test_it_shows_all_that_came_of_it_and_a_second_one_goes_on(self, demo):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            with demo("--once", "--port", str(port)) as first:
+                assert first.wait() == 0, first.output
+        out = first.output
+        assert f"Port {port} is taken, using {port + 1}." in out
+        assert "Imported 1 conversation with 344 messages." in out
+        assert "extractive (offline" in out
+        assert float(re.search(r"first summary stood ([\d.]+) s after", out)[1]) < 60
+        self.assert_map(out)
+        self.assert_branches(out)
+        self.assert_compactions(out)
+        self.assert_contexts(out)
+        assert "10 of 10 branches at or under their threshold" in out
+        assert "verify_chats: all agree" in out
+        assert re.search(rf"http://127\.0\.0\.1:{port + 1}/chat/[0-9a-f-]+/", out)
+        assert f"http://127.0.0.1:{port + 1}/admin/" in out
+        assert "\x1b" not in out, "no colour where the output is no terminal"
+        first.assert_nothing_is_left()
+        password = re.search(r"log in as demo with the password (\S+)", out)[1]
+        with demo("--once") as second:
+            assert second.wait() == 0, second.output
+        assert "is here from an earlier demo: going on from there." in second.output
+        assert "every branch was at or under its threshold already" in second.output
+        assert f"log in as demo with the password {password}" in second.output
+        assert re.search(r"generation messages", second.output)
+
+    def assert_map(self, out: str) -> None:
+        lines = out.partition("Branch map")[2].partition("Branches  ")[0]
+        assert lines.count("fork below") == 9
+        assert lines.count("● tip") == 10
+        summaries = set(re.findall(r"◆ summary #(\d+) anchored at #\d+: generation \d+, covers up to #\d+", lines))
+        assert set(re.findall(r"is the cutoff of summary #(\d+)", lines)) == summaries
+        assert len(summaries) >= 5
+
+    def assert_branches(self, out: str) -> None:
+        lines = out.partition("Branches  ")[2].partition("Compactions")[0].splitlines()[2:]
+        rows = [line.replace(",", "").split() for line in lines if line.strip()]
+        assert len(rows) == 10
+        assert all(int(after) <= int(threshold) for _, _, _, after, threshold, *_ in rows)
+        assert all(row[-1] == "fits" for row in rows)
+
+    def assert_compactions(self, out: str) -> None:
+        lines = out.partition("Compactions")[2].partition("What the model")[0]
+        assert re.search(r"task [0-9a-f]{8}-[0-9a-f-]{27}, \d+ runs", lines)
+        rows = re.findall(
+            r"^\s*\d+\s+\d+\s+\d+\s+[\d,]+ →\s+[\d,]+ threshold #\d+\s+#\d+\s+#\d+\s+#\d+\s+extractive \(offline\)",
+            lines,
+            re.MULTILINE,
+        )
+        assert len(rows) >= 5
+
+    def assert_contexts(self, out: str) -> None:
+        lines = out.partition("What the model would be sent now")[2]
+        assert len(re.findall(r"^tip #\d+  \d+ messages, [\d,]+ tokens", lines, re.MULTILINE)) == 10
+        assert len(re.findall(r"^system +system +\d+ You are the project assistant", lines, re.MULTILINE)) == 10
+        assert len(re.findall(r"^summary +user +\d+ \[Conversation Summary\]", lines, re.MULTILINE)) == 10
+
+    def test_another_file_joined(self, demo, tmp_path):
+        trees = tmp_path / "trees.jsonl"
+        tree = '{"prompt": {"message_id": "%d", "role": "prompter", "text": "%s?", "replies": []}}\n'
+        trees.write_text("".join(tree % (n, "word " * 200) for n in range(30)))
+        with demo("--once", "--join", "--file", str(trees), "--reset") as running:
+            assert running.wait() == 0, running.output
+        assert "Imported 1 conversation with 30 messages." in running.output
+        assert "1 of 1 branch at or under their threshold" in running.output
+
+    def test_a_branch_that_can_not_be_made_smaller_is_named_and_no_failure(self, demo, tmp_path):
+        file = tmp_path / "one.json"
+        file.write_text('[{"role": "user", "content": "%s"}]' % ("word " * 3500))
+        with demo("--once", "--file", str(file)) as running:
+            assert running.wait() == 0, running.output
+        assert re.search(r"irreducible: tip #\d+ \(3,50\d > 2,250\)", running.output)
+
+
+@pytest.mark.slow
+class TestStopping:
+    def test_ctrl_c_ends_all_of_it_in_order(self, demo):
+        with demo() as running:
+            running.wait_for("Press Ctrl-C to stop.")
+            port = int(re.search(r"Web server: http://127\.0\.0\.1:(\d+)/", running.output)[1])
+            assert get(port, "/accounts/login/") == 200
+            assert len(running.processes()) >= 5
+            with demo("--once") as second:
+                assert second.wait() == 1
+            assert "A demo is running here already" in second.output
+            running.process.send_signal(signal.SIGINT)
+            assert running.wait() == 0
+        assert "Stopped; nothing is left running." in running.output
+        running.assert_nothing_is_left(seconds=0)
+
+    @pytest.mark.pure
+    @pytest.mark.parametrize("said", ["Database:", "Broker:", "Web server:", "1 task enqueued"])
+    def test_a_signal_while_it_starts_leaves_nothing(self, demo, said):
+        with demo() as running:
+            running.wait_for(said)
+            running.process.send_signal(signal.SIGTERM)
+            assert running.wait() == 128 + signal.SIGTERM
+        assert "Stopped by SIGTERM before it was done; nothing is left running." in running.output
+        running.assert_nothing_is_left(seconds=1)
+
+    @pytest.mark.pure
+    def test_a_demo_that_is_killed_leaves_nothing_either(self, demo):
+        with demo() as running:
+            running.wait_for("Worker:")
+            running.process.kill()
+            running.wait()
+        running.assert_nothing_is_left()
+
+    @pytest.mark.pure
+    @pytest.mark.parametrize("name", ["celery", "runserver"])
+    def test_a_process_that_dies_is_told_with_the_end_of_its_log(self, demo, name):
+        with demo() as running:
+            running.wait_for("Press Ctrl-C to stop.")
+            (victim, *_) = sorted(
+                pid
+                for pid, command in running.processes().items()
+                if f" {name} " in command and "guard.py" not in command
+            )
+            os.kill(victim, signal.SIGKILL)
+            assert running.wait() == 1
+        what = {"celery": "worker", "runserver": "web server"}[name]
+        assert f"The {what} has ended. The end of its log" in running.output
+        running.assert_nothing_is_left(seconds=1)
+
+
+@pytest.mark.pure
+class TestRefusals:
+    """Told at once, before anything is started."""
+
+    @pytest.fixture
+    def refused(self, tmp_path: Path) -> Any:
+        def start(*arguments: str, **environment: str) -> str:
+            with RunningDemo(tmp_path / "demo", arguments, environment) as running:
+                assert running.wait() == 1
+            assert "Traceback" not in running.output
+            running.assert_nothing_is_left(seconds=0)
+            return running.output
+
+        return start
+
+    def test_a_file_that_is_not_there(self, refused):
+        assert "There is no file nowhere.json." in refused("--once", "--file", "nowhere.json")
+
+    def test_a_broken_file(self, refused, tmp_path):
+        file = tmp_path / "broken.json"
+        file.write_text('{"messages": [\n')
+        assert "line 2: this is not JSON" in refused("--once", "--file", str(file))
+
+    def test_a_database_that_does_not_answer(self, refused):
+        out = refused("--once", DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/none")
+        assert "The database none can't be used" in out
+
+    def test_a_folder_that_can_not_be_written(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with RunningDemo(tmp_path / "file" / "demo", ["--once"], {}) as running:
+            assert running.wait() == 1
+        assert "The demo keeps its files in" in running.output
+
+
+class TestEnvironment:
+    pytestmark = pytest.mark.pure
+
+    def test_what_is_set_stays(self):
+        environ = {"DATABASE_URL": "postgresql://x/y", "COMPACTION_CONTEXT_WINDOW": "9000"}
+        places.prepare_environment(environ)
+        assert environ["DATABASE_URL"] == "postgresql://x/y"
+        assert environ["COMPACTION_CONTEXT_WINDOW"] == "9000"
+
+    def test_what_is_not_set_or_empty_is_the_demos_own(self, tmp_path):
+        environ = {"DATABASE_URL": " ", "DEMO_FOLDER": str(tmp_path / "a b")}
+        places.prepare_environment(environ)
+        assert environ["DATABASE_URL"] == f"sqlite:///{tmp_path}/a%20b/db.sqlite3"
+        assert environ["COMPACTION_CONTEXT_WINDOW"] == "4000"
+
+
+@pytest.mark.pure
+class TestStops:
+    def test_a_signal_becomes_an_exception_and_a_second_one_is_passed_over(self):
+        with Stops():
+            with pytest.raises(Stopped) as caught:
+                signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        assert caught.value.number == signal.SIGTERM
+
+    def test_while_a_process_is_being_started_it_waits(self):
+        done = []
+
+        def start(stops: Stops) -> None:
+            with stops.held():
+                signal.raise_signal(signal.SIGINT)
+                done.append("started")
+            done.append("went on")
+
+        with Stops() as stops, pytest.raises(Stopped):
+            start(stops)
+        assert done == ["started"]
+
+    def test_the_handlers_of_before_are_back_afterwards(self):
+        before = signal.getsignal(signal.SIGTERM)
+        with Stops():
+            assert signal.getsignal(signal.SIGTERM) is not before
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.pure
+class TestWords:
+    def test_a_text_becomes_one_line_that_fits(self):
+        assert one_line("a\n\n  b\tc", 10) == "a b c"
+        assert one_line("word " * 10, 12) == "word word w…"
+        assert one_line("", 10) == ""
+        assert one_line("a" + " " * 5000 + "b", 10) == "a…"
+
+    def test_wide_letters_are_counted_as_wide(self):
+        shown = one_line("漢字" * 20, 11)
+        assert shown.endswith("…")
+        assert cell_len(shown) <= 11
+
+    def test_nothing_steers_the_terminal(self):
+        assert one_line("\x1b[31mred\x07 \u202eturned\u200b", 40) == "[31mred turned"
+
+    def test_right_to_left_text_does_not_turn_the_rest_of_its_line(self):
+        assert one_line("שלום עולם", 40) == "\u2068שלום עולם\u2069"
+        cut = one_line("مرحبا " * 20, 20)
+        assert (cut[0], cut[-2:]) == ("\u2068", "…\u2069")
+
+    def test_numbers_have_their_word(self):
+        assert number(1, "branch", "branches") == "1 branch"
+        assert number(2000, "branch", "branches") == "2,000 branches"
+        assert number(2, "run") == "2 runs"
+
+
+def node(pk: int, parent: int | None, cutoff: int | None = None) -> Node:
+    return Node(pk, parent, cutoff is not None, 10, cutoff, is_retired=False)
+
+
+def drawn(*nodes: Node) -> list[str]:
+    words = {Mark.FORK: "fork {0.first}", Mark.SPAN: "{0.first}-{0.last} ({0.messages})", Mark.TIP: "tip {0.first}"}
+    words |= {Mark.CUTOFF: "cutoff {0.first} of {0.summary.id}", Mark.ANCHOR: "anchor {0.first} of {0.summary.id}"}
+    return ["│" * line.lane + words[line.mark].format(line) for line in draw(nodes)]
+
+
+@pytest.mark.pure
+class TestBranchMap:
+    def test_a_chain_is_one_span(self):
+        assert drawn(node(1, None), node(2, 1), node(3, 2)) == ["1-3 (3)", "tip 3"]
+
+    def test_the_deepest_branch_is_the_trunk_and_the_others_stand_before_it_goes_on(self):
+        nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 1), node(6, 5), node(7, 5)]
+        assert drawn(*nodes) == [
+            "1-1 (1)",
+            "fork 1",
+            "│5-5 (1)",
+            "│fork 5",
+            "││7-7 (1)",
+            "││tip 7",
+            "│6-6 (1)",
+            "│tip 6",
+            "2-4 (3)",
+            "tip 4",
+        ]
+
+    def test_summaries_stand_at_their_cutoff_and_at_their_anchor(self):
+        nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 3, cutoff=2)]
+        assert drawn(*nodes) == ["1-2 (2)", "cutoff 2 of 5", "3-3 (1)", "anchor 3 of 5", "4-4 (1)", "tip 4"]
+
+    def test_several_roots_are_branches_too(self):
+        assert drawn(node(1, None), node(2, None), node(3, 2)) == ["fork 1", "│1-1 (1)", "│tip 1", "2-3 (2)", "tip 3"]
+
+    def test_an_empty_session_has_no_lines(self):
+        assert drawn() == []
+
+    def test_a_conversation_deeper_than_pythons_own_calls(self):
+        nodes = [node(n, n - 1 or None) for n in range(1, 5001)]
+        nodes += [node(5000 + n, n) for n in range(1, 5000)]
+        lines = draw(nodes)
+        assert sum(line.mark == Mark.TIP for line in lines) == 5000
+        assert max(line.lane for line in lines) == 1
+
+
+def printed(view: SessionView, **options: Any) -> str:
+    console = Console(width=150, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        Report(console, **options).print_session(view)
+    return capture.get()
+
+
+@pytest.mark.django_db
+class TestReport:
+    @pytest.fixture(autouse=True)
+    def small_window(self, settings: Any) -> None:
+        settings.COMPACTION = small()
+
+    @pytest.fixture
+    def view(self) -> SessionView:
+        session = chat.start_session(title="[bold]not markup[/bold] :smile:")
+        messages = grow(session, None, "u a u a u a")
+        anchored_summary(messages[3], messages[1])
+        grow(session, messages[4], "a")
+        return SessionView(session)
+
+    def test_titles_are_no_markup(self, view):
+        assert "[bold]not markup[/bold] :smile:" in printed(view, limit=None)
+
+    def test_a_summary_without_a_run_is_shown_too(self, view):
+        out = printed(view, limit=None)
+        assert "None: no branch was over its threshold." in out
+        assert re.search(r"◆ summary #\d+ anchored at #\d+: covers up to #\d+, 30 tokens", out)
+
+    def test_of_many_branches_the_fullest_are_shown_and_the_rest_is_counted(self, view):
+        grow(view.session, view.tips[0].message.parent, "a(900)")
+        out = printed(SessionView(view.session), limit=1, full_file="report.txt")
+        assert "… and 2 branches more (the fullest are shown); all of it is in report.txt" in out
+        assert re.search(r"#\d+ +6 +1,400 +1,230", out)
+
+    def test_a_message_too_large_for_its_window_is_told_and_no_exception(self, view):
+        grow(view.session, view.tips[0].message, "u(9000)")
+        assert "take 9000 tokens; 8000 are available" in printed(SessionView(view.session), limit=None)
+
+    def test_totals_name_what_does_not_fit_and_what_can_not(self, view):
+        tall = grow(view.session, view.tips[0].message, "u(9000)")[0]
+        console = Console(width=150)
+        with console.capture() as capture:
+            assert not print_totals(console, [SessionView(view.session)])
+        assert "1 of 2 branches at or under their threshold" in capture.get()
+        assert f"over: tip #{tall.pk} (9,430 > 6,000)" in capture.get()
+        CompactionEvent.objects.create(
+            session=view.session, message=tall, kind="suppressed", payload={"reason": "irreducible"}
+        )
+        fresh = SessionView(view.session)
+        with console.capture() as capture:
+            assert print_totals(console, [fresh])
+        assert f"irreducible: tip #{tall.pk} (9,430 > 6,000)" in capture.get()
+        assert {tip.state for tip in fresh.tips} == {State.FITS, State.IRREDUCIBLE}
+
+
+@pytest.mark.django_db
+class TestAccount:
+    def test_the_password_is_kept_for_the_next_time_and_for_its_owner_only(self, tmp_path):
+        first = loading.account(tmp_path / "password")
+        again = loading.account(tmp_path / "password")
+        assert first.password == again.password
+        assert again.user.check_password(again.password)
+        assert again.user.is_superuser
+        assert (tmp_path / "password").stat().st_mode & 0o777 == 0o600
+
+    def test_a_password_that_was_lost_is_set_anew(self, tmp_path):
+        first = loading.account(tmp_path / "password")
+        (tmp_path / "password").unlink()
+        second = loading.account(tmp_path / "password")
+        assert first.password != second.password
+        assert second.user.check_password(second.password)
+
+    def test_one_of_ones_own(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DEMO_PASSWORD", "lighthouse")
+        assert loading.account(tmp_path / "password").user.check_password("lighthouse")
+
+    def test_somebody_elses_account_is_left_alone(self, tmp_path):
+        get_user_model().objects.create_user("demo", email="demo@example.com", password="theirs")
+        account = loading.account(tmp_path / "password")
+        assert account.password == ""
+        assert get_user_model().objects.get(username="demo").check_password("theirs")
+
+    def test_only_the_demos_own_conversations_are_forgotten(self, tmp_path):
+        account = loading.account(tmp_path / "password")
+        grow(chat.start_session(owner=account.user), None, "u a")
+        kept = chat.start_session()
+        assert loading.forget() == 1
+        assert list(type(kept).objects.all()) == [kept]
