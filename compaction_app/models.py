@@ -65,7 +65,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["owner", "external_id"],
+                fields=["external_id", "owner"],
                 condition=~Q(external_id=""),
                 name="compaction_session_external_id",
             ),
@@ -76,7 +76,10 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
                 name="compaction_ownerless_external_id",
             ),
         ]
-        indexes = [models.Index(fields=["owner", "-updated_at"], name="compaction_session_recent")]
+        indexes = [
+            models.Index(fields=["owner", "-updated_at"], name="compaction_session_recent"),
+            models.Index(fields=["-updated_at", "-id"], name="compaction_session_newest"),
+        ]
         permissions = [("compact_chatsession", "Can compact a session's branches")]
 
     def __str__(self) -> str:
@@ -111,10 +114,11 @@ class ChatMessage(AL_Node):
     session = models.ForeignKey(
         ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False, editable=False
     )
-    # No index of its own: (parent, sib_order) begins with it.
+    # No index of its own: (parent, sib_order) begins with it. Children go with their parent in the manager's
+    # one statement, and with their session; a cascade here made Django's delete pages recurse once per level.
     parent = ParentMessageField(
         "self",
-        on_delete=models.CASCADE,
+        on_delete=models.DO_NOTHING,
         related_name="children_set",
         null=True,
         blank=True,
@@ -194,7 +198,7 @@ class ChatMessage(AL_Node):
                 name="compaction_one_live_summary",
             ),
             models.UniqueConstraint(
-                fields=["session", "external_id"],
+                fields=["external_id", "session"],
                 condition=~Q(external_id=""),
                 name="compaction_message_external_id",
             ),

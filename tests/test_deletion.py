@@ -9,7 +9,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import ProtectedError, RestrictedError
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
@@ -198,3 +200,13 @@ def test_a_protected_message_keeps_its_session() -> None:
     with pytest.raises(ProtectedError):
         session.delete()
     assert session.messages.count() == 2
+
+
+def test_the_delete_page_of_a_user_with_a_deep_conversation_opens(admin_client: Client) -> None:
+    """Django's page collects what would go with the user: level by level it overflowed."""
+    user = get_user_model().objects.create_user("talkative")
+    chain(ChatSession.objects.create(owner=user), 3_000)
+    page = admin_client.get(reverse("admin:auth_user_delete", args=[user.pk]))
+    assert page.status_code == 200
+    user.delete()
+    assert not ChatMessage.objects.exists()

@@ -316,18 +316,18 @@ class World:
         if run is None:
             reasons = set(events.filter(id__gt=last_event, kind="suppressed").values_list("payload__reason", flat=True))
             assert {r.pk for r in self.runs()} == before
-            if trigger == "threshold" and wanted:
+            if trigger != "threshold":
+                assert mode == "off" or others
+            elif wanted or reasons:
+                assert wanted is not False
                 self._check_suppressed(tip, reasons, others, events)
-            else:
-                assert not reasons
-                assert trigger == "threshold" or mode == "off" or others
             return None
         assert mode != "off"
         if run.status == "skipped":
             assert run.skip_reason == "nothing_to_compact"
             assert trigger != "threshold"
             return run
-        assert wanted or trigger != "threshold"
+        assert wanted is not False or trigger != "threshold"
         assert not reaching, "an open run's work reaches into this branch already"
         for other in others:
             if other.tip_id in self.tree:
@@ -340,10 +340,12 @@ class World:
         seen["run opened"] += 1
         return run
 
-    def _is_wanted(self, tip: Node) -> bool:
+    def _is_wanted(self, tip: Node) -> bool | None:
+        """Whether the branch is over its threshold after the free layers; None where the model can not say."""
         if get_settings(self.session.settings).mode == "off":
             return False
-        return expected_context(self.tree, tip.id, self.limits()).over_threshold
+        expected = expected_context(self.tree, tip.id, self.limits())
+        return None if expected.read_short else expected.over_threshold
 
     def _check_suppressed(self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any) -> None:
         settings = get_settings(self.session.settings)
