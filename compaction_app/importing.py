@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connections, transaction
 
-from compaction_app import chat
+from compaction_app import chat, sql
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.import_formats import Conversation, decode, is_one_value, read_json, read_lines
@@ -28,6 +28,8 @@ logger = logging.getLogger("compaction_app.importing")
 
 #: Messages appended in one go: few statements beside the inserts, and a progress that moves.
 _BATCH = 500
+#: An import of this many changes what the database should know of the table.
+MANY_MESSAGES = 1_000
 _LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
 #: Told how many messages were stored since the last call.
@@ -84,12 +86,22 @@ def store(
     """Store conversations: all of them or none. ``again``: also those that are there already."""
     try:
         with transaction.atomic(using=using):
-            return [
+            stored = [
                 _store(conversation, owner, name, using, again, on_stored or (lambda count: None))
                 for conversation, name in zip(conversations, _titles(conversations, title), strict=True)
             ]
     except InvalidMessage as error:
         raise ImportFailed(f"Nothing was imported: {error}") from error
+    if sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES:
+        _refresh_statistics(using)
+    return stored
+
+
+def _refresh_statistics(using: str) -> None:
+    """Without statistics PostgreSQL scans the table once for each level of a branch, until autovacuum comes."""
+    if connections[using].vendor == "postgresql":
+        with connections[using].cursor() as cursor:
+            cursor.execute(f"ANALYZE {sql.MESSAGES}")
 
 
 def import_file(path: Path, *, join: bool = False, **options: Any) -> list[Imported]:

@@ -19,11 +19,6 @@ from tests.state_machine.world import Clock, World, pick
 #: Rules that were carried out, over all machines of this process.
 executed: Counter[str] = Counter()
 
-COMPACTION = {
-    "TOKEN_COUNTER": "tests.state_machine.model.QuarterTokenCounter",
-    "SUMMARIZER": "tests.state_machine.teller.TellingSummarizer",
-}
-
 
 def has_summaries(machine: ConversationMachine) -> bool:
     return bool(machine.world.tree.summaries())

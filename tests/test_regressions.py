@@ -1,0 +1,145 @@
+"""Faults that the state machine found, each as the shortest story that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionFailed, SummarizerError
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Interrupted(FakeSummarizer):
+    """Lets something else happen in the middle of the first call, and may fail after it."""
+
+    meanwhile: ClassVar[Callable[[], Any] | None] = None
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        meanwhile, Interrupted.meanwhile = Interrupted.meanwhile, None
+        if meanwhile:
+            meanwhile()
+        return super().summarize(request)
+
+
+class SmallSummarizer(FakeSummarizer):
+    max_input_tokens = 1_000
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.Interrupted")
+    yield
+    Interrupted.reset()
+    Interrupted.meanwhile = None
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session()
+
+
+@pytest.fixture
+def branch(session: ChatSession) -> list[ChatMessage]:
+    """Over the threshold of 6,000."""
+    return grow(session, None, "u a " * 35)
+
+
+@pytest.mark.parametrize("transient", [True, False])
+def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(
+    session: ChatSession, branch: list[ChatMessage], transient: bool
+) -> None:
+    """The event of the failure pointed at the deleted tip, so that nothing of it could be written and the run
+    stayed claimed until its lease ran out."""
+    run = chat.request_compaction(branch[-1])
+    Interrupted.meanwhile = lambda: chat.delete_message(branch[-2])
+    Interrupted.error = SummarizerError("away", transient=transient)
+    assert tasks.compact_branch(run.pk) == "skipped"
+    run.refresh_from_db()
+    assert (run.skip_reason, run.claim_token) == ("branch_gone", None)
+
+
+def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(
+    session: ChatSession, branch: list[ChatMessage]
+) -> None:
+    run = chat.request_compaction(branch[-1])
+    Interrupted.meanwhile = lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk))
+    Interrupted.fill = 2.0
+    tasks.compact_branch(run.pk)
+    assert not CompactionRun.objects.exists()
+    assert not CompactionEvent.objects.exists()
+
+
+def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(
+    session: ChatSession, branch: list[ChatMessage]
+) -> None:
+    """Redaction empties the error details that stand then; this one was written after it."""
+    run = chat.request_compaction(branch[-1])
+    Interrupted.meanwhile = lambda: chat.redact_message(branch[0])
+    Interrupted.error = SummarizerError("can't read 'word word'", transient=True)
+    tasks.compact_branch(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error_code, run.error_detail) == ("ready", "provider_error", "")
+
+
+def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(
+    session: ChatSession, branch: list[ChatMessage]
+) -> None:
+    run = chat.request_compaction(branch[-1])
+    other = CompactionRun.objects.filter(pk=run.pk)
+    Interrupted.meanwhile = lambda: other.update(claim_token="11111111-1111-1111-1111-111111111111")
+    Interrupted.fill = 2.0
+    tasks.compact_branch(run.pk)
+    kinds = set(CompactionEvent.objects.filter(session=session).values_list("kind", flat=True))
+    assert kinds == {"threshold_hit", "started"}
+    assert other.get().status == "running"
+
+
+def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(
+    session: ChatSession, settings: Any
+) -> None:
+    """The point right at the cutoff counted as a cut: a generation that covers nothing, with the tip for a
+    cutoff."""
+    settings.COMPACTION = small(
+        SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", PRESERVE_RECENT_MESSAGES=4
+    )
+    tip = grow(session, None, "u " + "c t " * 60)[-1]
+    chat.compact(tip)
+    made = list(CompactionRun.objects.filter(session=session, status="succeeded").order_by("generation"))
+    assert len(made) > 2
+    assert all(run.messages_compacted for run in made)
+    depths = [run.cutoff.depth for run in made]
+    assert depths == sorted(set(depths))
+    assert depths[-1] <= tip.depth - 4
+
+
+def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_compaction(
+    session: ChatSession,
+) -> None:
+    """The task ended with an error at the tip that was gone, and never came to the next one."""
+    first = grow(session, None, "u a " * 35)
+    second = grow(session, None, "u a " * 36)
+    Interrupted.meanwhile = lambda: chat.delete_message(first[-1])
+    tasks.compact_session(str(session.pk))
+    assert not chat.should_compact(second[-1])
+
+
+def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(
+    session: ChatSession, branch: list[ChatMessage]
+) -> None:
+    """The caller was told that nothing was changed, and a run stayed open that a worker then carried out."""
+    other = grow(session, branch[0], "u")[0]
+    Interrupted.meanwhile = lambda: chat.delete_message(other)
+    try:
+        chat.compact(branch[-1])
+    except CompactionFailed:
+        pass
+    assert not CompactionRun.objects.filter(session=session).open().exists()
