@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -20,17 +21,21 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 from rich.cells import cell_len
 from rich.console import Console
 
 from compaction_app import chat
 from compaction_app.models import CompactionEvent
+from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
+from compaction_app.testing.server import ScriptedOpenAIServer
 from project.demo import loading, places
 from project.demo.branch_map import Mark, draw
 from project.demo.processes import Stopped, Stops
 from project.demo.reading import Node, SessionView, State
 from project.demo.report import Report, print_totals
+from project.demo.watching import Watch
 from project.demo.words import number, one_line
 from project.embedded import free_port
 from tests.conftest import REPOSITORY
@@ -218,6 +223,33 @@ class TestOnce:
         with demo("--once", "--file", str(file)) as running:
             assert running.wait() == 0, running.output
         assert re.search(r"irreducible: tip #\d+ \(3,50\d > 2,250\)", running.output)
+
+    @pytest.mark.pure
+    def test_an_endpoint_that_refuses_is_told_and_every_branch_that_is_over_is_named(self, demo):
+        with ScriptedOpenAIServer(default=steps.unauthorized()) as server:
+            keys = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+            with demo("--once", **keys) as running:
+                assert running.wait() == 1
+        assert f"Summaries by: {server.url}" in running.output
+        assert "✗ run 1 failed: authentication" in running.output
+        assert "Some summaries could not be made (authentication)." in running.output
+        assert "0 of 10 branches at or under their threshold" in running.output
+        assert len(re.findall(r"#\d+ \([\d,]+ > 2,156\)", running.output)) == 10
+
+
+@pytest.mark.django_db
+def test_a_run_that_is_put_off_is_told_once_an_attempt(settings):
+    """Else a provider that is away looks like a demo that hangs."""
+    settings.COMPACTION = small()
+    run = chat.request_compaction(grow(chat.start_session(), None, "u a(1900) " * 5)[-1])
+    soon = timezone.now() + timedelta(seconds=9)
+    type(run).objects.update(attempts=2, error_code="timeout", next_attempt_at=soon)
+    console = Console(width=150)
+    watch = Watch([run.session], console)
+    with console.capture() as capture:
+        watch.tell_news()
+        watch.tell_news()
+    assert capture.get() == f"  … run {run.pk}: timeout, attempt 2 of 8; tried again in 9 s\n"
 
 
 @pytest.mark.slow

@@ -87,8 +87,11 @@ class TestLogs:
     def test_a_prompt_that_leaves_messages_out_is_a_warning(
         self, session: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
-        context = chat.get_context(grow(session, None, "u a " * 60)[-1])
+        tip = grow(session, None, "u a " * 60)[-1]
+        context = chat.get_context(tip)
         assert context.dropped
+        assert warnings(caplog) == [], "looking is free"
+        chat.append_message(session, tip, role="user", content="x", context=context)
         assert any("fallback" in line and f"dropped={context.dropped}" in line for line in warnings(caplog))
 
 

@@ -12,7 +12,7 @@ from compaction_app import branches, chat
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.opening import is_over_threshold
-from compaction_app.values import ChatContext, EventKind, Kind, Suppression
+from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression
 
 
 class State(StrEnum):
@@ -126,3 +126,9 @@ def newer_runs(sessions: Sequence[ChatSession], after: Any, known: set[int]) -> 
     """Runs that were finished since ``after`` and are not known yet, oldest first."""
     finished = CompactionRun.objects.filter(session__in=sessions, finished_at__gte=after).finished()
     return [run for run in finished.order_by("finished_at", "id") if run.pk not in known]
+
+
+def put_off_runs(sessions: Sequence[ChatSession]) -> list[CompactionRun]:
+    """Runs that failed for a passing reason and wait to be tried again."""
+    waiting = CompactionRun.objects.filter(session__in=sessions, status=RunStatus.READY, attempts__gt=0)
+    return list(waiting.exclude(error_code="").order_by("id"))

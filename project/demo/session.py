@@ -187,11 +187,16 @@ class Demo:
         return watch
 
     def _tell_pace(self, watch: Watch) -> None:
-        if watch.first_summary_at is None:
+        if watch.first_summary_at is not None:
+            seconds = (watch.first_summary_at - watch.since).total_seconds()
+            self._say(f"The first summary stood {seconds:.1f} s after the task was enqueued.")
+        elif not watch.failures:
             self._say("Nothing had to be summarized: every branch was at or under its threshold already.")
-            return
-        seconds = (watch.first_summary_at - watch.since).total_seconds()
-        self._say(f"The first summary stood {seconds:.1f} s after the task was enqueued.")
+        if watch.failures:
+            self._say(
+                f"Some summaries could not be made ({', '.join(sorted(watch.failures))}). Look at the log of the "
+                "worker; without OPENAI_API_KEY and OPENAI_BASE_URL the demo needs no model."
+            )
 
     # -- show -------------------------------------------------------------------------------------------
 
@@ -199,7 +204,9 @@ class Demo:
         views = [SessionView(ChatSession.objects.get(pk=session.pk)) for session in sessions]
         report_file = self.folder / "report.txt"
         limit = None if self.options.show_all else SHOWN_BRANCHES
-        shown = views if self.options.show_all else views[:SHOWN_SESSIONS]
+        # Of many conversations those that were compacted most are shown.
+        most = sorted(views, key=lambda view: -len(view.runs))
+        shown = views if self.options.show_all else most[:SHOWN_SESSIONS]
         with report_file.open("w") as file:
             full = Report(_plain_console(file=file, width=_REPORT_WIDTH), limit=None)
             short = Report(self.console, limit=limit, full_file=str(report_file))

@@ -21,6 +21,7 @@ from rich.text import Text
 from compaction_app import chat
 from compaction_app.allowances import allowances_for
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.runs import MAX_ATTEMPTS
 from compaction_app.values import RunStatus
 from project.demo import reading
 from project.demo.words import number
@@ -58,6 +59,8 @@ class Watch:
         self.console = console
         self.since: datetime = timezone.now()
         self.known: set[int] = set()
+        self.put_off: set[tuple[int, int]] = set()
+        self.failures: set[str] = set()
         self.first_summary_at: datetime | None = None
 
     def tell_news(self) -> list[CompactionRun]:
@@ -66,8 +69,18 @@ class Watch:
             self.known.add(run.pk)
             if run.status == RunStatus.SUCCEEDED and self.first_summary_at is None:
                 self.first_summary_at = run.finished_at
+            if run.status == RunStatus.FAILED:
+                self.failures.add(run.error_code)
             self.console.print(told(run))
+        self._tell_put_off()
         return news
+
+    def _tell_put_off(self) -> None:
+        """Each attempt once: a wait of minutes that nobody explains looks like a demo that hangs."""
+        for run in reading.put_off_runs(self.sessions):
+            if (run.pk, run.attempts) not in self.put_off:
+                self.put_off.add((run.pk, run.attempts))
+                self.console.print(told_put_off(run))
 
 
 def told(run: CompactionRun) -> Text:
@@ -82,6 +95,14 @@ def told(run: CompactionRun) -> Text:
     if run.status == RunStatus.SKIPPED:
         return text.append("· ", "dim").append(f"run {run.pk} skipped: {run.skip_reason}", "dim")
     return text.append("✗ ", "red").append(f"run {run.pk} failed: {run.error_code}")
+
+
+def told_put_off(run: CompactionRun) -> Text:
+    """One line on a run that will be tried again."""
+    due = run.next_attempt_at
+    seconds = max(0.0, (due - timezone.now()).total_seconds()) if due else 0.0
+    text = Text("  … ", "yellow").append(f"run {run.pk}: {run.error_code}, attempt {run.attempts} of {MAX_ATTEMPTS}")
+    return text.append(f"; tried again in {seconds:.0f} s")
 
 
 class Branches:
