@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compaction_app.conf import Settings
+from compaction_app.conf import CONTEXT_WINDOWS, Settings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.values import Budget, CompactionParams
 
@@ -25,8 +25,10 @@ def window_of(model: str, settings: Settings) -> int | None:
     """The context window of a model in tokens; None where no table knows it."""
     if settings.context_window:
         return settings.context_window
-    prefixes = [prefix for prefix in settings.context_windows if model.startswith(prefix)]
-    return settings.context_windows[max(prefixes, key=len)] if prefixes else None
+    # On top of the built-in table: who names a model of their own does not mean to forget all others.
+    windows = {**CONTEXT_WINDOWS, **settings.context_windows}
+    prefixes = [prefix for prefix in windows if model.startswith(prefix)]
+    return windows[max(prefixes, key=len)] if prefixes else None
 
 
 def reply_reserve(window: int, settings: Settings, reserved_tokens: int | None = None) -> int:

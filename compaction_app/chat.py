@@ -415,8 +415,9 @@ def _begin_turn(
     allowances = _allowances(tip, model, tools, contributions, reserved_tokens)
     if not allowances.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
-    declared = allowances.settings.provider_context_management
-    replies.note_double_compaction(tip.session_id, params, declared, using)
+    if allowances.settings.mode != Mode.OFF:
+        declared = allowances.settings.provider_context_management
+        replies.note_double_compaction(tip.session_id, params, declared, using)
     options = {
         "model": model,
         "tools": tools,

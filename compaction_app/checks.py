@@ -43,6 +43,7 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Dja
 from django.db import connections, router
 
 from compaction_app.conf import find_problems
+from compaction_app.values import Mode
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
 #: The backend that stands for "no database configured"; nothing is stored there.
@@ -92,6 +93,8 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
     """Two compactions at once: this app's, and the provider's own."""
     configured = getattr(django_settings, "COMPACTION", {})
     if not isinstance(configured, Mapping) or configured.get("PROVIDER_CONTEXT_MANAGEMENT") is not True:
+        return []
+    if configured.get("MODE") == Mode.OFF:
         return []
     return [
         Warning(

@@ -26,9 +26,8 @@ STEPS_VARIABLE, SEED_VARIABLE = "FUZZ_STEPS", "FUZZ_SEED"
 
 @pytest.mark.django_db(transaction=True)
 def test_fuzz() -> None:
-    from tests.state_machine.machine import executed
     from tests.state_machine.running import run_until
-    from tests.state_machine.world import seen
+    from tests.state_machine.tally import executed, seen
 
     database, started = os.environ["TEST_DATABASE"], time.monotonic()
 

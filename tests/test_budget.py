@@ -109,3 +109,9 @@ def test_the_window_comes_from_the_longest_matching_prefix():
 def test_an_explicit_window_beats_the_table():
     with override_settings(COMPACTION={"CONTEXT_WINDOW": 4_000}):
         assert window_of("gpt-4o", get_settings()) == 4_000
+
+
+def test_a_window_of_one_s_own_stands_beside_the_table():
+    with override_settings(COMPACTION={"CONTEXT_WINDOWS": {"house-": 9_000, "gpt-4o": 5_000}}):
+        settings = get_settings()
+        assert [window_of(m, settings) for m in ("house-1", "gpt-4o", "o3")] == [9_000, 5_000, 200_000]

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from tests.state_machine.machine import executed
 from tests.state_machine.running import run_until
-from tests.state_machine.world import seen
+from tests.state_machine.tally import executed, seen
 
 SEED = 20300101
 #: A database's share of the 5,000 that CI has to carry out.

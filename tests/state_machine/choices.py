@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from tests.state_machine.meanwhile import ACTIONS
 from tests.state_machine.teller import FAILED, REFUSED, TRANSIENT, Answer
 
 #: A choice among as many things as there happen to be.
@@ -19,21 +20,7 @@ roles = st.sampled_from(["user", "user", "user", "assistant", "assistant", "syst
 styles = st.sampled_from(["plain", "plain", "blank", "wide"])
 ways_to_refuse = st.sampled_from(["summary", "orphan", "answered", "elsewhere", "role", "nul"])
 
-MEANWHILE = (
-    "append",
-    "delete_tip",
-    "delete",
-    "delete_above",
-    "retire_base",
-    "redact",
-    "claim",
-    "steal",
-    "compact",
-    "request",
-    "carry_out",
-    "settings",
-)
-meanwhile = st.tuples(st.sampled_from(MEANWHILE), any_of, any_of)
+meanwhile = st.tuples(st.sampled_from(list(ACTIONS)), any_of, any_of)
 _fills = st.sampled_from([0.1, 0.5, 1.0, 1.4])
 answers = st.one_of(
     st.builds(Answer, fill=_fills),

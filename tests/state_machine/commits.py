@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.prompts import count_summary
@@ -70,7 +72,9 @@ def _check_cut(
         assert kept[0].role == "assistant", "a cut inside a turn stands before a reply"
         started = ids_after(path, turn_user)
         assert any(node.role == "assistant" for node in started[: started.index(kept[0])]), "before the first reply"
-        told_before = base is not None and turn_user is not None and turn_user in path[:start] and base.pin != turn_user.id
+        told_before = (
+            base is not None and turn_user is not None and turn_user in path[:start] and base.pin != turn_user.id
+        )
         assert pin == (None if turn_user is None or told_before else turn_user.id), "the turn's request is not pinned"
     if user is not None and user in path[start:]:
         assert user in kept or pin == user.id, "the newest user message is covered (rule 7)"
@@ -124,9 +128,9 @@ def check_line(tree: Tree, summary: Node) -> None:
     path = tree.path(summary.parent)
     ids = [node.id for node in path]
     cutoffs = [ids.index(link.cutoff) for link in line]
-    assert all(later > earlier for later, earlier in zip(cutoffs, cutoffs[1:], strict=False))
+    assert all(later > earlier for later, earlier in pairwise(cutoffs))
     anchors = [ids.index(link.parent) for link in line]
-    assert all(later >= earlier for later, earlier in zip(anchors, anchors[1:], strict=False))
+    assert all(later >= earlier for later, earlier in pairwise(anchors))
     covered = [i for link in reversed(line) for i in link.covered]
     due = [i for i in ids[: cutoffs[0] + 1] if i != summary.pin]
     assert len(covered) == len(set(covered)), "covered twice along the line"

@@ -28,7 +28,9 @@ class Limits:
     target: int
 
     @classmethod
-    def of(cls, settings: Settings, system_prompt: str, factor: float, *, extra: int = 0, reply: int | None = None) -> Limits:
+    def of(
+        cls, settings: Settings, system_prompt: str, factor: float, *, extra: int = 0, reply: int | None = None
+    ) -> Limits:
         window = settings.context_window or settings.default_context_window
         system_tokens = 4 + count(system_prompt) if system_prompt else 0
         if reply is None:
@@ -96,7 +98,9 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     tail = tree.tail(tip_id, summary)
     head = []
     if summary:
-        head.append(Piece("summary", summary.id, settings.summary_role, summary_message(summary.content), summary.tokens))
+        head.append(
+            Piece("summary", summary.id, settings.summary_role, summary_message(summary.content), summary.tokens)
+        )
         if summary.pin:
             head.append(verbatim(tree[summary.pin], "pinned"))
     shown, strategy, raw = prune(head, tail, limits)
@@ -142,61 +146,80 @@ def prune(head: Sequence[Piece], tail: Sequence[Node], limits: Limits) -> tuple[
 
 def fit(head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], limits: Limits) -> Expected:
     """The last resort of design §9, on the whole tail: which pieces are left when not all fit."""
-    settings = limits.settings
-    left = {piece.id: piece for piece in shown}
-    heads = {piece.origin: piece for piece in head}
-    grouped = [[node.id for node in group] for group in groups(tail)]
-    roles = {node.id: node.role for node in tail}
-    turns, turn = [], 0
-    for group in grouped:
-        turn += roles[group[0]] == "user"
-        turns.append(turn)
-    user_groups = [n for n, group in enumerate(grouped) if roles[group[0]] == "user"]
-    newest = user_groups[-1] if user_groups else None
-    floor = {node.id for node in tail[-settings.preserve_recent_messages :]}
-    preserved = {n for n, group in enumerate(grouped) if floor & set(group)}
-    here = list(range(len(grouped)))
-
-    def total() -> int:
-        return _tokens([left[i] for n in here for i in grouped[n]]) + _tokens(list(heads.values()))
-
+    fitting = _Fitting(head, tail, shown, limits.settings.preserve_recent_messages)
+    max_bytes = limits.settings.prune_tool_result_bytes
     target = min(limits.target, limits.available)
-    # Whole turns, the oldest first.
-    for old in sorted(set(turns))[:-1]:
-        if total() > target:
-            here = [n for n in here if turns[n] != old or n in preserved or n == newest]
-    # Tool results of what is left, the largest first.
-    results = [i for n in here for i in grouped[n] if roles[i] == "tool"]
-    for i in sorted(results, key=lambda i: (-left[i].tokens, results.index(i))):
-        if total() > target:
-            shorter = rewritten(left[i], shorten(left[i].content, settings.prune_tool_result_bytes))
-            left[i] = shorter if shorter.tokens < left[i].tokens else left[i]
-    # The oldest call groups, then, over what is available only, the preserved ones.
-    for candidates, limit in (
-        ([n for n in here if n not in preserved and n != newest], target),
-        ([n for n in here if n in preserved and n != newest and n != len(grouped) - 1], limits.available),
-    ):
-        for n in candidates:
-            if total() > limit:
-                here.remove(n)
-    if newest is not None and total() > limits.available:
-        heads.pop("pinned", None)
-    if total() > limits.available:
-        heads.pop("summary", None)
-    needed = total()
-    squeezed = needed > limits.available
+    fitting.drop_turns(target)
+    fitting.shorten_results(target, max_bytes)
+    fitting.drop(fitting.unprotected(), target)
+    # From here on only while it is over what is available.
+    fitting.drop(fitting.preserved_but_last(), limits.available)
+    fitting.drop_heads(limits.available)
+    squeezed = fitting.total() > limits.available
     if squeezed:
-        smallest = {i: rewritten(left[i], shorten(left[i].content, 64)) for n in here for i in grouped[n] if roles[i] == "tool"}
-        left |= {i: piece for i, piece in smallest.items() if piece.tokens < left[i].tokens}
-    pieces = [left[i] for n in here for i in grouped[n]]
+        fitting.shorten_results(0, 64)
+    pieces = fitting.pieces()
     return Expected(
-        [*heads.values(), *pieces],
+        [*fitting.heads.values(), *pieces],
         "truncated",
         pruned=_pruned(pieces),
         dropped=len(tail) - len(pieces),
-        overflow=total() if squeezed and total() > limits.available else None,
+        overflow=fitting.total() if fitting.total() > limits.available else None,
         squeezed=squeezed,
     )
+
+
+class _Fitting:
+    """Call groups by number, oldest first, and which of them are still here."""
+
+    def __init__(self, head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], preserve: int) -> None:
+        self.left = {piece.id: piece for piece in shown}
+        self.heads = {piece.origin: piece for piece in head}
+        self.groups = [[node.id for node in group] for group in groups(tail)]
+        self.starts = [self.left[group[0]].role == "user" for group in self.groups]
+        self.here = list(range(len(self.groups)))
+        self.newest = max((n for n in self.here if self.starts[n]), default=None)
+        floor = {node.id for node in tail[-preserve:]}
+        self.preserved = {n for n in self.here if floor & set(self.groups[n])}
+
+    def pieces(self) -> list[Piece]:
+        return [self.left[i] for n in self.here for i in self.groups[n]]
+
+    def total(self) -> int:
+        return _tokens(self.pieces()) + _tokens(list(self.heads.values()))
+
+    def drop_turns(self, target: int) -> None:
+        """Whole turns, oldest first, but for what is preserved and the newest user message."""
+        turns = [sum(self.starts[: n + 1]) for n in range(len(self.groups))]
+        for old in sorted(set(turns))[:-1]:
+            if self.total() > target:
+                self.here = [n for n in self.here if turns[n] != old or n in self.preserved or n == self.newest]
+
+    def shorten_results(self, target: int, max_bytes: int) -> None:
+        """Tool results of what is left, the largest first."""
+        results = [piece for piece in self.pieces() if piece.role == "tool"]
+        for piece in sorted(results, key=lambda piece: (-piece.tokens, results.index(piece))):
+            shorter = rewritten(piece, shorten(piece.content, max_bytes))
+            if self.total() > target and shorter.tokens < piece.tokens:
+                self.left[piece.id] = shorter
+
+    def unprotected(self) -> list[int]:
+        return [n for n in self.here if n not in self.preserved and n != self.newest]
+
+    def preserved_but_last(self) -> list[int]:
+        return [n for n in self.here if n in self.preserved and n not in (self.newest, len(self.groups) - 1)]
+
+    def drop(self, candidates: Sequence[int], limit: int) -> None:
+        for n in candidates:
+            if self.total() > limit:
+                self.here.remove(n)
+
+    def drop_heads(self, available: int) -> None:
+        """A pin that is not the newest user message, then the summary."""
+        if self.newest is not None and self.total() > available:
+            self.heads.pop("pinned", None)
+        if self.total() > available:
+            self.heads.pop("summary", None)
 
 
 def _tokens(pieces: Sequence[Piece]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, ClassVar
 
 import django.utils.timezone
@@ -13,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from compaction_app import chat, tasks
 from compaction_app.models import CompactionRun
 from tests.state_machine import choices
+from tests.state_machine.compacting import CompactingWorld
+from tests.state_machine.model import open_calls
+from tests.state_machine.tally import executed
 from tests.state_machine.teller import Answer, TellingSummarizer
-from tests.state_machine.world import Clock, World, pick
-
-#: Rules that were carried out, over all machines of this process.
-executed: Counter[str] = Counter()
+from tests.state_machine.world import Clock, pick
 
 
 def has_summaries(machine: ConversationMachine) -> bool:
@@ -35,7 +34,7 @@ def has_open_runs(machine: ConversationMachine) -> bool:
 class ConversationMachine(RuleBasedStateMachine):
     """One session on a database of its own choice, from start to deletion."""
 
-    world: World
+    world: CompactingWorld
     patches: ClassVar[Any]
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class ConversationMachine(RuleBasedStateMachine):
         work: list[tuple[int, int]],
         tokens: int,
     ) -> None:
-        self.world = World(self.clock, overrides, prompt, max_input)
+        self.world = CompactingWorld(self.clock, overrides, prompt, max_input)
         tip = None
         for _ in range(turns):
             tip = self.world.turn(tip, work, tokens)
@@ -121,8 +120,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @rule(i=choices.any_of, call=st.integers(0, 2), tokens=choices.tokens, style=choices.styles, at_tip=st.booleans())
     def answer(self, i: int, call: int, tokens: int, style: str, at_tip: bool) -> None:
         """A result, for whatever call waits there; with ``at_tip`` off a fork between results."""
-        from tests.state_machine.model import open_calls
-
         waiting = [node for node in self.world.tree.messages() if open_calls(self.world.tree.path(node.id))]
         node = pick([n for n in waiting if n in self.world.tree.tips()] if at_tip else waiting, i)
         if node is None:
@@ -202,7 +199,9 @@ class ConversationMachine(RuleBasedStateMachine):
         self.done("request")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold", "manual"]), answer=choices.answers)
+    @rule(
+        i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold", "manual"]), answer=choices.answers
+    )
     def compact_in_the_background(self, i: int, inner: bool, trigger: str, answer: Answer) -> None:
         run = self.world.request(self.message(i) if inner else self.tip(i), trigger)
         if run is not None and run.is_open:

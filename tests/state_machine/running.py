@@ -10,7 +10,8 @@ from django.test import override_settings
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.state_machine.machine import ConversationMachine, executed
+from tests.state_machine.machine import ConversationMachine
+from tests.state_machine.tally import executed
 
 COMPACTION = {
     "TOKEN_COUNTER": "tests.state_machine.model.QuarterTokenCounter",

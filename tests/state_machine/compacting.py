@@ -1,0 +1,228 @@
+"""Compactions, in every way that they can be asked for and carried out; each end must follow from the model."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import connections
+
+from compaction_app import chat, compaction, tasks
+from compaction_app.conf import get_settings
+from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.prompts import count_summary
+from compaction_app.values import SummaryRequest
+from tests.state_machine import meanwhile
+from tests.state_machine.contexts import expected_context
+from tests.state_machine.invariants import CheckedWorld
+from tests.state_machine.model import Node, QuarterTokenCounter, count
+from tests.state_machine.tally import seen
+from tests.state_machine.teller import FAILED, REFUSED, TRANSIENT, Answer
+from tests.state_machine.world import OPEN
+
+
+class CompactingWorld(CheckedWorld):
+    """A world whose branches are compacted, with accidents."""
+
+    def reaching(self, tip: Node) -> list[CompactionRun]:
+        """Open runs whose work reaches into the branch: those anchored in its tail."""
+        tail = {node.id for node in self.tree.tail(tip.id, self.tree.newest(tip.id))}
+        return [run for run in self.open_runs() if run.anchor_id in tail]
+
+    def request(self, tip: Node, trigger: str, instructions: str = "") -> CompactionRun | None:
+        """Ask for a compaction in the background; what comes of it must follow from the model."""
+        before = {run.pk for run in self.runs()}
+        reaching, others = self.reaching(tip), self.open_runs()
+        wanted = self._is_wanted(tip)
+        events = CompactionEvent.objects.filter(session_id=self.session.pk)
+        last_event = max(events.values_list("id", flat=True), default=0)
+        asked = len(self.enqueued)
+        run = chat.request_compaction(self.row(tip), trigger=trigger, instructions=instructions)
+        mode = get_settings(self.session.settings).mode
+        if run is None:
+            reasons = set(events.filter(id__gt=last_event, kind="suppressed").values_list("payload__reason", flat=True))
+            assert {r.pk for r in self.runs()} == before
+            if trigger != "threshold":
+                assert mode == "off" or others
+            elif wanted or reasons:
+                assert wanted is not False
+                self._check_suppressed(tip, reasons, others, events)
+            return None
+        assert mode != "off"
+        if run.status == "skipped":
+            assert run.skip_reason == "nothing_to_compact"
+            assert trigger != "threshold"
+            return run
+        assert wanted is not False or trigger != "threshold"
+        assert not reaching, "an open run's work reaches into this branch already"
+        for other in others:
+            if other.tip_id in self.tree:
+                assert run.anchor_id not in {n.id for n in self.tree.path(other.tip_id)}, "it reaches into another's"
+        if mode == "deterministic":
+            seen["run inline"] += 1
+            assert CompactionRun.objects.get(pk=run.pk).status not in OPEN
+        else:
+            assert self.enqueued[asked:] == [run.pk], "opened and not enqueued"
+        seen["run opened"] += 1
+        return run
+
+    def _is_wanted(self, tip: Node) -> bool | None:
+        """Whether the branch is over its threshold after the free layers; None where the model can not say."""
+        if get_settings(self.session.settings).mode == "off":
+            return False
+        expected = expected_context(self.tree, tip.id, self.limits())
+        return None if expected.read_short else expected.over_threshold
+
+    def _check_suppressed(self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any) -> None:
+        settings = get_settings(self.session.settings)
+        if not reasons:
+            said = events.filter(kind="suppressed", message_id=tip.id, payload__reason="irreducible")
+            assert said.exists(), "over the threshold, no run, and no word why"
+            reasons = {"irreducible"}
+        (reason,) = reasons
+        seen[f"suppressed: {reason}"] += 1
+        if reason == "open_run":
+            assert others
+        elif reason == "irreducible":
+            assert not self._legal_cuts(tip), "a legal cut is left"
+        elif reason == "cooldown":
+            assert settings.cooldown_seconds > 0
+        else:
+            assert reason == "breaker"
+            assert [run for run in self.runs() if run.status == "failed"]
+
+    def _legal_cuts(self, tip: Node) -> list[int]:
+        """Where a cut may stand: before a user message or a later reply, with the floor behind it."""
+        base = self.tree.newest(tip.id)
+        tail = self.tree.tail(tip.id, base)
+        replied, cuts = bool(base and base.pin), []
+        for index, node in enumerate(tail):
+            room = len(tail) - index >= get_settings(self.session.settings).preserve_recent_messages
+            if node.role == "user" and index and room:
+                cuts.append(index)
+            if node.role == "assistant" and replied and index and room:
+                cuts.append(index)
+            replied = node.role == "assistant" or (replied and node.role != "user")
+        return cuts
+
+    def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
+        """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""
+        run = CompactionRun.objects.get(pk=run.pk)
+        now = self.clock.time + timedelta(milliseconds=2)
+        due = run.status == "ready" and (run.next_attempt_at is None or run.next_attempt_at <= now)
+        claimable = due or (run.status == "running" and run.lease_expires_at < now)
+        calls = self.teller.calls
+        stale = self.why_stale(run)
+        self.teller.script.clear()
+        self.teller.script.append(answer)
+        if awaited:
+            claimed = async_to_sync(compaction.acompact_chat_history)(run.pk) is not None
+        else:
+            claimed = tasks.compact_branch(run.pk) != "not claimed"
+        self.teller.script.clear()
+        self.raise_faults()
+        after = CompactionRun.objects.get(pk=run.pk)
+        if not claimable:
+            assert not claimed
+            assert self.teller.calls == calls
+            assert after.status == run.status
+            return None
+        assert claimed
+        if self.teller.calls == calls:
+            assert after.status == "skipped"
+            assert after.skip_reason == (stale or "nothing_to_compact")
+        else:
+            assert stale is None, "the model was called for nothing"
+            self._check_end(after, answer)
+        seen[f"run {after.status} {after.skip_reason or after.error_code}".strip()] += 1
+        return after
+
+    def _check_end(self, run: CompactionRun, answer: Answer) -> None:
+        fate = self.fates.pop(run.nonce, {})
+        if fate.get("claim_lost"):
+            return
+        code = REFUSED.get(answer.kind) or FAILED.get(answer.kind) or TRANSIENT.get(answer.kind)
+        if answer.kind in ("good", "oversize_once", "no_progress"):
+            code = self._code_of_draft(run)
+        if code is None:
+            expected = fate.get("stale") or ("ready" if fate.get("erased") else "succeeded")
+            assert (run.skip_reason or run.status) == expected
+        elif answer.kind in TRANSIENT and run.trigger == "threshold" and run.attempts < 8:
+            assert run.status == "ready" or fate.get("stale")
+        elif not fate:
+            assert (run.status, run.error_code) == ("failed", code)
+        else:
+            assert run.status in ("failed", "skipped", "ready")
+
+    def _code_of_draft(self, run: CompactionRun) -> str | None:
+        """Why the last draft for this run can not be accepted, by design §7."""
+        asked = [told for told in self.teller.ledger.values() if told.nonce == run.nonce]
+        first, last = asked[0], asked[-1]
+        text = self.teller.texts[last.key].strip()
+        if count(text) > 1.5 * first.target_tokens:
+            return "oversize"
+        base = self.tree.nodes.get(run.base_id) if run.base_id else None
+        replaced = self.teller.replaced[last.key] + (base.tokens if base else 0)
+        saved = replaced - count_summary(text, QuarterTokenCounter())
+        return "no_progress" if saved < 0.1 * replaced else None
+
+    def compact(self, tip: Node, instructions: str, answer: Answer) -> CompactionRun | None:
+        """Compact while somebody waits."""
+        known = {run.pk for run in self.runs()}
+        others, calls = self.open_runs(), self.teller.calls
+        mode = get_settings(self.session.settings).mode
+        self.teller.script.clear()
+        self.teller.script.append(answer)
+        run = failed = refused = None
+        try:
+            run = chat.compact(self.row(tip), instructions=instructions)
+        except CompactionRefused as error:
+            refused = error
+        except CompactionFailed as error:
+            failed = error
+        self.teller.script.clear()
+        self.raise_faults()
+        made = [run for run in self.runs() if run.pk not in known]
+        if refused:
+            assert refused.reason == ("mode_off" if mode == "off" else "open_run")
+            assert mode == "off" or others
+            assert not made
+            seen[f"manual refused: {refused.reason}"] += 1
+            return None
+        seen[f"manual {made[-1].status}"] += 1
+        left = [run for run in made if run.is_open and run.pk not in self.enqueued]
+        assert not left, "the caller was told that it failed, and it goes on when the sweep finds it"
+        if answer.during is None:
+            assert all(run.status in ("succeeded", "skipped", "failed") for run in made)
+            assert (failed is not None) == (made[-1].status == "failed")
+            assert made[-1].status != "skipped" or self.teller.calls == calls
+        return run
+
+    def check_at_rest(self) -> None:
+        """After ``compact_session``: at or under the threshold, or with a reason that can be shown."""
+        runs = self.runs()
+        for tip in self.tree.tips():
+            if not self._is_wanted(tip) or self.open_runs() or not self._legal_cuts(tip):
+                continue
+            failed = [run for run in runs if run.tip_id == tip.id and run.status == "failed"]
+            assert failed, "over the threshold, a legal cut is left, and nothing was tried"
+
+    def meanwhile(self, request: SummaryRequest, action: tuple[str, int, int]) -> None:
+        """What happens in the middle of the model's call."""
+        self.check_rows()
+        run = CompactionRun.objects.get(nonce=request.nonce)
+        name, i, j = action
+        erasures = self.erasures
+        meanwhile.ACTIONS[name](self, run, i, j)
+        seen[f"meanwhile: {name}"] += 1
+        self.check_rows()
+        now = CompactionRun.objects.get(pk=run.pk)
+        self.fates[request.nonce] = {
+            "claim_lost": now.claim_token != run.claim_token,
+            "stale": self.why_stale(now),
+            "erased": self.erasures != erasures,
+        }
+        # This was another worker's connection: the one that asks the model holds none.
+        connections["default"].close()

@@ -1,0 +1,161 @@
+"""What must hold after every rule: the rows against the model, and what is shown against the slow answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from compaction_app import chat
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.verifying import verify_session
+from tests.state_machine.commits import check_commit, check_line
+from tests.state_machine.contexts import Limits, check_context, expected_context
+from tests.state_machine.model import Node, serials_in
+from tests.state_machine.tally import seen
+from tests.state_machine.teller import KEY
+from tests.state_machine.world import OPEN, World, pick
+
+
+class CheckedWorld(World):
+    """A world that can compare itself with its model."""
+
+    def check_rows(self) -> None:
+        """Every row against the model; new summaries are examined and adopted."""
+        self.rows = rows = {row.pk: row for row in ChatMessage.objects.filter(session_id=self.session.pk)}
+        runs = self.runs()
+        self._adopt(rows, runs)
+        assert set(rows) == set(self.tree.nodes), "rows came or went by themselves"
+        for i, row in rows.items():
+            self._check_row(row, self.tree[i])
+        self._check_runs(runs)
+        self._check_texts(rows, runs)
+        session = ChatSession.objects.get(pk=self.session.pk)
+        assert session.erasures == self.erasures
+
+    def _adopt(self, rows: dict[int, ChatMessage], runs: list[CompactionRun]) -> None:
+        new = {i for i, row in rows.items() if row.is_summary and i not in self.tree}
+        made = [run for run in runs if (run.generation or 0) > self.generation]
+        for run in sorted(made, key=lambda run: run.generation or 0):
+            assert run.generation == self.generation + 1, "generations are not one after the other"
+            self.generation = run.generation
+            assert run.summary_id in new
+            new.discard(run.summary_id)
+            row = rows[run.summary_id]
+            told = self.teller.ledger[int(KEY.findall(row.content)[0])]
+            assert told.nonce == run.nonce
+            assert row.retired_at is None
+            node = check_commit(self.tree, row, run, told)
+            self.tree.nodes[node.id] = node
+            check_line(self.tree, node)
+            self._note_summary(node, run)
+        assert not new, "a summary without a run"
+
+    def _note_summary(self, node: Node, run: CompactionRun) -> None:
+        seen["summary"] += 1
+        base = self.tree.nodes.get(node.base) if node.base else None
+        seen["summary with base"] += base is not None
+        seen["summary with pin"] += node.pin is not None
+        seen["pin inherited"] += bool(base and base.pin and base.pin == node.pin)
+        seen["pin let go"] += bool(base and base.pin and base.pin != node.pin)
+        seen["follow-up generation"] += run.previous_run_id is not None
+        seen["shown shortened"] += bool(run.shortened_inputs)
+        seen["anchor below cutoff"] += node.parent != node.cutoff
+
+    def _check_row(self, row: ChatMessage, node: Node) -> None:
+        due = {
+            "parent_message_id": node.parent,
+            "kind": "summary" if node.is_summary else "message",
+            "role": node.role,
+            "content": node.content,
+            "tool_calls": node.calls or None,
+            "tool_call_id": node.answers,
+            "attachments": node.attachments or None,
+            "reasoning": node.reasoning,
+            "token_count": node.tokens,
+            "path_tokens": self.tree.path_tokens(node.id),
+            "depth": self.tree.depth(node.id),
+            "sib_order": node.order,
+            "last_summarized_message_id": node.cutoff,
+            "pinned_message_id": node.pin,
+        }
+        assert {name: getattr(row, name) for name in due} == due
+        assert (row.retired_at is not None) == node.retired
+        assert (row.redacted_at is not None) == node.redacted
+
+    def _check_runs(self, runs: list[CompactionRun]) -> None:
+        for run in runs:
+            for reference in (run.tip_id, run.anchor_id, run.cutoff_id, run.base_id, run.summary_id):
+                assert reference is None or reference in self.tree, "a reference to a row that is gone"
+            end = (run.status, run.generation)
+            if run.status not in OPEN:
+                assert self.finished.setdefault(run.pk, end) == end, "a finished run went on"
+                assert run.claim_token is None
+            else:
+                assert run.pk not in self.finished
+            assert bool(run.generation) == (run.status == "succeeded")
+            assert bool(run.skip_reason) == (run.status == "skipped")
+            assert run.status != "failed" or run.error_code
+        workable = [run for run in runs if run.status in OPEN and self.why_stale(run) is None]
+        for tip in self.tree.tips():
+            tail = {node.id for node in self.tree.tail(tip.id, self.tree.newest(tip.id))}
+            assert len([run for run in workable if run.anchor_id in tail]) <= 1, "two open runs on one branch"
+
+    def _check_texts(self, rows: dict[int, ChatMessage], runs: list[CompactionRun]) -> None:
+        """What was erased is in no text that is still stored."""
+        if not self.gone:
+            return
+        texts = [json.dumps([r.content, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
+        texts += [f"{run.instructions} {run.error_detail} {run.policy_line}" for run in runs]
+        events = CompactionEvent.objects.filter(session_id=self.session.pk)
+        texts += [json.dumps(payload) for payload in events.values_list("payload", flat=True)]
+        left = serials_in(" ".join(texts)) & self.gone
+        assert not left, f"erased text is still there: {left}"
+
+    def check(self) -> None:
+        """All invariants: rows, and what is shown at tips and at some inner message."""
+        self.raise_faults()
+        self.check_rows()
+        limits = self.limits()
+        for node in self._some_nodes():
+            self.check_at(node, limits)
+        if self.looked % 6 == 0:
+            assert verify_session(self.session).disagreements == []
+        assert [row.pk for row in chat.tips(self.session)] == [node.id for node in self.tree.tips()]
+        events = CompactionEvent.objects.filter(session_id=self.session.pk)
+        assert not events.exclude(message=None).exclude(message_id__in=[n.id for n in self.tree.messages()]).exists()
+
+    def _some_nodes(self) -> list[Node]:
+        """A few tips and a few inner messages, others each time."""
+        tips, messages = self.tree.tips(), self.tree.messages()
+        self.looked += 1
+        some = [
+            pick(tips, self.looked * 2),
+            pick(tips, self.looked * 2 + 1),
+            pick(messages, self.looked * 7),
+            *messages[-1:],
+        ]
+        return list({node.id: node for node in some if node}.values())
+
+    def check_at(self, node: Node, limits: Limits, **options: Any) -> None:
+        row = self.row(node)
+        expected = expected_context(self.tree, node.id, limits)
+        newest = self.tree.newest(node.id)
+        found = chat.find_summary(row)
+        assert (found.pk if found else None) == (newest.id if newest else None), "not the newest applicable summary"
+        context = overflow = None
+        try:
+            context = chat.get_context(row, **options)
+        except ContextOverflow as error:
+            overflow = error
+        if overflow:
+            seen["context overflow"] += 1
+            assert expected.overflow is not None, "it would fit"
+            assert (overflow.needed, overflow.available) == (expected.overflow, limits.available)
+            return
+        assert expected.overflow is None, "more is shown than fits"
+        check_context(self.tree, node.id, context, expected, limits)
+        if limits.settings.mode != "off" and not expected.read_short:
+            assert chat.should_compact(row, **options) == expected.over_threshold
+        seen[f"context {context.strategy}"] += 1
+        seen["context with pin"] += context.pinned_id is not None

@@ -1,0 +1,90 @@
+"""What can happen in the middle of a model's call. Each takes the run that is waiting and two choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from compaction_app import compaction
+from compaction_app.models import CompactionRun
+from tests.state_machine.teller import Answer
+from tests.state_machine.world import pick
+
+if TYPE_CHECKING:
+    from tests.state_machine.compacting import CompactingWorld
+
+
+def append(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.say(pick(world.tree.messages(), i), "user", j % 200)
+
+
+def delete_tip(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.delete(world.tree[run.tip_id])
+
+
+def delete(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.delete(pick(world.tree.tips(), i))
+
+
+def delete_above(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.delete(pick(world.tree.path(run.tip_id), i))
+
+
+def retire_base(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    summaries = world.tree.live()
+    if run.base_id:
+        world.retire(pick(world.tree.chain(world.tree[run.base_id]), i))
+    elif summaries:
+        world.retire(pick(summaries, i))
+
+
+def redact(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    told = list(world.teller.ledger.values())[-1]
+    ids = [n for n in (*told.covered, *told.lookahead) if n in world.tree]
+    world.redact(world.tree[pick(ids, i)])
+
+
+def claim(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    calls = world.teller.calls
+    assert compaction.compact_chat_history(run.pk) is None, "two workers have the same run"
+    assert world.teller.calls == calls
+
+
+def steal(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    """The lease runs out, and another worker does the same work."""
+    world.clock.advance(3600)
+    assert world.carry_out(run, Answer(fill=0.4)) is not None
+
+
+def compact(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.compact(world.tree[run.tip_id] if i % 2 else pick(world.tree.messages(), j), "", Answer(fill=0.3))
+
+
+def request(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.request(pick(world.tree.messages(), i), "threshold")
+
+
+def carry_out(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    others = [other for other in world.open_runs() if other.pk != run.pk]
+    if others:
+        world.carry_out(pick(others, i), Answer(fill=0.4))
+
+
+def settings(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    world.change_settings({"CONTEXT_WINDOW": 500 + i % 4000})
+
+
+ACTIONS: dict[str, Callable[[CompactingWorld, CompactionRun, int, int], None]] = {
+    "append": append,
+    "delete_tip": delete_tip,
+    "delete": delete,
+    "delete_above": delete_above,
+    "retire_base": retire_base,
+    "redact": redact,
+    "claim": claim,
+    "steal": steal,
+    "compact": compact,
+    "request": request,
+    "carry_out": carry_out,
+    "settings": settings,
+}
