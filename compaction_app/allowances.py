@@ -63,9 +63,7 @@ def allowances_for(
         settings=settings,
         model=chosen,
         surroundings=surroundings,
-        budget=make_budget(
-            window, surroundings.reserved, settings, calibration_of(session.token_calibration, chosen)
-        ),
+        budget=make_budget(window, surroundings.reserved, settings, calibration_of(session.token_calibration, chosen)),
         count=count,
     )
 

@@ -67,9 +67,7 @@ def make_budget(window: int, reserved: int, settings: Settings, calibration: flo
 
 def get_compaction_params(history_tokens: int, budget: Budget) -> CompactionParams:
     """Whether a history of this size is to be compacted, and how much of it may stay verbatim."""
-    recent = min(
-        int(history_tokens * budget.recent_ratio), budget.recent_cap, budget.target - budget.summary_target
-    )
+    recent = min(int(history_tokens * budget.recent_ratio), budget.recent_cap, budget.target - budget.summary_target)
     return CompactionParams(
         should_compact=history_tokens > budget.threshold,
         threshold=budget.threshold,

@@ -55,7 +55,6 @@ from compaction_app.values import (
 logger = logging.getLogger("compaction_app.compaction")
 
 
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended, and the generation that goes on from it, to be enqueued by the caller."""
@@ -192,9 +191,7 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> _Work | SkipRea
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     budget, count = Budget(**run.budget), counter()
-    branch = replace(
-        branch, seen_by_base=branches.seen_by(branch.base, run.tip_id, branch.tip_depth, using)
-    )
+    branch = replace(branch, seen_by_base=branches.seen_by(branch.base, run.tip_id, branch.tip_depth, using))
     summarizer = make_summarizer(settings, run.session.model)
     limit = _limit(run, settings, summarizer, count)
     plan = plan_compaction(
@@ -222,9 +219,7 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> _Work | SkipRea
     )
 
 
-def _request(
-    run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]
-) -> SummaryRequest:
+def _request(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     return build_request(
         covered=plan.covered,
         lookahead=plan.lookahead,
@@ -317,9 +312,7 @@ def _settle(work: _Work, draft: SummaryDraft, using: str) -> Outcome:
     """Commit the draft if all it stands on still holds: one short durable transaction."""
     refused = work.accept(draft)
     if refused:
-        error = SummarizerError(
-            f"The draft was refused: {refused}.", error_code=refused, model=draft.model
-        )
+        error = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=draft.model)
         return _failed(work, error, using)
     follow_up = None
     try:
@@ -407,9 +400,7 @@ def _note_done(run: CompactionRun, using: str) -> None:
         "input_tokens": run.input_tokens,
         "output_tokens": run.output_tokens,
     }
-    runs.record(
-        run.session_id, EventKind.COMPLETED, using=using, run=run, message_id=run.tip_id, payload=numbers
-    )
+    runs.record(run.session_id, EventKind.COMPLETED, using=using, run=run, message_id=run.tip_id, payload=numbers)
     logger.info(
         "done run=%s session=%s summary=%s generation=%s messages=%s before=%s after=%s",
         run.pk,
@@ -450,9 +441,7 @@ def _follow_up(work: _Work, using: str) -> CompactionRun | None:
 
 def _write_events(work: _Work, using: str) -> None:
     for kind, payload in work.events:
-        runs.record(
-            work.run.session_id, kind, using=using, run=work.run, message_id=work.run.tip_id, payload=payload
-        )
+        runs.record(work.run.session_id, kind, using=using, run=work.run, message_id=work.run.tip_id, payload=payload)
     work.events.clear()
 
 

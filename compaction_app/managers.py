@@ -153,9 +153,7 @@ class ChatMessageManager(_NodeManager):
     def is_ancestor(self, ancestor: ChatMessage, node: ChatMessage) -> bool:
         """Whether ``ancestor`` is above ``node``."""
         with connections[self.in_database_of(node).db].cursor() as cursor:
-            cursor.execute(
-                sql.IS_ANCESTOR, {"node": node.pk, "ancestor": ancestor.pk, "min_depth": ancestor.depth}
-            )
+            cursor.execute(sql.IS_ANCESTOR, {"node": node.pk, "ancestor": ancestor.pk, "min_depth": ancestor.depth})
             return cursor.fetchone() is not None
 
     def get_descendants(

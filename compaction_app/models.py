@@ -271,9 +271,7 @@ class CompactionRun(models.Model):
     """One attempt to compact a branch, and the audit of it."""
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
-    tip = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip"
-    )
+    tip = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip")
     anchor = models.ForeignKey(
         ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_anchor"
     )
@@ -283,9 +281,7 @@ class CompactionRun(models.Model):
     base = models.ForeignKey(
         ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_built_on"
     )
-    summary = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by"
-    )
+    summary = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by")
     previous_run = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups"
     )
@@ -341,9 +337,7 @@ class CompactionRun(models.Model):
                 name="compaction_one_open_run",
             ),
             models.UniqueConstraint(fields=["session", "generation"], name="compaction_generation"),
-            models.CheckConstraint(
-                condition=Q(status__in=[str(s) for s in RunStatus]), name="compaction_known_status"
-            ),
+            models.CheckConstraint(condition=Q(status__in=[str(s) for s in RunStatus]), name="compaction_known_status"),
             models.CheckConstraint(
                 condition=~Q(status=RunStatus.SUCCEEDED) | Q(generation__isnull=False),
                 name="compaction_success_has_generation",

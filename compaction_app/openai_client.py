@@ -99,9 +99,7 @@ def _entry_at(window: int, options: Mapping[str, Any], settings: Settings) -> Mo
     )
 
 
-async def ask(
-    entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None
-) -> SummaryDraft | Failure:
+async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None) -> SummaryDraft | Failure:
     """Ask a model once. A parameter that it does not take is left out or swapped, within the same
     deadline."""
     if wrong := _misconfigured(entry, clients):
@@ -131,9 +129,7 @@ async def ask(
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
     # Its retries are off: a cascade has better to do than to ask the same model again, and the client would
     # retry even an exhausted quota.
-    return openai.AsyncOpenAI(
-        api_key=_api_key(entry), base_url=entry.base_url, timeout=entry.timeout, max_retries=0
-    )
+    return openai.AsyncOpenAI(api_key=_api_key(entry), base_url=entry.base_url, timeout=entry.timeout, max_retries=0)
 
 
 def _default_url() -> str:
@@ -158,9 +154,7 @@ def _is_openai(entry: ModelEntry) -> bool:
 def _misconfigured(entry: ModelEntry, clients: Clients | None) -> Failure | None:
     parts = urlsplit(entry.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return Failure(
-            model=entry.model, code=ErrorCode.BAD_REQUEST, detail="base_url is not an http(s) address"
-        )
+        return Failure(model=entry.model, code=ErrorCode.BAD_REQUEST, detail="base_url is not an http(s) address")
     if clients is None and not _api_key(entry):
         name = entry.api_key_env or "OPENAI_API_KEY"
         return Failure(
@@ -198,9 +192,7 @@ async def _create(client: openai.AsyncOpenAI, parameters: dict[str, Any]) -> Any
             parameters = adapted
 
 
-def _adapted(
-    parameters: dict[str, Any], error: openai.APIStatusError, tried: set[str]
-) -> dict[str, Any] | None:
+def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: set[str]) -> dict[str, Any] | None:
     """The parameters without what the provider complains about, or None. Each remedy is tried once."""
     if is_overflow(error):
         return None
@@ -255,9 +247,7 @@ def _number(source: Any, name: str) -> int:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        parts = (
-            part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content
-        )
+        parts = (part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content)
         return "".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
 

@@ -36,9 +36,7 @@ def to_openai(messages: Sequence[SentMessage], *, include_reasoning: bool = Fals
         if message.role == "tool":
             open_calls = [call for call in open_calls if call != message.tool_call_id]
         else:
-            result.extend(
-                {"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls
-            )
+            result.extend({"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls)
             open_calls = [str(call.get("id", "")) for call in message.tool_calls]
         result.append(_openai_message(message, include_reasoning))
     return result

@@ -254,9 +254,7 @@ class _Planner:
     def limited(self, cut: int, limit: InputLimit) -> CompactionPlan:
         """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
         whole = self.plan(cut, kept_from=cut)
-        sizes = dict(
-            zip((m.id for m in self.cuts.covered(cut)), limit.blocks(self.cuts.covered(cut)), strict=True)
-        )
+        sizes = dict(zip((m.id for m in self.cuts.covered(cut)), limit.blocks(self.cuts.covered(cut)), strict=True))
         pin = whole.pinned
         if pin and pin.id not in sizes:
             sizes[pin.id] = limit.blocks([pin])[0]

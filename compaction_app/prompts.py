@@ -226,14 +226,10 @@ def size_hint(previous_tokens: int, target_tokens: int) -> str:
 def tighter(request: SummaryRequest) -> SummaryRequest:
     """The same request, asked once more after a draft that was too long."""
     target = max(1, int(request.target_tokens * TIGHTER_FACTOR))
-    return replace(
-        request, system=f"{request.system}\n\n{_TIGHTER.format(tokens=target)}", target_tokens=target
-    )
+    return replace(request, system=f"{request.system}\n\n{_TIGHTER.format(tokens=target)}", target_tokens=target)
 
 
-def _system(
-    material: _Material, nonce: str, target_tokens: int, hint: str, summary_prompt: str | None
-) -> str:
+def _system(material: _Material, nonce: str, target_tokens: int, hint: str, summary_prompt: str | None) -> str:
     """A host's ``SUMMARY_PROMPT`` replaces how to write; how to read the material is not up for override."""
     policy = [f"A rule of this application: {material.policy_line}"] if material.policy_line else []
     size = _SIZE.format(tokens=target_tokens, words=target_tokens * 3 // 4, hint=hint)
@@ -257,9 +253,7 @@ def _before_covered(material: _Material, reasoning: str, limits: Mapping[int, in
 
 def _after_lookahead(material: _Material, nonce: str) -> list[str]:
     instructions = (
-        [f"<instructions>\n{_escape(material.instructions)}\n</instructions>"]
-        if material.instructions
-        else []
+        [f"<instructions>\n{_escape(material.instructions)}\n</instructions>"] if material.instructions else []
     )
     return [*instructions, _REMINDER.format(marker=marker(nonce))]
 
@@ -351,9 +345,7 @@ _OWN_TAGS = re.compile(
 # These are words that a conversation about markup or code may need: `List<user>` and <div> are no leak, nor
 # is a tag in backticks or with attributes that the wrapper never writes. A closing tag may follow a word, as
 # ours do.
-_COMMON_TAGS = re.compile(
-    rf"""(?:(?<!\w)<|</)(?:{"|".join(COMMON_TAGS)})(?:\s+(?:name|status)="[^"<>]*")*\s*>"""
-)
+_COMMON_TAGS = re.compile(rf"""(?:(?<!\w)<|</)(?:{"|".join(COMMON_TAGS)})(?:\s+(?:name|status)="[^"<>]*")*\s*>""")
 _INLINE_CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 
 

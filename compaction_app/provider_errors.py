@@ -35,9 +35,7 @@ _CODES_BY_STATUS = {
     413: (ErrorCode.INPUT_TOO_LARGE, False),
     429: (ErrorCode.PROVIDER_ERROR, True),
 }
-_KEY_LIKE = re.compile(
-    r"\b(?:sk|pk|rk|key|api|bearer)[-_ ][\w\-.*]{4,}|(?=[\w-]*\d)[\w-]{24,}", re.IGNORECASE
-)
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|key|api|bearer)[-_ ][\w\-.*]{4,}|(?=[\w-]*\d)[\w-]{24,}", re.IGNORECASE)
 _DETAIL_CHARS = 200
 #: A message that shares this many characters in a row with the prompt is taken to quote it.
 _QUOTE_CHARS = 16
@@ -63,9 +61,7 @@ def failure_of(error: openai.OpenAIError, *, model: str, key: str | None, prompt
     if isinstance(error, openai.APITimeoutError):
         return Failure(model=model, code=ErrorCode.TIMEOUT, detail="the connection timed out", transient=True)
     if isinstance(error, openai.APIConnectionError):
-        return Failure(
-            model=model, code=ErrorCode.PROVIDER_ERROR, detail="the connection failed", transient=True
-        )
+        return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail="the connection failed", transient=True)
     if isinstance(error, openai.APIResponseValidationError):
         return malformed_reply(model)
     if isinstance(error, openai.APIStatusError):
@@ -109,11 +105,7 @@ def complained_about(error: openai.APIStatusError) -> str:
     if error.param:
         return error.param
     details = error.body.get("detail") if isinstance(error.body, Mapping) else None
-    places = (
-        [item.get("loc") for item in details if isinstance(item, Mapping)]
-        if isinstance(details, list)
-        else []
-    )
+    places = [item.get("loc") for item in details if isinstance(item, Mapping)] if isinstance(details, list) else []
     return error_message(error) or " ".join(str(place) for place in places)
 
 

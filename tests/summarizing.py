@@ -86,9 +86,7 @@ FAILURES: list[Any] = [
     pytest.param(steps.bad_request(status=404), ErrorCode.BAD_REQUEST, False, id="404"),
     pytest.param(steps.echoing_validation_error(), ErrorCode.BAD_REQUEST, False, id="422"),
     pytest.param(steps.context_overflow(), ErrorCode.INPUT_TOO_LARGE, False, id="overflow"),
-    pytest.param(
-        steps.context_overflow("llama.cpp"), ErrorCode.INPUT_TOO_LARGE, False, id="llama.cpp overflow"
-    ),
+    pytest.param(steps.context_overflow("llama.cpp"), ErrorCode.INPUT_TOO_LARGE, False, id="llama.cpp overflow"),
     pytest.param(steps.bad_request(status=413), ErrorCode.INPUT_TOO_LARGE, False, id="413"),
     pytest.param(steps.empty(), ErrorCode.EMPTY, False, id="empty"),
     pytest.param(steps.reply("Too short."), ErrorCode.TOO_SHORT, False, id="too short"),

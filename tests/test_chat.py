@@ -205,9 +205,7 @@ class TestComplete:
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
     @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
-    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(
-        self, session, client, server, dialect
-    ):
+    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, client, server, dialect):
         server.script([steps.context_overflow(dialect=dialect)])
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         reply = chat.complete(tip, client=client)

@@ -96,9 +96,7 @@ class TestServers:
         with server:
             assert server.is_running()
 
-    def test_a_server_that_does_not_start_shows_the_end_of_its_log_and_leaves_nothing(
-        self, kind, monkeypatch
-    ):
+    def test_a_server_that_does_not_start_shows_the_end_of_its_log_and_leaves_nothing(self, kind, monkeypatch):
         make_folder, made = tempfile.mkdtemp, []
         monkeypatch.setattr(tempfile, "mkdtemp", lambda **kw: made.append(make_folder(**kw)) or made[-1])
         with pytest.raises(EmbeddedServerError, match=r"(?s)ended while starting.*no.such.option"):
@@ -136,9 +134,7 @@ class TestServers:
 
     def test_a_missing_wheel_is_named(self, kind, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        with pytest.raises(
-            EmbeddedServerError, match=r"is not installed. Run: pip install -r requirements.txt"
-        ):
+        with pytest.raises(EmbeddedServerError, match=r"is not installed. Run: pip install -r requirements.txt"):
             kind().start()
 
 
@@ -157,9 +153,7 @@ def test_postgres_makes_databases_and_changes_the_case_of_any_letter():
     with EmbeddedPostgres() as server:
         url = server.create_database("with a space")
         with psycopg.connect(url) as connection:
-            row = connection.execute(
-                "SELECT current_database(), upper('é'), current_setting('fsync')"
-            ).fetchone()
+            row = connection.execute("SELECT current_database(), upper('é'), current_setting('fsync')").fetchone()
         assert row == ("with a space", "É", "off")
         with pytest.raises(EmbeddedServerError, match="already exists"):
             server.create_database("with a space")
@@ -242,8 +236,7 @@ class TestWorker:
         django_user_model.objects.create(username="seen-by-the-worker")
         worker = celery_worker(pool="solo")
         program = (
-            "import django; django.setup()\n"
-            "from django.contrib.auth.models import User; print(User.objects.get())"
+            "import django; django.setup()\nfrom django.contrib.auth.models import User; print(User.objects.get())"
         )
         environment = worker._process.env
         answer = subprocess.run(
@@ -258,9 +251,7 @@ class TestWorker:
 
     def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
         worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
-        worker.wait_until(
-            lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2]
-        )
+        worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2])
 
 
 def test_without_the_broker_fixture_a_publish_is_refused_at_once():

@@ -138,9 +138,7 @@ class TestParameters:
         ]
 
     def test_fastapis_way_to_refuse_a_parameter_is_understood(self, server: ScriptedOpenAIServer) -> None:
-        detail = [
-            {"type": "extra_forbidden", "loc": ["body", "max_completion_tokens"], "msg": "Extra inputs"}
-        ]
+        detail = [{"type": "extra_forbidden", "loc": ["body", "max_completion_tokens"], "msg": "Extra inputs"}]
         server.script([lambda exchange: exchange.send_json(422, {"detail": detail})])
         assert cascade(server, "o4-mini").summarize(request()).text == GOOD
         assert "max_tokens" in server.requests[1]
@@ -158,9 +156,7 @@ class TestParameters:
         assert [body["max_tokens"] for body in server.requests] == [5000, 4096]
 
     def test_each_remedy_is_tried_once(self, server: ScriptedOpenAIServer) -> None:
-        server.script(
-            default=steps.bad_request("max_tokens and max_completion_tokens and temperature are bad")
-        )
+        server.script(default=steps.bad_request("max_tokens and max_completion_tokens and temperature are bad"))
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert caught.value.error_code == ErrorCode.BAD_REQUEST
@@ -207,15 +203,11 @@ class TestSecrets:
 
     def test_a_harmless_message_is_kept(self, server: ScriptedOpenAIServer) -> None:
         server.script([steps.insufficient_quota()])
-        with pytest.raises(
-            SummarizerError, match="HTTP 429 insufficient_quota: You exceeded your current quota"
-        ):
+        with pytest.raises(SummarizerError, match="HTTP 429 insufficient_quota: You exceeded your current quota"):
             cascade(server, "first").summarize(request())
 
     def test_keys_of_others_are_masked_too(self, server: ScriptedOpenAIServer) -> None:
-        server.script(
-            [steps.bad_request("Upstream said: Bearer abcdef, sk-0123456789, AKIA0123456789ABCDEF0123")]
-        )
+        server.script([steps.bad_request("Upstream said: Bearer abcdef, sk-0123456789, AKIA0123456789ABCDEF0123")])
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert "abcdef" not in str(caught.value)

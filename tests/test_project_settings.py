@@ -125,9 +125,7 @@ class TestDatabase:
         assert show(options, DATABASE_URL=f"sqlite:///{tmp_path}/x.sqlite3") == show(options)
 
     def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
-        database = show(
-            "settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require"
-        )
+        database = show("settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require")
         assert database["ENGINE"] == "django.db.backends.postgresql"
         assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == (
             "u",

@@ -34,9 +34,7 @@ COUNT = ExactTokenCounter()
 
 
 def message(number: int, role: str = Role.USER, content: str = "", **fields: Any) -> Message:
-    return Message(
-        id=number, depth=number, role=role, tokens=100, content=content or f"text {number}", **fields
-    )
+    return Message(id=number, depth=number, role=role, tokens=100, content=content or f"text {number}", **fields)
 
 
 def call(name: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:
@@ -61,9 +59,7 @@ def request(**changes: Any) -> SummaryRequest:
 class TestRequest:
     def test_the_material_stands_in_its_order(self) -> None:
         """§7: previous summary, pinned context, covered messages, marker, look-ahead, closing reminder."""
-        user = request(
-            base_text="## Before", pinned=message(9, content="the task"), instructions="dates"
-        ).user
+        user = request(base_text="## Before", pinned=message(9, content="the task"), instructions="dates").user
         parts = [
             "<previous-summary>\n## Before\n</previous-summary>",
             "<pinned>\n<user>the task</user>\n</pinned>",
@@ -325,8 +321,7 @@ class TestMeasuring:
     def test_a_limit_shows_a_message_head_and_tail(self) -> None:
         long = [message(1, content="word " * 10_000)]
         bare, limited = (
-            measure_blocks(long, reasoning="drop", limits=limits, count=COUNT)[0]
-            for limits in (None, {1: 500})
+            measure_blocks(long, reasoning="drop", limits=limits, count=COUNT)[0] for limits in (None, {1: 500})
         )
         assert limited < bare / 10
         assert len(request(covered=long, limits={1: 500}).user) < 2000

@@ -67,9 +67,7 @@ class TestOneModel:
         assert draft.input_tokens > 0
         assert draft.output_tokens == ExactTokenCounter()([GOOD])[0]
 
-    def test_it_is_sent_what_the_request_holds(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_it_is_sent_what_the_request_holds(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
         asked = request()
         summarize(cascade(server, "first"), asked, ACCEPT)
         (body,) = server.requests
@@ -145,9 +143,7 @@ class TestCascade:
         server.script(default=steps.fill_target(5.0))
         events: list[EventKind] = []
         with pytest.raises(SummarizerError) as caught:
-            summarize(
-                cascade(server, "first", "second"), request(), ACCEPT, lambda kind, _: events.append(kind)
-            )
+            summarize(cascade(server, "first", "second"), request(), ACCEPT, lambda kind, _: events.append(kind))
         assert [server.count(model) for model in ("first", "second")] == [2, 2]
         assert caught.value.error_code == ErrorCode.OVERSIZE
         assert events == [EventKind.SUMMARY_OVERSIZE] * 2
@@ -207,16 +203,12 @@ class TestCascade:
         models = [e.model for e in model_entries(settings("first", "second"), "first")]
         assert models == ["first", "second"]
 
-    def test_a_model_that_is_too_small_is_passed_over(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_a_model_that_is_too_small_is_passed_over(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
         models = entry(server, "small", max_input_tokens=50), entry(server, "large")
         assert summarize(OpenAISummarizer(settings(*models)), request(), ACCEPT).model == "large"
         assert server.count("small") == 0
 
-    def test_if_all_are_too_small_none_is_asked(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_if_all_are_too_small_none_is_asked(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second", max_input_tokens=50), request(), ACCEPT)
         assert caught.value.error_code == ErrorCode.INPUT_TOO_LARGE
@@ -227,9 +219,7 @@ class TestCascade:
         with pytest.raises(SummarizerError, match="SUMMARIZER_MODELS is empty"):
             summarize(OpenAISummarizer(settings()), request(), ACCEPT)
 
-    def test_it_can_be_called_from_code_that_runs_on_an_event_loop(
-        self, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_it_can_be_called_from_code_that_runs_on_an_event_loop(self, server: ScriptedOpenAIServer) -> None:
         """A notebook calls synchronous functions while its loop runs."""
 
         async def notebook() -> SummaryDraft:
@@ -251,9 +241,7 @@ class TestDeadline:
         assert 0.3 <= time.monotonic() - started < 0.3 + MARGIN
         server.wait_for_disconnects(1)
 
-    def test_a_timeout_is_transient_and_has_its_code(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_a_timeout_is_transient_and_has_its_code(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
         server.script([steps.hang()])
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", timeout=0.2), request(), ACCEPT)

@@ -251,12 +251,8 @@ class TestFakeSummarizer:
         assert "previous summary is carried on" in FakeSummarizer().summarize(asked).text
         assert FakeSummarizer.requests == [asked]
 
-    @pytest.mark.parametrize(
-        ("fill", "code"), [(0.5, None), (1.0, None), (1.5, None), (1.51, ErrorCode.OVERSIZE)]
-    )
-    def test_it_can_fill_its_target(
-        self, monkeypatch: pytest.MonkeyPatch, fill: float, code: ErrorCode | None
-    ) -> None:
+    @pytest.mark.parametrize(("fill", "code"), [(0.5, None), (1.0, None), (1.5, None), (1.51, ErrorCode.OVERSIZE)])
+    def test_it_can_fill_its_target(self, monkeypatch: pytest.MonkeyPatch, fill: float, code: ErrorCode | None) -> None:
         monkeypatch.setattr(FakeSummarizer, "fill", fill)
         draft = FakeSummarizer().summarize(request(target_tokens=100))
         assert ACCEPT(draft) == code

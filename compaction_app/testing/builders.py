@@ -56,8 +56,7 @@ def _with_calls(parsed: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
             results = len(list(itertools.takewhile(lambda item: item[0] == "t", parsed[index + 1 :])))
             waiting = [f"call_{next(_call_numbers)}" for _ in range(max(1, results))]
             message["tool_calls"] = tuple(
-                {"id": call, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-                for call in waiting
+                {"id": call, "type": "function", "function": {"name": "look", "arguments": "{}"}} for call in waiting
             )
         elif letter == "t":
             message["tool_call_id"] = waiting.pop(0)
@@ -105,9 +104,7 @@ def words(tokens: int, word: str = "word") -> str:
     return " ".join([word] * (tokens - TOKENS_PER_MESSAGE))
 
 
-def grow(
-    session: ChatSession, parent: ChatMessage | None, shorthand: str, *, word: str = "word"
-) -> list[ChatMessage]:
+def grow(session: ChatSession, parent: ChatMessage | None, shorthand: str, *, word: str = "word") -> list[ChatMessage]:
     """Append rows for the shorthand below ``parent``; sizes are exact with :class:`WordTokenCounter`."""
     from compaction_app import chat
 

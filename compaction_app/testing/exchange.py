@@ -67,9 +67,7 @@ class Exchange:
         finally:
             connection.setblocking(True)
 
-    def send(
-        self, status: int, data: bytes, content_type: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def send(self, status: int, data: bytes, content_type: str, headers: Mapping[str, str] | None = None) -> None:
         self.start(status, content_type, {"Content-Length": str(len(data)), **(headers or {})})
         self.write(data)
 
@@ -109,9 +107,7 @@ class Exchange:
             self._stream(message, finish_reason, counted)
             return
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
-        self.send_json(
-            200, {**self._envelope("chat.completion"), "choices": [choice], "usage": counted or None}
-        )
+        self.send_json(200, {**self._envelope("chat.completion"), "choices": [choice], "usage": counted or None})
 
     def count_usage(self, message: Mapping[str, Any]) -> Body:
         """Exact tokens of the request and of ``message``, so that calibration against this server stays near

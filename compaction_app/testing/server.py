@@ -64,9 +64,7 @@ class ScriptedOpenAIServer:
         self._script = _Script(deque(script), default or steps.reply())
         self._by_model: dict[str, _Script] = {}
         self._httpd = _HTTPServer((host, port), self)
-        self._thread = Thread(
-            target=self._httpd.serve_forever, args=(0.05,), name="scripted-openai", daemon=True
-        )
+        self._thread = Thread(target=self._httpd.serve_forever, args=(0.05,), name="scripted-openai", daemon=True)
 
     @property
     def url(self) -> str:
@@ -94,9 +92,7 @@ class ScriptedOpenAIServer:
         """How often ``model`` was asked."""
         return sum(request.get("model") == model for request in self.requests)
 
-    def script(
-        self, steps: Iterable[Step] = (), *, model: str | None = None, default: Step | None = None
-    ) -> None:
+    def script(self, steps: Iterable[Step] = (), *, model: str | None = None, default: Step | None = None) -> None:
         """Add steps to the script, or to that of one model. ``default`` is what follows when they are used
         up.
 
@@ -215,8 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
             exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
         models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "test"}
-            for name in self.server.owner.models
+            {"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.server.owner.models
         ]
         exchange.send_json(200, {"object": "list", "data": models})
 
@@ -270,9 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
     parser.add_argument("--model", action="append", help="a model to list; repeat for more")
-    parser.add_argument(
-        "--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; repeat"
-    )
+    parser.add_argument("--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; repeat")
     parser.add_argument("--default", type=parse_step, help="the step when no other is left")
     options = parser.parse_args(arguments)
     server = ScriptedOpenAIServer(

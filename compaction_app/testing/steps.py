@@ -17,9 +17,7 @@ DEFAULT_TEXT = "## Recap\n\nThe user asked for something and you answered it. Al
 _ASKED_SIZE = re.compile(r"about (\d+) tokens")
 
 
-def reply(
-    text: str = DEFAULT_TEXT, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop"
-) -> Step:
+def reply(text: str = DEFAULT_TEXT, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop") -> Step:
     """Answer with ``text``. ``usage`` is counted exactly if not given; ``{}`` sends none."""
     return reply_with(lambda _body: text, usage=usage, finish_reason=finish_reason)
 
@@ -96,9 +94,7 @@ def unauthorized() -> Step:
 
 
 def bad_request(message: str = "Bad request.", *, status: int = 400, **error: Any) -> Step:
-    return lambda exchange: exchange.send_error(
-        status, message=message, **{"type": "invalid_request_error", **error}
-    )
+    return lambda exchange: exchange.send_error(status, message=message, **{"type": "invalid_request_error", **error})
 
 
 def echoing_validation_error() -> Step:
@@ -107,9 +103,7 @@ def echoing_validation_error() -> Step:
 
     def answer(exchange: Exchange) -> None:
         text = content_text(exchange.body["messages"][-1].get("content"))
-        exchange.send_json(
-            422, {"detail": [{"type": "value_error", "msg": f"Bad value {text}", "input": text}]}
-        )
+        exchange.send_json(422, {"detail": [{"type": "value_error", "msg": f"Bad value {text}", "input": text}]})
 
     return answer
 
@@ -158,9 +152,7 @@ def drop() -> Step:
     return answer
 
 
-def malformed(
-    data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json"
-) -> Step:
+def malformed(data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json") -> Step:
     """200 with a body that is no chat completion."""
     return lambda exchange: exchange.send(200, data, content_type)
 
@@ -183,14 +175,10 @@ def refusal() -> Step:
 def tool_call(name: str = "search", arguments: str = '{"query": "weather"}') -> Step:
     """A reply that calls a tool instead of writing."""
     call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
-    return lambda exchange: exchange.send_message(
-        {"content": None, "tool_calls": [call]}, finish_reason="tool_calls"
-    )
+    return lambda exchange: exchange.send_message({"content": None, "tool_calls": [call]}, finish_reason="tool_calls")
 
 
-def context_overflow(
-    dialect: str = "openai", *, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000
-) -> Step:
+def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000) -> Step:
     """400: the prompt is too long, in the words of ``openai`` or ``llama.cpp``."""
     if dialect == "llama.cpp":
         return lambda exchange: exchange.send_error(

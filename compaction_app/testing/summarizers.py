@@ -55,9 +55,7 @@ class FakeSummarizer:
             return text_of_tokens(int(request.target_tokens * self.fill))
         words = " ".join(message.content for message in request.covered[:20]).split()[: self._quoted_words]
         before = "The previous summary is carried on. " if request.previous_summary else ""
-        return (
-            f"## Recap\n\n{before}{len(request.covered)} messages, beginning with: {defuse(' '.join(words))}"
-        )
+        return f"## Recap\n\n{before}{len(request.covered)} messages, beginning with: {defuse(' '.join(words))}"
 
     @classmethod
     def reset(cls) -> None:
