@@ -255,6 +255,7 @@ def _start(run: CompactionRun, inline: bool) -> None:
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
     if inline:
         _carry_out(run)
+        run.refresh_from_db()
     else:
         tasks.enqueue(run)
 

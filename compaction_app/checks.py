@@ -30,6 +30,7 @@ Warnings:
 - W001 ``TRIGGER_RATIO`` is outside 0.5 to 0.95
 - W002 ``ATOMIC_REQUESTS`` wraps views in a transaction, which must not be open while a model is being called
 - W003 the provider compacts as well
+- W004 a SQLite database begins its transactions deferred: two writers at once fail instead of waiting
 """
 
 from __future__ import annotations
@@ -106,11 +107,28 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
     ]
 
 
+def check_sqlite_transactions(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """A transaction that reads first and then writes fails at once if another process wrote in between."""
+    return [
+        Warning(
+            f"Database {alias!r} is SQLite without transaction_mode IMMEDIATE: a chat turn and a worker that "
+            "write at once fail with 'database is locked' instead of waiting.",
+            hint=f"Set DATABASES[{alias!r}]['OPTIONS'] = {{'transaction_mode': 'IMMEDIATE', 'timeout': 30}}.",
+            id="compaction_app.W004",
+        )
+        for alias in _databases_with_messages()
+        if connections[alias].vendor == "sqlite"
+        and str(connections[alias].settings_dict.get("OPTIONS", {}).get("transaction_mode", "")).upper()
+        not in {"IMMEDIATE", "EXCLUSIVE"}
+    ]
+
+
 ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_settings,
     check_databases,
     check_atomic_requests,
     check_one_compaction,
+    check_sqlite_transactions,
 )
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
 from django.utils import timezone
 
 from compaction_app import branches, runs
@@ -153,6 +153,7 @@ def raise_for(outcome: Outcome | None) -> CompactionRun:
     raise CompactionFailed(
         f"The summary could not be made ({run.error_code or run.status}); nothing was changed.",
         error_code=run.error_code,
+        error_detail=run.error_detail,
         run_id=run.pk,
     )
 
@@ -169,7 +170,16 @@ def _prepare(run_id: int, using: str) -> _Work | Outcome | None:
     run = runs.claim(run_id, using, lease_seconds(settings, known.session.model))
     if run is None:
         return None
-    work = _load(run, settings, using)
+    try:
+        work = _load(run, settings, using)
+    except DatabaseError:
+        raise
+    except Exception as error:
+        # Code of the host's (a redactor, a token counter, a summarizer's constructor): the run says so, or its
+        # branch would be blocked until the lease ends, again and again. The text may quote the conversation.
+        logger.exception("error run=%s while its request was prepared", run.pk)
+        runs.fail(run, ErrorCode.PROVIDER_ERROR, f"{type(error).__name__} while the request was prepared")
+        return _outcome(run, using)
     if isinstance(work, _Work):
         _note_start(work, using)
         give_back_connection(using)

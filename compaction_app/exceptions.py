@@ -87,10 +87,14 @@ class DurableTransactionRequired(CompactionError, RuntimeError):
 
 
 class CompactionFailed(CompactionError):
-    """The summary could not be made; nothing was changed. ``error_code`` and ``run_id`` tell more."""
+    """The summary could not be made; nothing was changed.
+
+    ``error_code``, ``error_detail`` (for operators: what the provider said) and ``run_id`` tell more.
+    """
 
     code = "compaction_failed"
     error_code: str = ""
+    error_detail: str = ""
     run_id: int | None = None
 
 

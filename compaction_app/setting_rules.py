@@ -73,6 +73,35 @@ def dotted_path(value: Any) -> str | None:
     return None
 
 
+def class_with(method: str, call: str) -> Rule:
+    """A dotted path to a class whose instances have ``method``; ``call`` shows how it will be called."""
+
+    def rule(value: Any) -> str | None:
+        if wrong := dotted_path(value):
+            return wrong
+        named = import_string(value)
+        # Every class is callable, and so hasattr() finds a __call__ on each: only its own counts.
+        own = isinstance(named, type) and any(method in vars(base) for base in named.__mro__)
+        return None if own else f"must name a class whose instances take {call}"
+
+    return rule
+
+
+def function(call: str) -> Rule:
+    """A dotted path to a function, or to a class whose instances are called like one."""
+    as_class = class_with("__call__", call)
+
+    def rule(value: Any) -> str | None:
+        if wrong := dotted_path(value):
+            return wrong
+        named = import_string(value)
+        if isinstance(named, type):
+            return as_class(value)
+        return None if callable(named) else f"must name a function that takes {call}"
+
+    return rule
+
+
 def optional(rule: Rule) -> Rule:
     return lambda value: None if value is None else rule(value)
 

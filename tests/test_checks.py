@@ -186,6 +186,19 @@ def test_atomic_requests_point_to_the_rule_of_durable_transactions(databases: di
     assert found() == [atomic_requests("chats")]
 
 
+def test_sqlite_without_immediate_transactions_is_a_warning(databases: dict[str, Any]) -> None:
+    """Deferred, two writers at once fail instead of waiting for each other."""
+    add_database(databases, "chats", OPTIONS={})
+    assert found() == [
+        Warning(
+            "Database 'chats' is SQLite without transaction_mode IMMEDIATE: a chat turn and a worker that "
+            "write at once fail with 'database is locked' instead of waiting.",
+            hint="Set DATABASES['chats']['OPTIONS'] = {'transaction_mode': 'IMMEDIATE', 'timeout': 30}.",
+            id="compaction_app.W004",
+        )
+    ]
+
+
 # -- two compactions -------------------------------------------------------------------------------------
 
 
@@ -218,5 +231,5 @@ def test_every_id_is_documented() -> None:
     }
     sources = inspect.getsource(checks) + inspect.getsource(conf)
     written = set(re.findall(r"compaction_app\.([EW]\d{3})", sources))
-    assert {"E001", "E002", "E003", "E010", "E011", "E012", "E020", "W001", "W002", "W003"} == written
+    assert {"E001", "E002", "E003", "E010", "E011", "E012", "E020", "W001", "W002", "W003", "W004"} == written
     assert all(f"- {ident} " in str(checks.__doc__) for ident in written)

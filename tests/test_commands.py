@@ -114,7 +114,7 @@ class TestCompact:
         _, (tip, *_) = forked
         FakeSummarizer.error = SummarizerError("no", error_code="quota")
         out, code = run("compact", tip.pk)
-        assert rows_of(out)[tip.pk][3:] == ["failed:", "quota"]
+        assert rows_of(out)[tip.pk][3:] == ["failed:", "quota:", "no"], "the code, and what the provider said"
         assert code == 1
         assert not ChatMessage.objects.summaries().exists()
 

@@ -344,6 +344,15 @@ class TestFailures:
         assert run.error_code == "provider_error"
         assert "secret" not in run.error_detail
 
+    def test_a_redactor_that_raises_ends_the_run_and_says_so(self, branch, settings):
+        """Left claimed, the run would block its branch until the lease ends, again and again."""
+        settings.COMPACTION = small(REDACTOR="tests.test_compaction.refusing_redactor")
+        with pytest.raises(CompactionFailed):
+            chat.compact(branch[-1])
+        run = CompactionRun.objects.get()
+        assert (run.status, run.error_code) == ("failed", "provider_error")
+        assert run.error_detail == "UnicodeError while the request was prepared"
+
     def test_the_breaker_opens_after_failures_in_a_row_and_a_manual_compaction_passes_it(
         self, session, branch, monkeypatch
     ):
@@ -411,9 +420,7 @@ class TestTrigger:
 
     def test_deterministic_mode_compacts_inline(self, branch, settings):
         settings.COMPACTION = small(MODE="deterministic")
-        run = chat.request_compaction(branch[-1])
-        run.refresh_from_db()
-        assert run.status == "succeeded"
+        assert chat.request_compaction(branch[-1]).status == "succeeded"
 
     def test_a_shared_anchor_is_compacted_by_one_of_two_tips(self, session):
         trunk = grow(session, None, "u a " * 40)
@@ -448,6 +455,10 @@ class TestPolicy:
         settings.COMPACTION = small(POLICY="tests.test_compaction.policy")
         assert chat.request_compaction(branch[-1]).status == "ready"
         load.cache_clear()
+
+
+def refusing_redactor(text):
+    raise UnicodeError(text)
 
 
 def policy(tip, budget):

@@ -125,7 +125,10 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "COVERAGE_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.7]),
     "BREAKER_FAILURES": ([0, *NO_WHOLE_NUMBER, None], [1, 3]),
     "BREAKER_SECONDS": (NO_SECONDS, [0, 300]),
-    "SUMMARIZER": ([*NO_PATH, None], ["compaction_app.tokens.CharacterTokenCounter"]),
+    "SUMMARIZER": (
+        [*NO_PATH, None, "os.path.join", "builtins.int"],
+        ["compaction_app.testing.summarizers.FakeSummarizer"],
+    ),
     "SUMMARIZER_MODELS": (
         [
             None,
@@ -155,9 +158,12 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "SUMMARIZER_MAX_OUTPUT_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 20_000]),
     "SUMMARY_PROMPT": (NO_TEXT, [None, "Summarize."]),
     "SUMMARY_ROLE": (["system", "developer", "tool", "", None, 1, []], ["user", "assistant"]),
-    "TOKEN_COUNTER": ([*NO_PATH, None], ["compaction_app.tokens.CharacterTokenCounter"]),
-    "REDACTOR": (NO_PATH, [None, "html.escape"]),
-    "POLICY": (NO_PATH, [None, "html.escape"]),
+    "TOKEN_COUNTER": (
+        [*NO_PATH, None, "builtins.int", "html.escape"],
+        ["compaction_app.tokens.CharacterTokenCounter"],
+    ),
+    "REDACTOR": ([*NO_PATH, "builtins.int"], [None, "html.escape"]),
+    "POLICY": ([*NO_PATH, "os.sep"], [None, "html.escape"]),
     "PERMISSION": (NO_PATH, [None, "html.escape"]),
     "PROVIDER_CONTEXT_MANAGEMENT": (NO_FLAG, [True, False]),
     "PRICES": (

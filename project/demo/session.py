@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from compaction_app import tasks
+from compaction_app import chat, tasks
 from compaction_app.import_formats import Conversation
 from compaction_app.models import ChatSession
 from compaction_app.verifying import verify_session
@@ -239,14 +239,20 @@ class Demo:
         self.console.print()
         if self.options.once:
             self._say("While it ran, this was served (without --once it goes on until Ctrl-C):")
-        self.console.print(
-            Text.assemble("  chat   ", (address + reverse("chat:session", args=[sessions[0].pk]), "bold"))
-        )
+        self.console.print(Text.assemble("  chat   ", (address + self._longest_branch(sessions[0]), "bold")))
         self.console.print(Text.assemble("  admin  ", (address + reverse("admin:index"), "bold")))
         if self.account.password:
             self.console.print(f"  log in as {loading.USERNAME} with the password {self.account.password}")
         else:
             self.console.print(f"  log in with your own account: the user {loading.USERNAME} is not the demo's")
+
+    @staticmethod
+    def _longest_branch(session: ChatSession) -> str:
+        """The address of the branch with most to see; the newest tip may be a short one at the side."""
+        deepest = max(chat.tips(session), key=lambda tip: (tip.depth, -tip.pk), default=None)
+        if deepest is None:
+            return reverse("chat:session", args=[session.pk])
+        return reverse("chat:branch", args=[session.pk, deepest.pk])
 
     def _serve(self, watch: Watch, processes: Processes) -> None:
         self.console.print(Text("\nPress Ctrl-C to stop.", "bold"))

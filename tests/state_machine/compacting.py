@@ -148,7 +148,7 @@ class CompactingWorld(CheckedWorld):
             code = self._code_of_draft(run)
         if code is None:
             expected = fate.get("stale") or ("ready" if fate.get("erased") else "succeeded")
-            assert (run.skip_reason or run.status) == expected
+            assert (run.skip_reason or run.status) == expected, (run.status, run.error_code, fate)
         elif answer.kind in TRANSIENT and run.trigger == "threshold" and run.attempts < 8:
             assert run.status == "ready" or fate.get("stale")
         elif not fate:

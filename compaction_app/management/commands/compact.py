@@ -119,7 +119,7 @@ class _Work:
             try:
                 self._compact_until_it_fits(tip, runs)
             except (CompactionFailed, CompactionRefused) as error:
-                problem = error.error_code if isinstance(error, CompactionFailed) else error.reason
+                problem = _told(error)
         shared = not runs and before.summary_id in self.made
         return self._line(tip, before.tokens, runs, problem, shared)
 
@@ -160,6 +160,12 @@ class _Work:
             failed=bool(problem),
             runs=tuple(run.pk for run in runs),
         )
+
+
+def _told(error: CompactionFailed | CompactionRefused) -> str:
+    if isinstance(error, CompactionRefused):
+        return error.reason
+    return f"{error.error_code}: {error.error_detail}" if error.error_detail else error.error_code
 
 
 def _print_table(lines: Sequence[Line], write: Callable[[str], object]) -> None:
