@@ -142,7 +142,9 @@ def open_locked(request: Request) -> Opening:
         return _suppress(request, Suppression.OPEN_RUN)
     if isinstance(plan, Skip):
         return _nothing_to_do(request, branch, over)
-    if request.trigger == Trigger.THRESHOLD and not request.forced and (held := _guard(request, branch)):
+    # A next generation goes on with what the last one began; its cool-down would leave the work half done.
+    guarded = request.trigger == Trigger.THRESHOLD and not request.forced and request.previous is None
+    if guarded and (held := _guard(request, branch)):
         return _suppress(request, *held)
     return _create(request, branch, plan)
 

@@ -120,6 +120,23 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
     assert depths[-1] <= tip.depth - 4
 
 
+def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(
+    session: ChatSession, settings: Any
+) -> None:
+    """Once enough was covered and the prompt fitted, the rest of the plan was let fall without a word."""
+    settings.COMPACTION = small(
+        SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", COOLDOWN_SECONDS=60
+    )
+    tip = grow(session, None, "u a " * 100)[-1]
+    run = chat.request_compaction(tip)
+    while run is not None:
+        tasks.compact_branch(run.pk)
+        run = CompactionRun.objects.filter(session=session).open().first()
+    last = CompactionRun.objects.filter(session=session).latest("generation")
+    assert last.generation > 2
+    assert last.tokens_after <= last.budget["target"]
+
+
 def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_compaction(
     session: ChatSession,
 ) -> None:
