@@ -19,8 +19,11 @@ pytestmark = pytest.mark.pure
 
 
 def found() -> list[CheckMessage]:
-    """What ``manage.py check`` says of this app, by id: Django runs checks in no certain order."""
-    messages = [message for message in run_checks() if str(message.id).startswith("compaction_app.")]
+    """What ``manage.py check`` says of this app, by id: Django runs checks in no certain order.
+
+    Without databases: from Django 6.1 on its own checks of JSON fields connect to those it is given.
+    """
+    messages = [message for message in run_checks(databases=[]) if str(message.id).startswith("compaction_app.")]
     return sorted(messages, key=lambda message: str(message.id))
 
 
