@@ -20,11 +20,14 @@ roles = st.sampled_from(["user", "user", "user", "assistant", "assistant", "syst
 styles = st.sampled_from(["plain", "plain", "blank", "wide"])
 ways_to_refuse = st.sampled_from(["summary", "orphan", "answered", "elsewhere", "role", "nul"])
 
-meanwhile = st.tuples(st.sampled_from(list(ACTIONS)), any_of, any_of)
+#: What a commit has to look at comes more often than what must not disturb it.
+_OFTEN = ["retire_base", "retire_base", "redact", "delete_tip", "delete", "steal", "steal"]
+meanwhile = st.tuples(st.sampled_from([*ACTIONS, *_OFTEN]), any_of, any_of)
 _fills = st.sampled_from([0.1, 0.5, 1.0, 1.4])
 answers = st.one_of(
     st.builds(Answer, fill=_fills),
     st.builds(Answer, fill=_fills),
+    st.builds(Answer, fill=_fills, during=meanwhile),
     st.builds(Answer, fill=_fills, during=meanwhile),
     st.builds(Answer, kind=st.sampled_from(["oversize_once", *REFUSED, *FAILED, *TRANSIENT])),
     st.builds(Answer, kind=st.sampled_from(["oversize", *FAILED, *TRANSIENT]), during=meanwhile),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from compaction_app.conf import settings_from_snapshot
@@ -137,3 +138,31 @@ def check_line(tree: Tree, summary: Node) -> None:
     assert sorted(covered) == sorted(due), "a message is in no summary of the line, and not after the cutoff"
     assert not any(link.retired for link in line[1:]), "built on a retired summary, and live"
     assert summary.shown <= set(ids), "shown what is not on every branch it applies to (rule 3)"
+
+
+def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[int]:
+    """Where a cut may stand: before a user message or a later reply, with the floor behind it."""
+    replied, cuts = bool(base and base.pin), []
+    for index, node in enumerate(tail):
+        stands = node.role == "user" or (node.role == "assistant" and replied)
+        if stands and index and len(tail) - index >= preserve:
+            cuts.append(index)
+        replied = node.role == "assistant" or (replied and node.role != "user")
+    return cuts
+
+
+def check_follow_up(tree: Tree, summary: Node, run: CompactionRun, runs: Sequence[CompactionRun]) -> None:
+    """Whether the next generation was opened with this one, where the summarizer could not take all."""
+    following = [other for other in runs if other.previous_run_id == run.pk]
+    assert len(following) <= 1
+    target = run.budget["target"]
+    if following:
+        assert run.tokens_after is not None
+        assert run.tokens_after > target, "a next generation for a branch that is at its target"
+        return
+    tail = tree.tail(run.tip_id, summary)
+    kept = sum(node.tokens for node in tail) + (tree[summary.pin].tokens if summary.pin else 0)
+    left = legal_cuts(tail, summary, settings_from_snapshot(run.settings).preserve_recent_messages)
+    others = [other for other in runs if other.pk != run.pk and other.status in ("ready", "running")]
+    # What is kept for good never leaves a legal cut behind it while it is over the target.
+    assert kept <= target or not left or others, "over its target, a legal cut is left, and no next generation"

@@ -15,6 +15,7 @@ from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.prompts import count_summary
 from compaction_app.values import SummaryRequest
 from tests.state_machine import meanwhile
+from tests.state_machine.commits import legal_cuts
 from tests.state_machine.contexts import expected_context
 from tests.state_machine.invariants import CheckedWorld
 from tests.state_machine.model import Node, QuarterTokenCounter, count
@@ -39,6 +40,7 @@ class CompactingWorld(CheckedWorld):
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         last_event = max(events.values_list("id", flat=True), default=0)
         asked = len(self.enqueued)
+        self.teller.script.clear()
         run = chat.request_compaction(self.row(tip), trigger=trigger, instructions=instructions)
         mode = get_settings(self.session.settings).mode
         if run is None:
@@ -94,18 +96,9 @@ class CompactingWorld(CheckedWorld):
             assert [run for run in self.runs() if run.status == "failed"]
 
     def _legal_cuts(self, tip: Node) -> list[int]:
-        """Where a cut may stand: before a user message or a later reply, with the floor behind it."""
         base = self.tree.newest(tip.id)
-        tail = self.tree.tail(tip.id, base)
-        replied, cuts = bool(base and base.pin), []
-        for index, node in enumerate(tail):
-            room = len(tail) - index >= get_settings(self.session.settings).preserve_recent_messages
-            if node.role == "user" and index and room:
-                cuts.append(index)
-            if node.role == "assistant" and replied and index and room:
-                cuts.append(index)
-            replied = node.role == "assistant" or (replied and node.role != "user")
-        return cuts
+        preserve = get_settings(self.session.settings).preserve_recent_messages
+        return legal_cuts(self.tree.tail(tip.id, base), base, preserve)
 
     def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
         """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""
@@ -151,8 +144,12 @@ class CompactingWorld(CheckedWorld):
             assert (run.skip_reason or run.status) == expected, (run.status, run.error_code, fate)
         elif answer.kind in TRANSIENT and run.trigger == "threshold" and run.attempts < 8:
             assert run.status == "ready" or fate.get("stale")
+            if run.status == "ready":
+                # A provider's retry-after is kept; without one at least half of the first back-off.
+                wait = (run.next_attempt_at - self.clock.time).total_seconds()
+                assert wait > (6.9 if answer.kind == "transient" else 0.9)
         elif not fate:
-            assert (run.status, run.error_code) == ("failed", code)
+            assert (run.status, run.error_code) == ("failed", code), (run.status, run.error_code, code)
         else:
             assert run.status in ("failed", "skipped", "ready")
 
@@ -161,6 +158,8 @@ class CompactingWorld(CheckedWorld):
         asked = [told for told in self.teller.ledger.values() if told.nonce == run.nonce]
         first, last = asked[0], asked[-1]
         text = self.teller.texts[last.key].strip()
+        if len(text) < 30:
+            return "too_short"
         if count(text) > 1.5 * first.target_tokens:
             return "oversize"
         base = self.tree.nodes.get(run.base_id) if run.base_id else None

@@ -9,7 +9,7 @@ from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.verifying import verify_session
-from tests.state_machine.commits import check_commit, check_line
+from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context
 from tests.state_machine.model import Node, serials_in
 from tests.state_machine.tally import seen
@@ -48,6 +48,7 @@ class CheckedWorld(World):
             node = check_commit(self.tree, row, run, told)
             self.tree.nodes[node.id] = node
             check_line(self.tree, node)
+            check_follow_up(self.tree, node, run, runs)
             self._note_summary(node, run)
         assert not new, "a summary without a run"
 

@@ -65,6 +65,12 @@ class ConversationMachine(RuleBasedStateMachine):
     def tip(self, i: int) -> Any:
         return pick(self.world.tree.tips(), i)
 
+    def heavy(self, i: int) -> Any:
+        """A tip with much to compact; those with a summary to build on first."""
+        tree = self.world.tree
+        over = [n for n in tree.tips() if sum(m.tokens for m in tree.tail(n.id, tree.newest(n.id))) > 500]
+        return pick([n for n in over if tree.newest(n.id)] or over, i) or self.tip(i)
+
     def message(self, i: int) -> Any:
         return pick(self.world.tree.messages(), i)
 
@@ -166,7 +172,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(has_messages)
     @rule(i=choices.any_of, inner=st.booleans(), focus=st.sampled_from([None, None, 0, 1]), answer=choices.answers)
     def compact(self, i: int, inner: bool, focus: int | None, answer: Answer) -> None:
-        node = self.message(i) if inner else self.tip(i)
+        node = self.message(i) if inner else self.heavy(i)
         self.world.compact(node, self._instructions(node, focus), answer)
         self.done("compact")
 
@@ -203,7 +209,7 @@ class ConversationMachine(RuleBasedStateMachine):
         i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold", "manual"]), answer=choices.answers
     )
     def compact_in_the_background(self, i: int, inner: bool, trigger: str, answer: Answer) -> None:
-        run = self.world.request(self.message(i) if inner else self.tip(i), trigger)
+        run = self.world.request(self.message(i) if inner else self.heavy(i), trigger)
         if run is not None and run.is_open:
             self.world.carry_out(run, answer)
         self.done("compact_in_the_background")
@@ -212,7 +218,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @rule(i=choices.any_of, j=choices.any_of, first=choices.answers, second=choices.answers, swap=st.booleans())
     def compact_two_at_once(self, i: int, j: int, first: Answer, second: Answer, swap: bool) -> None:
         """Both opened before either is carried out, in either order."""
-        runs = [self.world.request(node, "manual") for node in (self.tip(i), self.message(j))]
+        runs = [self.world.request(node, "manual") for node in (self.heavy(i), self.message(j))]
         opened = [run for run in runs if run is not None and run.is_open]
         for run, answer in zip(reversed(opened) if swap else opened, (first, second), strict=False):
             self.world.carry_out(run, answer)
@@ -270,6 +276,7 @@ class ConversationMachine(RuleBasedStateMachine):
         self.world.teller.script.clear()
         self.world.teller.script.append(answer)
         tasks.compact_session(str(self.world.session.pk))
+        self.world.teller.script.clear()
         self.world.raise_faults()
         self.world.check_rows()
         if answer.during is None:

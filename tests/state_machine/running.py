@@ -17,7 +17,7 @@ COMPACTION = {
     "TOKEN_COUNTER": "tests.state_machine.model.QuarterTokenCounter",
     "SUMMARIZER": "tests.state_machine.teller.TellingSummarizer",
 }
-MACHINES_A_BATCH = 25
+MACHINES_A_BATCH = 21
 RULES_A_MACHINE = 45
 
 

@@ -159,7 +159,7 @@ class Teller:
             # Asked for 0.7 of the target, and still over 1.5 times of the whole.
             size = 4 * int(request.target_tokens * 2.4) + 40
         if answer.kind == "no_progress":
-            size = 4 * int(request.target_tokens * 1.5)
+            size = max(30, 4 * int(request.target_tokens * 1.5))
         text = f"Recap K{told.key}K."
         for serial in sorted(serials_in(request.user), reverse=True):
             quoted = f"{text} #s{serial}#"
