@@ -123,7 +123,9 @@ def fit(
     if not unread and fitting.total() <= available:
         return fitting.result(len(messages))
     target = min(target, available)
-    fitting.drop_turns(target)
+    # A turn that was not read to its beginning can not be shown whole, so it goes whole.
+    cut_short = bool(unread and fitting.groups) and not fitting.groups[0][0].starts_turn
+    fitting.drop_turns(target, cut_short=cut_short)
     fitting.shorten_results(max_bytes, target)
     fitting.drop_groups(target)
     fitting.drop_preserved(available)
@@ -193,13 +195,13 @@ class _Fitting:
             gone.add(id(group))
         self.groups = [group for group in self.groups if id(group) not in gone]
 
-    def drop_turns(self, target: int) -> None:
-        """Whole turns, oldest first, the newest turn apart."""
+    def drop_turns(self, target: int, *, cut_short: bool) -> None:
+        """Whole turns, oldest first, the newest turn apart. ``cut_short``: of the first one a part is not here."""
         total = self.total()
         turns = self._turns()
         gone: set[int] = set()
-        for turn in turns[:-1]:
-            if total <= target:
+        for position, turn in enumerate(turns[:-1]):
+            if total <= target and not (cut_short and position == 0):
                 break
             leaving = [group for group in turn if not self._keeps(group)]
             total -= sum(message.tokens for group in leaving for message in group)

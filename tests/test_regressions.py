@@ -148,6 +148,14 @@ def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_co
     assert not chat.should_compact(second[-1])
 
 
+def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session: ChatSession) -> None:
+    """Its last replies were shown without the request that they answer: reading stops where the window is full."""
+    tip = grow(session, None, "u(4500) a(1900) a(1700) u a")[-1]
+    context = chat.get_context(tip)
+    assert [message.role for message in context.messages] == ["user", "assistant"]
+    assert (context.strategy, context.dropped) == ("truncated", 3)
+
+
 def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(
     session: ChatSession, branch: list[ChatMessage]
 ) -> None:

@@ -21,7 +21,7 @@ styles = st.sampled_from(["plain", "plain", "blank", "wide"])
 ways_to_refuse = st.sampled_from(["summary", "orphan", "answered", "elsewhere", "role", "nul"])
 
 #: What a commit has to look at comes more often than what must not disturb it.
-_OFTEN = ["retire_base", "retire_base", "redact", "delete_tip", "delete", "steal", "steal"]
+_OFTEN = ["retire_base", "retire_base", "redact", "delete_tip", "delete", "steal", "steal_and_die"]
 meanwhile = st.tuples(st.sampled_from([*ACTIONS, *_OFTEN]), any_of, any_of)
 _fills = st.sampled_from([0.1, 0.5, 1.0, 1.4])
 answers = st.one_of(

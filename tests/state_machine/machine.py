@@ -225,10 +225,13 @@ class ConversationMachine(RuleBasedStateMachine):
         self.done("compact_two_at_once")
 
     @precondition(has_messages)
-    @rule()
-    def request_everywhere(self) -> None:
-        for tip in self.world.tree.tips():
-            self.world.request(tip, "threshold")
+    @rule(do=st.booleans(), answer=choices.answers)
+    def request_everywhere(self, do: bool, answer: Answer) -> None:
+        """At every tip; and then perhaps a worker comes by, to whose first run something may happen."""
+        opened = [self.world.request(tip, "threshold") for tip in self.world.tree.tips()]
+        for run in [run for run in opened if run is not None and run.is_open] if do else []:
+            self.world.carry_out(run, answer)
+            answer = Answer(fill=1.0)
         self.done("request_everywhere")
 
     @precondition(has_open_runs)
@@ -257,18 +260,15 @@ class ConversationMachine(RuleBasedStateMachine):
             self.world.carry_out(pick(finished, i), Answer())
             self.done("deliver_again")
 
-    @rule(seconds=st.sampled_from([1, 10, 70, 400, 4000]))
-    def time_passes(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from([1, 10, 70, 400, 4000]), sweep=st.booleans())
+    def time_passes(self, seconds: int, sweep: bool) -> None:
+        """And perhaps the sweep comes by, which enqueues only what is open."""
         self.clock.advance(seconds)
-        self.done("time_passes")
-
-    @rule()
-    def sweep(self) -> None:
         asked = len(self.world.enqueued)
-        tasks.recover_compactions()
-        due = {run.pk for run in self.world.open_runs()}
-        assert set(self.world.enqueued[asked:]) <= due
-        self.done("sweep")
+        if sweep:
+            tasks.recover_compactions()
+        assert set(self.world.enqueued[asked:]) <= {run.pk for run in self.world.open_runs()}
+        self.done("time_passes")
 
     @rule(answer=choices.answers)
     def compact_session(self, answer: Answer) -> None:

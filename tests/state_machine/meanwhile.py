@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from compaction_app import compaction
+from compaction_app import compaction, runs
 from compaction_app.models import CompactionRun
 from tests.state_machine.teller import Answer
 from tests.state_machine.world import pick
@@ -56,6 +56,12 @@ def steal(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     assert world.carry_out(run, Answer(fill=0.4)) is not None
 
 
+def steal_and_die(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
+    """As above, and the other worker is killed before it comes to anything."""
+    world.clock.advance(3600)
+    assert runs.claim(run.pk, "default", 3600) is not None
+
+
 def compact(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     world.compact(world.tree[run.tip_id] if i % 2 else pick(world.tree.messages(), j), "", Answer(fill=0.3))
 
@@ -83,6 +89,7 @@ ACTIONS: dict[str, Callable[[CompactingWorld, CompactionRun, int, int], None]] =
     "redact": redact,
     "claim": claim,
     "steal": steal,
+    "steal_and_die": steal_and_die,
     "compact": compact,
     "request": request,
     "carry_out": carry_out,

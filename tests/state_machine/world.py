@@ -64,7 +64,8 @@ class World:
         self.finished: dict[int, tuple[str, int | None]] = {}
         self.enqueued: list[int] = []
         self.looked = 0
-        self.fates: dict[str, dict[str, bool]] = {}
+        #: What was found after something else happened during the call of the run with this nonce.
+        self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
         self.teller = Teller(self.meanwhile)
