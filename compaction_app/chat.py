@@ -17,18 +17,17 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
-from compaction_app import branches, erasure, replies, tasks
+from compaction_app import branches, erasure, replies, sendings, tasks
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import require_tip, using_of
 from compaction_app.compaction import (
     Outcome,
     acompact_chat_history,
     compact_chat_history,
-    give_back_connection,
     next_now,
     raise_for,
-    require_no_transaction,
 )
+from compaction_app.connections import give_back_connection, require_no_transaction
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ContextOverflow, InvalidMessage
 from compaction_app.ladder import assemble
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -122,14 +121,14 @@ def append_message(
         },
     )
     if context is not None:
-        node.sent_context = replies.sent_context(context)
+        node.sent_context = sendings.sent_context(context)
     using = using_of(session)
     with transaction.atomic(using=using):
         stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
         if context is not None:
-            replies.note_fallback(stored, context, using)
+            sendings.note_fallback(stored, context, using)
         if context is not None and usage:
-            replies.calibrate(session, model or session.model, usage, context, using)
+            sendings.calibrate(session, model or session.model, usage, context, using)
     return stored
 
 
@@ -418,7 +417,7 @@ def _begin_turn(
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
     if allowances.settings.mode != Mode.OFF:
         declared = allowances.settings.provider_context_management
-        replies.note_double_compaction(tip.session_id, params, declared, using)
+        sendings.note_double_compaction(tip.session_id, params, declared, using)
     options = {
         "model": model,
         "tools": tools,
@@ -463,7 +462,7 @@ def _sent_again(turn: _Turn) -> _Turn:
 
 
 def _overflow(turn: _Turn) -> ContextOverflow:
-    numbers = replies.overflow_numbers(turn.context)
+    numbers = sendings.overflow_numbers(turn.context)
     return ContextOverflow(
         f"The provider finds the prompt too long: {numbers['needed']} tokens by our count, "
         f"{numbers['available']} available.",

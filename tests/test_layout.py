@@ -47,6 +47,7 @@ FLOORS: dict[int, set[str]] = {
     2: {
         "allowances",
         "branches",
+        "connections",
         "fields",
         "managers",
         "models",
@@ -59,7 +60,7 @@ FLOORS: dict[int, set[str]] = {
         "summarizers",
     },
     # work
-    3: {"compaction", "erasure", "opening", "replies", "verifying"},
+    3: {"committing", "compaction", "erasure", "opening", "preparing", "replies", "sendings", "verifying"},
     4: {"tasks"},
     5: {"chat", "importing"},
     # edges

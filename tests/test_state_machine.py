@@ -33,7 +33,6 @@ MUST_HAPPEN = (
 )
 
 
-@pytest.mark.fuzz
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_whatever_happens_in_whatever_order_the_rules_hold(capsys: pytest.CaptureFixture[str]) -> None:

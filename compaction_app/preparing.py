@@ -1,0 +1,187 @@
+"""Before the model's call: claim a run, read its branch, plan again, build the request, give back the connection."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.db import DatabaseError
+
+from compaction_app import branches, runs
+from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.connections import give_back_connection
+from compaction_app.exceptions import MessageNotFound
+from compaction_app.managers import counter
+from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.planning import plan_compaction
+from compaction_app.prompts import build_request, refuse_draft
+from compaction_app.summarizer_limits import SummarizerLimit, redactor_of
+from compaction_app.summarizers import lease_seconds, make_summarizer
+from compaction_app.tokens import Count
+from compaction_app.values import (
+    Branch,
+    Budget,
+    CompactionPlan,
+    ErrorCode,
+    EventKind,
+    Skip,
+    SkipReason,
+    SummaryDraft,
+    SummaryRequest,
+)
+
+logger = logging.getLogger("compaction_app.compaction")
+
+
+@dataclass(kw_only=True)
+class Work:
+    """Everything that the model's call needs, read before the connection was given back."""
+
+    run: CompactionRun
+    settings: Settings
+    budget: Budget
+    branch: Branch
+    plan: CompactionPlan
+    request: SummaryRequest
+    summarizer: Any
+    limits: dict[int, int]
+    count: Count
+    events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+
+    def accept(self, draft: SummaryDraft) -> ErrorCode | None:
+        return refuse_draft(
+            draft,
+            target_tokens=self.request.target_tokens,
+            replaced_tokens=self.plan.replaced_tokens,
+            count=self.count,
+            min_chars=self.settings.min_summary_chars,
+            min_saving_ratio=self.settings.min_saving_ratio,
+            nonce=self.request.nonce,
+        )
+
+    def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
+        # Kept until the connection is back: nothing is held while the model is called.
+        self.events.append((kind, payload))
+
+
+def prepare(run_id: int, using: str) -> Work | CompactionRun | None:
+    known = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
+    if known is None:
+        logger.info("skip run=%s reason=gone", run_id)
+        return None
+    settings = settings_from_snapshot(known.settings)
+    run = runs.claim(run_id, using, lease_seconds(settings, known.session.model))
+    if run is None:
+        return None
+    try:
+        work = _load(run, settings, using)
+    except DatabaseError:
+        raise
+    except Exception as error:
+        # Code of the host's (a redactor, a token counter, a summarizer's constructor): the run says so, or its
+        # branch would be blocked until the lease ends, again and again. The text may quote the conversation.
+        logger.exception("error run=%s while its request was prepared", run.pk)
+        runs.fail(run, ErrorCode.PROVIDER_ERROR, f"{type(error).__name__} while the request was prepared")
+        return run
+    if isinstance(work, Work):
+        _note_start(work, using)
+        give_back_connection(using)
+        return work
+    runs.skip(run, work)
+    return run
+
+
+def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReason:
+    """Read the branch and plan again for the run's own tip and settings."""
+    if run.tip_id is None:
+        return SkipReason.BRANCH_GONE
+    # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
+    run.erasures_seen = ChatSession.objects.using(using).values_list("erasures", flat=True).get(pk=run.session_id)
+    try:
+        branch = branches.load_whole_tail(run.tip_id, using)
+    except MessageNotFound:
+        return SkipReason.BRANCH_GONE
+    if (branch.base.id if branch.base else None) != run.base_id:
+        return SkipReason.BASE_CHANGED
+    budget, count = Budget(**run.budget), counter()
+    branch = replace(branch, seen_by_base=branches.seen_by(branch.base, run.tip_id, branch.tip_depth, using))
+    summarizer = make_summarizer(settings, run.session.model)
+    limit = _limit(run, settings, summarizer, count)
+    plan = plan_compaction(
+        branch,
+        branch.base,
+        budget,
+        settings,
+        focused=bool(run.instructions or run.policy_line),
+        follow_up=run.previous_run_id is not None,
+        limit=limit,
+    )
+    if isinstance(plan, Skip):
+        return SkipReason(plan.reason)
+    limits = limit.byte_limits(plan) if limit and plan.shorten else {}
+    return Work(
+        run=run,
+        settings=settings,
+        budget=budget,
+        branch=branch,
+        plan=plan,
+        request=_request(run, settings, plan, limits),
+        summarizer=summarizer,
+        limits=limits,
+        count=count,
+    )
+
+
+def _request(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
+    return build_request(
+        covered=plan.covered,
+        lookahead=plan.lookahead,
+        pinned=plan.pinned,
+        base_text=plan.base.content if plan.base else "",
+        target_tokens=plan.target_tokens,
+        previous_tokens=plan.base.tokens if plan.base else 0,
+        max_output_tokens=settings.summarizer_max_output_tokens,
+        instructions=run.instructions,
+        policy_line=run.policy_line,
+        nonce=run.nonce,
+        reasoning=settings.reasoning,
+        summary_prompt=settings.summary_prompt,
+        limits=limits,
+        redact=redactor_of(settings),
+    )
+
+
+def _limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> SummarizerLimit | None:
+    max_tokens = getattr(summarizer, "max_input_tokens", None)
+    if max_tokens is None:
+        return None
+    return SummarizerLimit(max_tokens, run, settings, count)
+
+
+def _note_start(work: Work, using: str) -> None:
+    run = work.run
+    run.shortened_inputs = sorted(work.limits)
+    runs.holding(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
+    runs.record(
+        run.session_id,
+        EventKind.STARTED,
+        using=using,
+        run=run,
+        message_id=run.tip_id,
+        payload={
+            "trigger": run.trigger,
+            "attempt": run.attempts,
+            "messages": len(work.plan.covered),
+            "tokens": work.plan.replaced_tokens,
+            "target_tokens": work.plan.target_tokens,
+        },
+    )
+    logger.info(
+        "start run=%s session=%s messages=%s tokens=%s target=%s",
+        run.pk,
+        run.session_id,
+        len(work.plan.covered),
+        work.plan.replaced_tokens,
+        work.plan.target_tokens,
+    )
