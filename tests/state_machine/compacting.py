@@ -65,7 +65,6 @@ class CompactingWorld(CheckedWorld):
         if mode == "deterministic":
             seen["run inline"] += 1
             assert CompactionRun.objects.get(pk=run.pk).status not in OPEN
-            # It has made summaries already: what is asked next must find them in the model.
             self.check_rows()
         else:
             assert self.enqueued[asked:] == [run.pk], "opened and not enqueued"
@@ -133,6 +132,8 @@ class CompactingWorld(CheckedWorld):
             assert stale is None, "the model was called for nothing"
             self._check_end(after, answer, asked)
         seen[f"run {after.status} {after.skip_reason or after.error_code}".strip()] += 1
+        # What is done next, in the same rule perhaps, must find its summary in the model.
+        self.check_rows()
         return after
 
     def _check_end(self, run: CompactionRun, answer: Answer, asked: int) -> None:
@@ -194,6 +195,7 @@ class CompactingWorld(CheckedWorld):
             assert not made
             seen[f"manual refused: {refused.reason}"] += 1
             return None
+        self.check_rows()
         seen[f"manual {made[-1].status}"] += 1
         left = [run for run in made if run.status == "ready" and run.pk not in self.enqueued]
         assert not left, "the caller was told that it failed, and it goes on when the sweep finds it"
