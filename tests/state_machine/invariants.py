@@ -24,6 +24,7 @@ class CheckedWorld(World):
         """Every row against the model; new summaries are examined and adopted."""
         self.rows = rows = {row.pk: row for row in ChatMessage.objects.filter(session_id=self.session.pk)}
         runs = self.runs()
+        self.has_open_runs = any(run.status in OPEN for run in runs)
         self._adopt(rows, runs)
         assert set(rows) == set(self.tree.nodes), "rows came or went by themselves"
         for i, row in rows.items():

@@ -28,7 +28,7 @@ def has_messages(machine: ConversationMachine) -> bool:
 
 
 def has_open_runs(machine: ConversationMachine) -> bool:
-    return bool(machine.world.open_runs())
+    return machine.world.has_open_runs
 
 
 class ConversationMachine(RuleBasedStateMachine):

@@ -63,6 +63,8 @@ class World:
         self.factor = 1.0
         self.finished: dict[int, tuple[str, int | None]] = {}
         self.enqueued: list[int] = []
+        #: As found after the last rule; Hypothesis asks before it chooses each.
+        self.has_open_runs = False
         self.looked = 0
         #: What was found after something else happened during the call of the run with this nonce.
         self.fates: dict[str, dict[str, Any]] = {}
