@@ -304,6 +304,11 @@ class CompactionRun(models.Model):
     shortened_inputs = models.JSONField(
         default=list, blank=True, help_text="Messages that the summarizer was shown head-and-tail."
     )
+    request = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="What its prompt was made of beside the messages, and its digest.",
+    )
     reserved_tokens = models.PositiveIntegerField(default=0)
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
     output_tokens = models.PositiveIntegerField(null=True, blank=True)

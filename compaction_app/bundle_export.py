@@ -1,0 +1,203 @@
+"""Every compaction of a database as a replay bundle, and an index that says what could not be rebuilt."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+
+from compaction_app import branches
+from compaction_app.bundles import FORMAT, METADATA, OUTPUT, as_json, metadata_of, texts_of, write_texts
+from compaction_app.leaks import Leaks, find_holders, find_leaks, strangers
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.rebuilding import Proof, Rebuilt, Unbuilt, rebuild, succeeded_runs
+from compaction_app.values import Kind
+
+#: Of a title, what goes into the name of a folder. File systems take 255 bytes; a character has up to four.
+TITLE_CHARACTERS = 50
+_BATCH = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One summary in the index."""
+
+    session: str
+    title: str
+    #: Within the export; None where there was nothing to write.
+    folder: str | None
+    generation: int | None
+    run: int | None
+    summary: int | None
+    #: :class:`rebuilding.Proof`, or "" where the prompt was not rebuilt.
+    proof: str
+    #: :class:`rebuilding.Unbuilt`, or "" where it was.
+    reason: str
+    #: A tag, the marker or another branch's text stands in the summary.
+    leaks: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Proved, or taken out by an erasure, as it should be."""
+        return self.proof == Proof.PROVED or self.reason in (Unbuilt.REDACTED, Unbuilt.DELETED)
+
+
+def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | None = None) -> QuerySet[ChatSession]:
+    """Sessions in which something was compacted, the oldest first."""
+    sessions = ChatSession.objects.using(using).filter(
+        Q(pk__in=succeeded_runs(using).order_by().values("session_id"))
+        | Q(pk__in=ChatMessage.objects.using(using).filter(kind=Kind.SUMMARY).values("session_id"))
+    )
+    if session_id is not None:
+        sessions = sessions.filter(pk=session_id)
+    if min_messages:
+        messages = Count("messages", filter=Q(messages__kind=Kind.MESSAGE))
+        sessions = sessions.annotate(message_count=messages).filter(message_count__gte=min_messages)
+    return sessions.order_by("created_at", "pk")
+
+
+def export_sessions(
+    sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object] = lambda: None
+) -> list[Entry]:
+    """Write the bundles of each session into ``folder``; the entries of the index in their order."""
+    chosen = list(sessions.only("id", "title"))
+    width = max(3, len(str(len(chosen))))
+    entries: list[Entry] = []
+    for number, session in enumerate(chosen, start=1):
+        name = f"{number:0{width}d}-{safe_name(session.title)}"
+        entries += _Export(session, folder, name).write(on_done)
+    return entries
+
+
+def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "bundles": sum(entry.folder is not None for entry in entries),
+        "proved": sum(entry.proof == Proof.PROVED for entry in entries),
+        "not_rebuilt": sum(entry.folder is None for entry in entries),
+        "leaks": sum(entry.leaks for entry in entries),
+        "summaries": [asdict(entry) for entry in entries],
+    }
+
+
+def safe_name(title: str) -> str:
+    """A title as part of a folder's name, on any system; letters of every script stay."""
+    kept = [
+        character if character.isalnum() or unicodedata.category(character)[0] == "M" or character == "_" else "-"
+        for character in unicodedata.normalize("NFC", title)
+    ]
+    words = [word for word in "".join(kept).split("-") if word]
+    return "-".join(words)[:TITLE_CHARACTERS].rstrip("-") or "untitled"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Written:
+    """What is kept of a bundle until its session's messages have been looked through."""
+
+    folder: str
+    metadata: dict[str, Any]
+    anchor_id: int
+    anchor_depth: int
+    strangers: set[str]
+    leaks: Leaks
+
+
+class _Export:
+    """The bundles of one session: written as they are rebuilt, then checked for other branches' text in one pass."""
+
+    def __init__(self, session: ChatSession, folder: Path, name: str) -> None:
+        self.session = session
+        self.using = branches.using_of(session)
+        self.folder = folder
+        self.name = name
+        #: By the summary's id.
+        self._written: dict[int, _Written] = {}
+
+    def write(self, on_done: Callable[[], object]) -> list[Entry]:
+        entries = []
+        for run in succeeded_runs(self.using).filter(session=self.session).iterator(chunk_size=_BATCH):
+            entries.append(self._write_run(run))
+            on_done()
+        entries += self._made_by_no_run()
+        leaking = self._finish()
+        return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
+
+    def _write_run(self, run: CompactionRun) -> Entry:
+        rebuilt = rebuild(run)
+        if isinstance(rebuilt, Unbuilt):
+            return self._entry(run.summary_id, run=run, reason=rebuilt)
+        folder = f"{self.name}/compaction-{run.generation:03d}"
+        texts = texts_of(rebuilt)
+        write_texts(self.folder / folder, texts)
+        self._keep(rebuilt, folder, texts)
+        return self._entry(run.summary_id, run=run, folder=folder, proof=rebuilt.proof)
+
+    def _keep(self, rebuilt: Rebuilt, folder: str, texts: Mapping[str, str]) -> None:
+        assert rebuilt.run.summary_id is not None
+        request, output = rebuilt.request, texts[OUTPUT]
+        # Messages whole as well: the ledger quotes what the prompt showed head-and-tail.
+        known = (request.system, request.user, *(message.content for message in request.covered))
+        self._written[rebuilt.run.summary_id] = _Written(
+            folder=folder,
+            metadata=metadata_of(rebuilt, texts),
+            anchor_id=rebuilt.plan.anchor_id,
+            anchor_depth=rebuilt.plan.anchor_depth,
+            strangers=strangers(output, known),
+            leaks=find_leaks(output, rebuilt.run.nonce),
+        )
+
+    def _made_by_no_run(self) -> list[Entry]:
+        made = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
+        summaries = ChatMessage.objects.using(self.using).summaries().filter(session=self.session)
+        by_hand = summaries.exclude(pk__in=made.values("summary_id")).order_by("pk")
+        return [self._entry(pk, reason=Unbuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
+
+    def _finish(self) -> set[int]:
+        """Look for other branches' text and write the metadata; returns the summaries that leak something."""
+        depths: dict[int, int] = {}
+
+        def texts() -> Iterator[tuple[int, str]]:
+            rows = ChatMessage.objects.using(self.using).messages().filter(session=self.session)
+            for pk, depth, content in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
+                depths[pk] = depth
+                yield pk, content
+
+        def may_know(summary: int, message: int) -> bool:
+            # What was written after the summary may quote it, on any branch.
+            return message > summary or self._is_above(message, depths[message], self._written[summary])
+
+        found = find_holders({pk: one.strangers for pk, one in self._written.items()}, texts(), may_know)
+        for pk, one in self._written.items():
+            leaks = replace(one.leaks, other_branch=tuple(sorted(found[pk])))
+            metadata = {**one.metadata, "leaks": asdict(leaks)}
+            write_texts(self.folder / one.folder, {METADATA: as_json(metadata)})
+            self._written[pk] = replace(one, leaks=leaks)
+        return {pk for pk, one in self._written.items() if one.leaks}
+
+    def _is_above(self, message: int, depth: int, one: _Written) -> bool:
+        return depth <= one.anchor_depth and branches.is_on_branch(message, depth, one.anchor_id, self.using)
+
+    def _entry(
+        self,
+        summary: int | None,
+        *,
+        run: CompactionRun | None = None,
+        folder: str | None = None,
+        proof: str = "",
+        reason: str = "",
+    ) -> Entry:
+        return Entry(
+            session=str(self.session.pk),
+            title=self.session.title,
+            folder=folder,
+            generation=run.generation if run else None,
+            run=run.pk if run else None,
+            summary=summary,
+            proof=proof,
+            reason=reason,
+        )

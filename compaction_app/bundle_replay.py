@@ -1,0 +1,162 @@
+"""Bundles asked once more, of another model, endpoint or summarizer, or with another prompt; and how they compare.
+
+Each bundle is asked once, as it stands: a draft that the app would refuse is told with its code and not asked for
+again. Code is named by whoever replays, never by a bundle: bundles are files, and may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compaction_app.bundles import OUTPUT, Bundle
+from compaction_app.conf import Settings
+from compaction_app.exceptions import BundleError, SummarizerError
+from compaction_app.leaks import Leaks, find_leaks
+from compaction_app.ledger_text import prose_of
+from compaction_app.openai_client import ModelEntry, ask, model_entries
+from compaction_app.prompts import refuse_draft
+from compaction_app.provider_errors import Failure
+from compaction_app.retention import Passages, survey
+from compaction_app.sayings import read_messages, read_summary
+from compaction_app.summarizers import run_summarizer
+from compaction_app.tokens import Count
+from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+
+#: Asks the request of a bundle.
+Ask = Callable[[Bundle], SummaryDraft | Failure]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """How good a summary of a bundle is, as far as that can be counted."""
+
+    #: Of its text, by this app's own counter.
+    tokens: int
+    #: Tokens ÷ target: 1.0 is as long as was asked, over 1.5 is refused.
+    share_of_target: float
+    #: Of what must survive, the share that stands in it or in the look-ahead, 0–1.
+    retention: float
+    leaks: Leaks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """A bundle and what came of asking it again."""
+
+    bundle: Bundle
+    #: The summary that was made, without its ledger.
+    before: Scores
+    #: None where no draft came back.
+    after: Scores | None
+    text: str
+    model: str
+    #: Why it would not become a summary: an :class:`values.ErrorCode`, "" if it would.
+    code: str
+    #: What the provider said, where it failed.
+    detail: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def diff(self) -> list[str]:
+        """The old text to the new, as a unified diff."""
+        old, new = prose_of(self.bundle.output).splitlines(), self.text.splitlines()
+        return list(difflib.unified_diff(old, new, OUTPUT, self.model or "replay", lineterm=""))
+
+
+def with_prompt(bundle: Bundle, text: str) -> Bundle:
+    """The bundle with another wording of how to write, as ``SUMMARY_PROMPT`` would put it there.
+
+    The rules of how to read the material, the policy's line and the size stay.
+    """
+    system, end = bundle.request.system, bundle.writing_characters
+    if system[end : end + 2] != "\n\n":
+        raise BundleError(f"{bundle.folder}: the system prompt was edited: where its wording ends is not known.")
+    request = replace(bundle.request, system=text.strip() + system[end:])
+    return replace(bundle, request=request)
+
+
+def entry_for(
+    settings: Settings, model: str, *, base_url: str | None, api_key_env: str | None, timeout: float | None
+) -> ModelEntry:
+    """A model of the cascade that is asked alone, with the time-outs and caps of the settings."""
+    options: dict[str, Any] = {"model": model, "base_url": base_url, "api_key_env": api_key_env}
+    if timeout is not None:
+        options["timeout"] = timeout
+    return model_entries(replace(settings, summarizer_models=(options,)))[0]
+
+
+def ask_model(entry: ModelEntry, request: SummaryRequest) -> SummaryDraft | Failure:
+    return asyncio.run(ask(entry, request))
+
+
+def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | Failure:
+    """Any summarizer's first draft: nobody judges it, so nothing is asked twice."""
+    try:
+        return run_summarizer(summarizer, request)
+    except SummarizerError as error:
+        known = error.error_code in ErrorCode.__members__.values()
+        code = ErrorCode(error.error_code) if known else ErrorCode.PROVIDER_ERROR
+        return Failure(model=error.model, code=code, detail=str(error))
+
+
+def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
+    """Ask a bundle again and compare."""
+    before = score(bundle, prose_of(bundle.output), count)
+    answer = ask(bundle)
+    if isinstance(answer, Failure):
+        return Replay(
+            bundle=bundle,
+            before=before,
+            after=None,
+            text="",
+            model=answer.model,
+            code=str(answer.code),
+            detail=answer.detail,
+        )
+    draft = replace(answer, text=prose_of(answer.text))
+    return Replay(
+        bundle=bundle,
+        before=before,
+        after=score(bundle, draft.text, count),
+        text=draft.text,
+        model=draft.model,
+        code=_refusal(bundle, draft, count),
+        detail="",
+        input_tokens=draft.input_tokens,
+        output_tokens=draft.output_tokens,
+    )
+
+
+def _refusal(bundle: Bundle, draft: SummaryDraft, count: Count) -> str:
+    code = refuse_draft(
+        draft,
+        target_tokens=bundle.target_tokens,
+        replaced_tokens=bundle.replaced_tokens,
+        count=count,
+        min_chars=bundle.min_chars,
+        min_saving_ratio=bundle.min_saving_ratio,
+        nonce=bundle.request.nonce,
+    )
+    return str(code) if code else ""
+
+
+def score(bundle: Bundle, text: str, count: Count) -> Scores:
+    tokens = count([text])[0]
+    return Scores(
+        tokens=tokens,
+        share_of_target=round(tokens / max(1, bundle.target_tokens), 3),
+        retention=round(retention_of(text, bundle.request), 3),
+        leaks=find_leaks(text, bundle.request.nonce),
+    )
+
+
+def retention_of(text: str, request: SummaryRequest) -> float:
+    """The share of what must survive of the material that stands in a text, or in the look-ahead after it."""
+    following = read_messages(request.lookahead)
+    needed = survey([*read_summary(request.previous_summary), *read_messages(request.covered)], following)
+    return needed.share_held(Passages([text, *(saying.text for saying in following)]))

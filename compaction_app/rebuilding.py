@@ -1,0 +1,206 @@
+"""The prompt of a compaction that is over, made again from stored rows.
+
+Messages and summaries do not change, so the rows still say what a summarizer was shown. What they do not say (how
+large the summary was to be, where the look-ahead began, what was shown head-and-tail, whether the tighter retry was
+the one that was accepted) the commit keeps with the run, :func:`asked_for`; :func:`rebuild` puts both through the
+same :func:`preparing.request_of` that made the prompt. A digest, kept with it, proves that nothing is different: not
+the wording, not a host's redactor, not a host's tool markers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from compaction_app import branches, sql
+from compaction_app.conf import Settings, settings_from_snapshot, site_setting
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.planning import covered_messages
+from compaction_app.preparing import request_of
+from compaction_app.prompts import prompt_version, tighter
+from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
+
+
+class Unbuilt(StrEnum):
+    """Why there is no prompt to show."""
+
+    #: A message that the summarizer may have seen was redacted: the summary is empty too.
+    REDACTED = "redacted"
+    #: A message that the summarizer may have seen was deleted: the summary went with it.
+    DELETED = "deleted"
+    #: The summary was written by hand: no run made it.
+    NO_RUN = "no_run"
+    #: The run does not say what it asked for.
+    NOT_RECORDED = "not_recorded"
+    #: Rows that it stands on are not there: ``verify_chats`` says more.
+    SOURCES_MISSING = "sources_missing"
+    #: The texts went through a ``REDACTOR``, and the settings name none: what it took out would be shown.
+    REDACTOR_MISSING = "redactor_missing"
+
+
+class Proof(StrEnum):
+    """Whether a rebuilt prompt is the one that was sent; all but the first say what must have changed."""
+
+    PROVED = "proved"
+    #: The wording of this version, or the host's ``SUMMARY_PROMPT``, is not the one of then.
+    PROMPT_VERSION = "prompt_version"
+    #: The host's ``REDACTOR`` is another one, or works in another way.
+    REDACTOR = "redactor"
+    #: Neither: how messages are shown, such as a host's tool markers.
+    RENDERING = "rendering"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rebuilt:
+    """A prompt as a summarizer was sent it, and how sure that is."""
+
+    run: CompactionRun
+    #: Those of the run, with the redactor that was applied.
+    settings: Settings
+    plan: CompactionPlan
+    #: What was accepted was the answer to this: the tighter one, where it was the retry.
+    request: SummaryRequest
+    #: Bytes that messages were shortened to, by id.
+    limits: Mapping[int, int]
+    proof: Proof
+
+
+_ASKED = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
+
+
+def digest(request: SummaryRequest) -> str:
+    """SHA-256 of both messages of a request."""
+    return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def asked_for(
+    plan: CompactionPlan,
+    request: SummaryRequest,
+    limits: Mapping[int, int],
+    *,
+    max_input_tokens: int | None,
+    tightened: bool,
+) -> dict[str, Any]:
+    """What a run keeps of its request, for :func:`rebuild`: numbers, ids and a digest, no text."""
+    return {
+        "target_tokens": plan.target_tokens,
+        "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
+        "shown_bytes": max(limits.values(), default=None),
+        "max_input_tokens": max_input_tokens,
+        "tightened": tightened,
+        "digest": digest(tighter(request) if tightened else request),
+    }
+
+
+def rebuild(run: CompactionRun) -> Rebuilt | Unbuilt:
+    """The prompt of a run that succeeded; two or three queries.
+
+    ``run`` comes with ``session``, ``summary``, and its base with cutoff and pin, see :func:`succeeded_runs`.
+    """
+    if problem := _erased(run):
+        return problem
+    settings = settings_from_snapshot(run.settings)
+    if settings.redactor is not None:
+        # Code is named by this site's settings, never by a row: the rows may be a file from elsewhere.
+        settings = replace(settings, redactor=site_setting("REDACTOR"))
+        if settings.redactor is None:
+            return Unbuilt.REDACTOR_MISSING
+    plan = _plan(run)
+    if plan is None:
+        return Unbuilt.SOURCES_MISSING
+    limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
+    request = request_of(run, settings, plan, limits)
+    request = tighter(request) if run.request["tightened"] else request
+    return Rebuilt(
+        run=run, settings=settings, plan=plan, request=request, limits=limits, proof=_proof(run, settings, request)
+    )
+
+
+def succeeded_runs(using: str) -> Any:
+    """A queryset of runs with all that :func:`rebuild` needs of each, in the order of sessions and generations."""
+    return (
+        CompactionRun.objects.using(using)
+        .filter(generation__isnull=False)
+        .select_related("session", "summary", "base", "base__last_summarized_message", "base__pinned_message")
+        .order_by("session__created_at", "session_id", "generation")
+    )
+
+
+def _erased(run: CompactionRun) -> Unbuilt | None:
+    if run.summary is None:
+        return Unbuilt.DELETED
+    if run.summary.redacted_at is not None:
+        return Unbuilt.REDACTED
+    return None if run.request.keys() >= _ASKED else Unbuilt.NOT_RECORDED
+
+
+def _plan(run: CompactionRun) -> CompactionPlan | None:
+    """The plan of then, from the summary's pointers; None where rows are missing."""
+    summary, base = run.summary, _base(run)
+    assert summary is not None
+    assert summary.parent_message_id is not None
+    path = _path(summary.parent_message_id, base.cutoff_depth + 1 if base else 1, summary)
+    by_id = {message.id: message for message in path}
+    cutoff = by_id.get(summary.last_summarized_message_id or 0)
+    pin = _pin(run, summary, by_id)
+    lookahead = _between(path, run.request["lookahead"])
+    if cutoff is None or lookahead is None or (summary.pinned_message_id and pin is None):
+        return None
+    covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, pin)
+    return CompactionPlan(
+        covered=covered,
+        lookahead=lookahead,
+        kept=(),
+        base=base,
+        pinned=pin,
+        cutoff=cutoff,
+        anchor_id=summary.parent_message_id,
+        anchor_depth=summary.depth - 1,
+        target_tokens=run.request["target_tokens"],
+        replaced_tokens=(base.tokens if base else 0) + sum(message.tokens for message in covered),
+    )
+
+
+def _base(run: CompactionRun) -> Summary | None:
+    base = run.base
+    if base is None or base.last_summarized_message is None:
+        return None
+    pin = base.pinned_message
+    return branches.summary_value(base, base.last_summarized_message, pin)
+
+
+def _path(anchor_id: int, min_depth: int, summary: ChatMessage) -> list[Message]:
+    """Messages from a depth down to the anchor, in order."""
+    rows = ChatMessage.objects.using(branches.using_of(summary)).raw(
+        sql.PATH_ROWS, {"node": anchor_id, "min_depth": min_depth}
+    )
+    return sorted((branches.message_value(row) for row in rows), key=lambda message: message.depth)
+
+
+def _pin(run: CompactionRun, summary: ChatMessage, by_id: Mapping[int, Message]) -> Message | None:
+    """The summary's pinned message, which stands above the path that was read if an earlier generation pinned it."""
+    if summary.pinned_message_id is None or summary.pinned_message_id in by_id:
+        return by_id.get(summary.pinned_message_id or 0)
+    inherited = run.base.pinned_message if run.base else None
+    return branches.message_value(inherited) if inherited and inherited.pk == summary.pinned_message_id else None
+
+
+def _between(path: Sequence[Message], ends: Sequence[int]) -> tuple[Message, ...] | None:
+    """The messages from the first to the last of two ids; None where one of them is not there."""
+    if not ends:
+        return ()
+    positions = [index for index, message in enumerate(path) if message.id in ends]
+    if len(positions) != len(set(ends)):
+        return None
+    return tuple(path[positions[0] : positions[-1] + 1])
+
+
+def _proof(run: CompactionRun, settings: Settings, request: SummaryRequest) -> Proof:
+    if digest(request) == run.request["digest"]:
+        return Proof.PROVED
+    if prompt_version(settings.summary_prompt) != run.prompt_version:
+        return Proof.PROMPT_VERSION
+    return Proof.REDACTOR if settings.redactor is not None else Proof.RENDERING
