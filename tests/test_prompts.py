@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_app import prompts
+from compaction_app.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.prompts import (
     build_request,
     count_request,
@@ -133,6 +134,14 @@ class TestRequest:
         base = "## Before" if previous else ""
         assert hint in request(base_text=base, previous_tokens=previous).system
 
+    def test_the_ledger_of_the_previous_summary_is_not_the_models_to_shorten(self) -> None:
+        """Its prose fills half of the target; with its ledger it would be told to condense it."""
+        base = with_ledger("It is red. " * 10, "user: it is blue · " * 10)
+        made = request(base_text=base, previous_tokens=90)
+        assert "take it over whole" in made.system
+        assert f'Its last section, "{LEDGER_NAME}"' in made.system
+        assert "user: it is blue" in made.user
+
     def test_a_policy_adds_one_line_to_the_system_message(self) -> None:
         system = request(policy_line="Keep order\nnumbers.").system
         assert "\n\nA rule of this application: Keep order numbers.\n\n" in system
@@ -145,7 +154,7 @@ class TestRequest:
         assert marker(NONCE) in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self) -> None:
-        assert prompt_version(None) == "1"
+        assert prompt_version(None) == "2"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50

@@ -1,0 +1,268 @@
+"""What must survive a summary: which facts and statements a text holds, and when another text holds them too."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.fact_spans import FactKind, find_facts, fold
+from compaction_app.retention import Passages, survey
+from compaction_app.sayings import NOBODY, Saying, read_messages, read_summary
+from compaction_app.values import Message, Role
+
+pytestmark = pytest.mark.pure
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+
+
+def message(number: int, role: str, content: str = "", **fields) -> Message:
+    return Message(id=number, depth=number, role=role, tokens=10, content=content, **fields)
+
+
+def user(*texts: str) -> list[Saying]:
+    return [saying for text in texts for saying in read_messages([message(1, Role.USER, text)])]
+
+
+def keys(sayings, following=()) -> list[str]:
+    return list(survey(sayings, list(following)).keys)
+
+
+def share(told: str, *staying: str) -> float:
+    """How much of what a user told stands in other texts."""
+    return survey(user(told), []).share_held(Passages(staying))
+
+
+class TestFacts:
+    @pytest.mark.parametrize(
+        ("text", "kind", "fact"),
+        [
+            ("It is at https://sak.example/2026-0417, says he.", FactKind.URL, "https://sak.example/2026-0417"),
+            ("Write to ana.lima@example.org soon.", FactKind.URL, "ana.lima@example.org"),
+            ("See docs/permit/conditions.md for it.", FactKind.PATH, "docs/permit/conditions.md"),
+            ("It is in /srv/plans today.", FactKind.PATH, "/srv/plans"),
+            ("It broke in rates.py again.", FactKind.PATH, "rates.py"),
+            ("The branch is feature/pinse-rates for now.", FactKind.PATH, "feature/pinse-rates"),
+            ("Call compute_total_price for it.", FactKind.CODE, "compute_total_price"),
+            ("Then getUserName is called.", FactKind.CODE, "getusername"),
+            ("It is set to deposit_percent = 25 there.", FactKind.CODE, "deposit_percent = 25"),
+            ("Booking SNF-2605-017 is ours.", FactKind.CODE, "snf-2605-017"),
+            ("The lantern is in NCS S 1580-Y90R, the tower white.", FactKind.CODE, "ncs s 1580-y90r"),
+            ("Commit 7be41d2 has it.", FactKind.CODE, "7be41d2"),
+            ("Run it with --dry-run first.", FactKind.CODE, "--dry-run"),
+            ("We open on 23 May 2026 at last.", FactKind.DATE, "23 may 2026"),
+            ("We open on May 23rd, 2026 at last.", FactKind.DATE, "may 23rd, 2026"),
+            ("Versendet am 14. November 1941 abends.", FactKind.DATE, "14. november 1941"),
+            ("It ships on 2026-04-14 by boat.", FactKind.DATE, "2026-04-14"),
+            ("Ceremony at 14:00 on the lawn.", FactKind.DATE, "14:00"),
+            ("出荷日は4月24日です", FactKind.DATE, "4月24日"),
+            ("تشحن في 14 نيسان 2026 من بيروت", FactKind.DATE, "14 نيسان 2026"),
+            ("He counts 94 steps there.", FactKind.NUMBER, "94 steps"),
+            ("We have 1,840,000 kroner.", FactKind.NUMBER, "1840000 kroner"),
+            ("It wants 5 °C by day.", FactKind.NUMBER, "5 °c"),
+            ("It rose to 41.6 % there.", FactKind.NUMBER, "41.6 %"),
+            ("It costs $4,310.55 now.", FactKind.NUMBER, "$4310.55"),
+            ("Above 14 m/s it stays home.", FactKind.NUMBER, "14 m/s"),
+            ("It needs 3 × 40 A from shore.", FactKind.NUMBER, "3 × 40 a"),
+            ("預算是3000歐元", FactKind.NUMBER, "3000歐元"),
+            ("The officer is Ragnhild Øfsti.", FactKind.NAME, "ragnhild øfsti"),
+            ("We stay at Casa do Lago there.", FactKind.NAME, "casa do lago"),
+            ("Then Trollflua is near.", FactKind.NAME, "trollflua"),
+            ("The sign says \"blue heron at dawn\" in red.", FactKind.QUOTE, "blue heron at dawn"),
+            ("Auf dem Schild steht „Zutritt verboten“ in Rot.", FactKind.QUOTE, "zutritt verboten"),
+            ("最後の行は「霧の海から」です", FactKind.QUOTE, "霧の海から"),
+        ],
+    )  # fmt: skip
+    def test_what_stands_in_a_text_word_for_word_is_found(self, text: str, kind: FactKind, fact: str) -> None:
+        assert (kind, fact) in [(found.kind, found.key) for found in find_facts(text)]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "We could go there and look around.",
+            "Should I do it or not?",
+            "It is either this and/or that.",
+            "I have 2 of them.",
+            "Thanks! That sounds good. Maybe later.",
+            "Well, it's fine with me.",
+        ],
+    )
+    def test_what_only_looks_like_a_fact_is_none(self, text: str) -> None:
+        assert find_facts(text) == []
+
+    def test_a_capital_that_begins_a_sentence_makes_no_name(self) -> None:
+        found = find_facts("Boats come on time. Nothing else does, and Birk Aune knows. Wood is dear.")
+        assert [fact.key for fact in found] == ["birk aune"]
+
+    def test_a_word_that_is_also_written_small_is_no_name(self) -> None:
+        assert keys(user("We take the Boat then.", "A boat is a boat.")) == []
+
+    def test_german_nouns_are_no_names(self) -> None:
+        found = find_facts("Wir haben den Hund und die Katze im Haus bei der Kirche und Frau Anna Schmidt kommt.")
+        assert [fact.key for fact in found] == ["frau anna schmidt"]
+
+    def test_a_figure_begins_with_what_bounds_it(self) -> None:
+        text = "It must keep at least 5 °C there."
+        (fact,) = find_facts(text)
+        assert text[fact.bound : fact.end] == "at least 5 °C"
+
+    @pytest.mark.parametrize("told", ["90 minutes a night", "48 hours ahead", "14:00 every day", "40 euros per head"])
+    def test_a_figure_ends_with_what_it_is_so_many_of(self, told: str) -> None:
+        text = f"They want {told}, he says."
+        (fact,) = find_facts(text)
+        assert text[fact.start : fact.end] == told
+
+    @given(TEXT)
+    def test_facts_stand_where_they_say_and_never_overlap(self, text: str) -> None:
+        found = find_facts(text)
+        assert all(0 <= fact.bound <= fact.start < fact.end <= len(text) for fact in found)
+        assert all(before.end <= after.start for before, after in pairwise(found))
+
+
+class TestHolding:
+    @pytest.mark.parametrize(
+        ("told", "elsewhere"),
+        [
+            ("We have 1,840,000 kroner.", "The budget: 1.840.000 NOK."),
+            ("We open on 23 May 2026 then.", "opening on May 23, 2026"),
+            ("We open on 23 May 2026 then.", "opening: 2026-05-23"),
+            ("We met Ragnhild Øfsti there.", "ragnhild  øfsti\nis the officer"),
+            ("See docs/permit.md for it.", "(docs/permit.md)"),
+            ("It is `a < b` there.", "so a &lt; b holds"),
+            ("Never write to the county in my name.", "You must never write to the county in my name."),
+        ],
+    )
+    def test_another_way_to_write_it_counts(self, told: str, elsewhere: str) -> None:
+        assert share(told, elsewhere) == 1
+
+    @pytest.mark.parametrize(
+        ("told", "elsewhere"),
+        [
+            ("We are 46 guests there.", "in 1946 guests came, 146 guests"),
+            ("It costs 2,400 kroner then.", "it was 12,400 kroner"),
+            ("Never write to the county in my name.", "Always write to the county in my name."),
+            ("Never write to the county in my name.", "The county is never named. You write to Marit."),
+            ("See docs/permit.md for it.", "see docs/permits.md"),
+            ("Never call Anna on the phone at night.", "Never call Birk on the phone at night."),
+            ("Never enter room 4 with wet boots.", "Never enter room 5 with wet boots."),
+        ],
+    )
+    def test_something_like_it_does_not_count(self, told: str, elsewhere: str) -> None:
+        assert share(told, elsewhere) < 1
+
+    def test_nothing_to_keep_is_all_kept(self) -> None:
+        assert share("That sounds good to me.", "") == 1
+
+    def test_the_share_counts_each_thing_once(self) -> None:
+        told = "Birk Aune counts 94 steps. Later Birk Aune counts again."
+        assert share(told, "there are 94 steps") == 0.5
+
+    @given(TEXT)
+    def test_a_text_holds_all_that_it_says_itself(self, text: str) -> None:
+        text = normalize("NFKC", text)
+        sayings = read_messages([message(1, Role.USER, text)])
+        told = survey(sayings, [])
+        assert told.share_held(Passages([saying.text for saying in sayings])) == 1
+
+
+class TestStatements:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Never push to main.",
+            "We decided to keep the old dome.",
+            "I prefer window seats.",
+            "Uploads must be at most a page long.",
+            "No silicone anywhere on the lantern, please.",
+            "Hands off the old table.",
+            "必ず鉛のくさびを使う",
+            "يجب ألا توضع شموع حقيقية",
+            "Das darf niemals passieren.",
+        ],
+    )
+    def test_rules_decisions_and_preferences_must_survive(self, text: str) -> None:
+        assert any(need.fact is None for need in survey(user(text), []).keys.values())
+
+    @pytest.mark.parametrize("text", ["Must I always ask?", "That was a nice walk by the sea."])
+    def test_a_question_or_small_talk_is_no_statement(self, text: str) -> None:
+        assert keys(user(text)) == []
+
+    def test_a_models_advice_is_no_statement_and_its_decision_is_one(self) -> None:
+        advice = read_messages([message(1, Role.ASSISTANT, "You should always compare a few of them.")])
+        decision = read_messages([message(1, Role.ASSISTANT, "We agreed to go by train.")])
+        assert keys(advice) == []
+        assert len(keys(decision)) == 1
+
+
+class TestSuperseding:
+    def test_the_old_value_is_let_go_and_the_new_one_must_survive(self) -> None:
+        found = keys(user("The budget is 2,000 euros.", "The budget is 2,400 euros now."))
+        assert any("2400" in key for key in found)
+        assert not any("2000" in key for key in found)
+
+    def test_an_echo_of_the_old_value_is_let_go_with_it(self) -> None:
+        told = read_messages(
+            [
+                message(1, Role.USER, "The budget is 2,000 euros."),
+                message(2, Role.ASSISTANT, "Noted, a budget of 2,000 euros."),
+                message(3, Role.USER, "The budget is 2,400 euros now."),
+            ]
+        )
+        assert not any("2000" in key for key in keys(told))
+
+    def test_the_newer_value_may_stand_after_the_cutoff(self) -> None:
+        assert keys(user("The budget is 2,000 euros."), user("The budget is 2,400 euros now.")) == []
+
+    def test_another_subject_keeps_its_value(self) -> None:
+        found = keys(user("The food budget is 2,000 euros.", "The travel budget is 2,400 euros now."))
+        assert any("2000" in key for key in found)
+
+    def test_an_assignment_replaces_the_one_before(self) -> None:
+        found = keys(user("It says deposit_percent = 25 there.", "It says deposit_percent = 30 there."))
+        assert "code:deposit_percent = 30" in found
+        assert "code:deposit_percent = 25" not in found
+
+    def test_what_grew_from_one_figure_to_another_has_the_other(self) -> None:
+        found = keys(user("The reserve comes to 173,000 kroner.", "The reserve grows from 173,000 to 212,000 kroner."))
+        assert any("212000" in key for key in found)
+        assert "number:173000 kroner" not in found
+
+    def test_a_ledger_is_newer_than_the_prose_before_it(self) -> None:
+        """What it says was checked against that prose: a model that kept an old value does not bring it back."""
+        prose, ledger = read_summary("The budget is 2,000 euros."), read_summary("user: the budget is 2,400 euros now")
+        found = keys([*prose, *ledger])
+        assert any("2400" in key for key in found)
+        assert not any("2000" in key for key in found)
+
+
+class TestSayings:
+    def test_an_extract_is_read_back_by_its_speakers(self) -> None:
+        text = "## 2026-03-02\nuser Ana: I live in Turku · I sail\ntool read: 3 files\n\nA model wrote this."
+        assert read_summary(text) == [
+            Saying(Role.USER, "I live in Turku"),
+            Saying(Role.USER, "I sail"),
+            Saying(Role.TOOL, "3 files"),
+            Saying(NOBODY, "A model wrote this"),
+        ]
+
+    def test_reasoning_is_not_said(self) -> None:
+        thought = [{"type": "thinking", "thinking": "The key is 7391-alpha."}]
+        assert read_messages([message(1, Role.ASSISTANT, "Good.", reasoning=thought)]) == [
+            Saying(Role.ASSISTANT, "Good")
+        ]
+
+    def test_rows_of_data_are_not_said(self) -> None:
+        rows = "time,temp,a,b,wind,ms\n2026-03-03T12:00,5.6,88,12.5,11.9,137\nThe probe failed."
+        assert read_messages([message(1, Role.TOOL, rows)]) == [Saying(Role.TOOL, "The probe failed")]
+
+    def test_calls_and_attachments_are_said(self) -> None:
+        call = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a/b.md"}'}}
+        file = {"type": "file", "name": "plan.pdf"}
+        said = read_messages([message(1, Role.ASSISTANT, tool_calls=(call,), attachments=(file,))])
+        assert [saying.text for saying in said] == ["[attached: plan.pdf]", "[read: a/b.md]"]
+
+    def test_folding_twice_is_folding_once(self) -> None:
+        assert fold(fold("Ärger  mit 1’840’000 CHF &lt;")) == fold("Ärger  mit 1’840’000 CHF &lt;")
