@@ -324,6 +324,14 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     return _build(_merged(configured, overrides))
 
 
+def settings_from(configured: Mapping[str, Any]) -> Settings:
+    """The settings that a dict of ``COMPACTION`` keys stands for, Django's own left out of it."""
+    for problem in find_problems(configured):
+        if problem.error:
+            raise configuration_error(problem)
+    return _build(_merged(configured, None))
+
+
 def site_setting(key: str) -> Any:
     """One key of the site's settings, checked by itself: a mistake in another must not stop a chat turn."""
     configured = getattr(django_settings, "COMPACTION", {})

@@ -5,14 +5,18 @@ The chat turn, the admin and the API all call :func:`assemble`, so an inspection
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from compaction_app.budget import CALIBRATION_RANGE
 from compaction_app.conf import Settings
-from compaction_app.prompts import summary_message
+from compaction_app.prompts import count_summary, summary_message
 from compaction_app.pruning import Fitted, Pruned, fit, micro_compact, prune
-from compaction_app.tokens import Count
+from compaction_app.redaction import Redact, guarded_redactor_of, redact_branch
+from compaction_app.tokens import Count, count_messages
 from compaction_app.values import (
     Branch,
     Budget,
@@ -124,7 +128,14 @@ def climb(branch: Branch, budget: Budget, settings: Settings, count: Count) -> S
 def assemble(
     branch: Branch, surroundings: Surroundings, budget: Budget, settings: Settings, count: Count
 ) -> ChatContext:
-    """The context at the branch's tip, with every figure behind it."""
+    """The context at the branch's tip, with every figure behind it.
+
+    ``REDACTOR`` comes first, so that what is counted, shortened and left out is what is sent, and half a key is
+    never shown because the other half was cut away.
+    """
+    if redact := guarded_redactor_of(settings):
+        branch = redact_branch(branch, redact, count, partial(count_summary, count=count))
+        surroundings, budget = _redact_surroundings(surroundings, budget, redact, count)
     shown = climb(branch, budget, settings, count)
     messages = list(_around(surroundings))
     if branch.base and shown.summary:
@@ -163,6 +174,34 @@ def assemble(
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
     )
+
+
+def _redact_surroundings(
+    surroundings: Surroundings, budget: Budget, redact: Redact, count: Count
+) -> tuple[Surroundings, Budget]:
+    """What surrounds the history as it may be sent, and the budget with what it grew by taken off."""
+    contributions = tuple(
+        {**c, **{name: redact(str(c[name])) for name in ("content", "name") if c.get(name)}}
+        for c in surroundings.contributions
+    )
+    system_prompt = redact(surroundings.system_prompt)
+    if (system_prompt, contributions) == (surroundings.system_prompt, surroundings.contributions):
+        return surroundings, budget
+    system, *counts = count_messages([{"content": system_prompt}, *contributions], count)
+    system = system if system_prompt else 0
+    before = surroundings.system_tokens + sum(surroundings.contribution_tokens)
+    grown = system + sum(counts) - before
+    # In the provider's tokens it may be more than in ours: the smallest calibration is the most of ours for one.
+    taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
+    redacted = replace(
+        surroundings,
+        system_prompt=system_prompt,
+        contributions=contributions,
+        tokens=surroundings.tokens + grown,
+        system_tokens=system,
+        contribution_tokens=tuple(counts),
+    )
+    return redacted, replace(budget, available=budget.available - taken)
 
 
 def _around(surroundings: Surroundings) -> list[ContextMessage]:

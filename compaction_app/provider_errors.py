@@ -82,14 +82,16 @@ def malformed_reply(model: str) -> Failure:
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
 
 
-def is_overflow(error: openai.APIStatusError) -> bool:
+def is_overflow(error: openai.APIError) -> bool:
     """The provider says that the prompt is longer than the context window."""
     if _OVERFLOW_CODES & {error.code, error.type}:
         return True
-    return error.status_code in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(error_message(error)))
+    # An error inside a stream has no status: its stream began with 200.
+    status = getattr(error, "status_code", 400)
+    return status in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(error_message(error)))
 
 
-def error_message(error: openai.APIStatusError) -> str:
+def error_message(error: openai.APIError) -> str:
     """What the provider says, without the fields in which it may quote its input. Not fit to be stored as it
     is."""
     body = error.body

@@ -1,7 +1,10 @@
-"""A message as it may leave for a model: every text that a person, a tool or a model wrote, through
-``REDACTOR``.
+"""A message as it may leave for a model: every text that a person, a tool or a model wrote, through ``REDACTOR``.
 
-What is stored stays as it is; these are copies.
+It is applied to what the chat model is sent (``get_context``, so also ``complete``, ``stream`` and a host's own
+client) and to what a summarizer is sent. What is stored stays as it is; these are copies. Tool schemas are the
+host's own code and go as they are.
+
+``redact_secrets`` is the one that ships: see ``secret_patterns``.
 """
 
 from __future__ import annotations
@@ -11,11 +14,75 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from compaction_app.values import ContextMessage, Json, Message
+from compaction_app.conf import Settings, load
+from compaction_app.exceptions import RedactionFailed
+from compaction_app.secret_patterns import redact_secrets
+from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
+from compaction_app.values import Branch, ContextMessage, Json, Message
 
 Redact = Callable[[str], str]
 
 AnyMessage = TypeVar("AnyMessage", Message, ContextMessage)
+
+#: In place of an argument that the redactor changed into something that is no JSON.
+UNREADABLE = "[removed]"
+
+
+def redactor_of(settings: Settings) -> Redact | None:
+    """The host's redactor, None if there is none."""
+    if settings.redactor is None:
+        return None
+    named = load(settings.redactor)
+    redactor: Redact = named() if isinstance(named, type) else named
+    return redactor
+
+
+def guarded_redactor_of(settings: Settings) -> Redact | None:
+    """The host's redactor; what it raises becomes :class:`RedactionFailed`, which quotes no text."""
+    if settings.redactor is None:
+        return None
+
+    def guarded(text: str) -> str:
+        try:
+            # What makes an instance of a class may raise too.
+            redact = redactor_of(settings) or str
+            result = redact(text)
+        except Exception as error:
+            raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error
+        if not isinstance(result, str):
+            raise RedactionFailed(f"REDACTOR gave back a {type(result).__name__}, not a text; nothing was sent.")
+        return result
+
+    return guarded
+
+
+def redact_branch(branch: Branch, redact: Redact | None, count: Count, count_summary: Callable[[str], int]) -> Branch:
+    """The branch as it may be shown, counted as it is then: a notice may be longer than what it stands for."""
+    if redact is None:
+        return branch
+    base = branch.base
+    if base is not None:
+        content = redact(base.content)
+        if content != base.content:
+            grown = count_summary(content) - count_summary(base.content)
+            base = replace(base, content=content, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
+        if base.pinned is not None:
+            base = replace(base, pinned=_redact_and_recount(base.pinned, redact, count))
+    tail = tuple(_redact_and_recount(message, redact, count) for message in branch.tail)
+    return replace(branch, base=base, tail=tail)
+
+
+def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Message:
+    redacted = redact_message(message, redact)
+    if redacted == message:
+        return message
+    before, after = count_messages([_texts(message), _texts(redacted)], count)
+    # What the count holds beyond these texts (results supplied for calls that it closed) stays in it.
+    return replace(redacted, tokens=max(message.tokens - before + after, TOKENS_PER_MESSAGE))
+
+
+def _texts(message: Message) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments")}
 
 
 def redact_message(message: AnyMessage, redact: Redact | None) -> AnyMessage:
@@ -54,11 +121,48 @@ def _redact_call(call: Mapping[str, Json], redact: Redact) -> dict[str, Json]:
 
 
 def _redact_arguments(arguments: str, redact: Redact) -> str:
-    """The strings in the JSON one by one, since its escapes hide a key that spans lines; then the whole of
-    it, since ``"password": "…"`` is only seen there."""
+    """Arguments that were JSON are JSON afterwards; others are redacted as the text that they are."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return redact(arguments)
-    redacted = redact_json(parsed, redact)
-    return redact(arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False))
+    redacted = _redact_parsed(parsed, redact)
+    return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
+
+
+def _redact_parsed(value: Json, redact: Redact) -> Any:
+    """Strings by themselves, since the escapes of JSON hide a key that spans lines; then each one together with its
+    name, since ``"password": "…"`` is only seen there."""
+    if isinstance(value, Mapping):
+        return {redact(key): _redact_pair(key, item, redact) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_redact_parsed(item, redact) for item in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
+    value = _redact_parsed(value, redact)
+    if isinstance(value, dict | list):
+        return value
+    text = json.dumps({key: value}, ensure_ascii=False)
+    redacted = redact(text)
+    if redacted == text:
+        return value
+    try:
+        [(_, changed)] = json.loads(redacted).items()
+    except (ValueError, RecursionError, AttributeError):
+        # A number has no quotes around it: what is put in its place is no JSON.
+        return UNREADABLE
+    return changed
+
+
+__all__ = [
+    "UNREADABLE",
+    "Redact",
+    "guarded_redactor_of",
+    "redact_branch",
+    "redact_json",
+    "redact_message",
+    "redact_secrets",
+    "redactor_of",
+]

@@ -1,17 +1,22 @@
-"""Asking the chat model for a reply."""
+"""Asking the chat model for a reply: the request goes out, the reply comes back whole or chunk by chunk.
+
+The client checks little of what it is sent: any part may be missing, or the whole be a page of HTML. What is no
+reply raises :class:`InvalidReply`; a prompt too long raises :class:`ProviderOverflow`, whichever way it is said.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import openai
 
-from compaction_app.exceptions import InvalidReply
+from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.provider_errors import is_overflow
-from compaction_app.values import ChatContext
+
+_NO_JSON = (json.JSONDecodeError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,66 +28,191 @@ class Reply:
     reasoning: Any
     usage: dict[str, Any]
     model: str
+    #: What the provider reports of its own context management, None where it reports nothing.
+    context_management: Any = None
 
 
 class ProviderOverflow(Exception):
     """The provider says that the prompt is too long; the cause is its own error."""
 
 
-def ask(client: Any, context: ChatContext, *, model: str, tools: Any, params: Mapping[str, Any]) -> Reply:
+def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     try:
-        completion = (client or openai.OpenAI()).chat.completions.create(**_request(context, model, tools, params))
-    except openai.APIStatusError as error:
+        completion = (client or openai.OpenAI()).chat.completions.create(**request)
+    except openai.APIError as error:
         raise _translated(error) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except _NO_JSON as error:
         raise InvalidReply from error
     return _reply(completion)
 
 
-async def aask(client: Any, context: ChatContext, *, model: str, tools: Any, params: Mapping[str, Any]) -> Reply:
+async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
+    """:func:`ask`, awaited."""
     try:
-        completion = await (client or openai.AsyncOpenAI()).chat.completions.create(
-            **_request(context, model, tools, params)
-        )
-    except openai.APIStatusError as error:
+        completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
+    except openai.APIError as error:
         raise _translated(error) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except _NO_JSON as error:
         raise InvalidReply from error
     return _reply(completion)
 
 
-def _request(context: ChatContext, model: str, tools: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    request: dict[str, Any] = {**params, "model": model, "messages": context.to_openai()}
-    if tools:
-        request["tools"] = list(tools)
-    return request
+class OpenedStream:
+    """A provider's stream with its first chunk read: an overflow is told before it, or not at all."""
+
+    def __init__(self, client: Any, source: Any) -> None:
+        # Kept: a client that nobody holds closes its connections.
+        self._client = client
+        self._source = source
+        self._first: list[Any] = []
+
+    @classmethod
+    def open(cls, client: Any, request: Mapping[str, Any]) -> OpenedStream:
+        """Send the request; the errors are those of :func:`ask`."""
+        client = client or openai.OpenAI()
+        try:
+            opened = cls(client, client.chat.completions.create(**streaming(request)))
+            opened._read_first()
+        except openai.APIError as error:
+            raise _translated(error) from error
+        except _NO_JSON as error:
+            raise InvalidReply from error
+        return opened
+
+    def _read_first(self) -> None:
+        try:
+            self._first = [next(self._source)]
+        except StopIteration:
+            self._first = []
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._first.pop() if self._first else next(self._source)
+
+    def close(self) -> None:
+        """Give the connection to the provider back, whatever it still sends."""
+        self._source.close()
 
 
-def _translated(error: openai.APIStatusError) -> Exception:
+class AsyncOpenedStream:
+    """:class:`OpenedStream`, awaited."""
+
+    def __init__(self, client: Any, source: Any) -> None:
+        self._client = client
+        self._source = source
+        self._first: list[Any] = []
+
+    @classmethod
+    async def open(cls, client: Any, request: Mapping[str, Any]) -> AsyncOpenedStream:
+        client = client or openai.AsyncOpenAI()
+        try:
+            opened = cls(client, await client.chat.completions.create(**streaming(request)))
+            await opened._read_first()
+        except openai.APIError as error:
+            raise _translated(error) from error
+        except _NO_JSON as error:
+            raise InvalidReply from error
+        return opened
+
+    async def _read_first(self) -> None:
+        try:
+            self._first = [await anext(self._source)]
+        except StopAsyncIteration:
+            self._first = []
+        except BaseException:
+            await self.close()
+            raise
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._first.pop() if self._first else await anext(self._source)
+
+    async def close(self) -> None:
+        await self._source.close()
+
+
+def streaming(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request as a stream, with usage at its end unless the caller says otherwise (None: says nothing of it)."""
+    result = {"stream_options": {"include_usage": True}, **request, "stream": True}
+    if result["stream_options"] is None:
+        del result["stream_options"]
+    return result
+
+
+def require_something(reply: Reply, finish_reason: str) -> Reply:
+    """An empty reply would be an empty message in every later prompt."""
+    if reply.content.strip() or reply.tool_calls:
+        return reply
+    ending = f" (finish_reason {finish_reason})" if finish_reason else ""
+    raise EmptyReply(
+        f"The model's reply is empty: neither content nor a tool call{ending}.",
+        finish_reason=finish_reason,
+        usage=reply.usage,
+    )
+
+
+def usage_of(part: Any) -> dict[str, Any]:
+    """The usage that a completion or a chunk reports; empty if it reports none."""
+    usage = getattr(part, "usage", None)
+    if not isinstance(usage, openai.BaseModel):
+        return {}
+    return usage.model_dump(mode="json", exclude_none=True)
+
+
+def reasoning_of(message: Any) -> Any:
+    """Reasoning of a message or a delta, under either of the two names that providers use."""
+    return getattr(message, "reasoning", None) or getattr(message, "reasoning_content", None)
+
+
+def reported_by(part: Any, message: Any) -> Any:
+    """What the provider says of its own context management; LiteLLM says it on the message, or the delta."""
+    reported = getattr(part, "context_management", None)
+    return reported or getattr(message, "provider_specific_fields", None)
+
+
+def first_choice(part: Any) -> Any:
+    """The choice with index 0 of a completion or a chunk, None if it has none."""
+    choices = getattr(part, "choices", None)
+    for choice in choices if isinstance(choices, list) else ():
+        if (getattr(choice, "index", 0) or 0) == 0:
+            return choice
+    return None
+
+
+def _translated(error: openai.APIError) -> Exception:
     return ProviderOverflow() if is_overflow(error) else error
 
 
 def _reply(completion: Any) -> Reply:
-    # The client does not check what it is sent: any part may be missing, or the whole be a page of HTML.
-    choices = getattr(completion, "choices", None)
-    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    choice = first_choice(completion)
+    message = getattr(choice, "message", None)
     if message is None or not hasattr(message, "content"):
         raise InvalidReply
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.function.name, "arguments": call.function.arguments},
-        }
-        for call in message.tool_calls or ()
-    ]
-    usage = completion.usage.model_dump(mode="json", exclude_none=True) if completion.usage else {}
-    reasoning = getattr(message, "reasoning", None) or getattr(message, "reasoning_content", None)
-    return Reply(
+    reply = Reply(
         content=message.content or getattr(message, "refusal", None) or "",
-        tool_calls=calls,
-        reasoning=reasoning,
-        usage=usage,
-        model=completion.model or "",
+        tool_calls=[_call(call) for call in message.tool_calls or ()],
+        reasoning=reasoning_of(message),
+        usage=usage_of(completion),
+        model=getattr(completion, "model", None) or "",
+        context_management=reported_by(completion, message),
     )
+    return require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
+
+
+def _call(call: Any) -> dict[str, Any]:
+    function = getattr(call, "function", None)
+    if function is None:
+        raise InvalidReply("The model called a tool that is no function; only functions can be stored.")
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": function.name, "arguments": function.arguments},
+    }

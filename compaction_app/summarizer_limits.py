@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from compaction_app.conf import Settings, load
+from compaction_app.conf import Settings
 from compaction_app.models import CompactionRun
 from compaction_app.prompts import measure_blocks, measure_overhead
+from compaction_app.redaction import redactor_of
 from compaction_app.tokens import Count
 from compaction_app.values import CompactionPlan, Message, Summary
 
 #: A message that the summarizer is shown head-and-tail keeps at least this much.
 SMALLEST_SHOWN_BYTES = 256
-
-
-def redactor_of(settings: Settings) -> Callable[[str], str] | None:
-    if settings.redactor is None:
-        return None
-    named = load(settings.redactor)
-    redactor: Callable[[str], str] = named() if isinstance(named, type) else named
-    return redactor
 
 
 class SummarizerLimit:
@@ -71,3 +64,6 @@ class SummarizerLimit:
 
     def _over(self, plan: CompactionPlan, size: int) -> dict[int, int]:
         return {m.id: size for m in plan.covered if len(m.content.encode()) > size}
+
+
+__all__ = ["SMALLEST_SHOWN_BYTES", "SummarizerLimit", "redactor_of"]

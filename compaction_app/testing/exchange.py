@@ -34,6 +34,7 @@ class Exchange:
         self.client_left = False
         self._handler = handler
         self._stopping = stopping
+        self._is_streaming = False
 
     @property
     def model(self) -> str:
@@ -121,19 +122,43 @@ class Exchange:
         return {"id": f"chatcmpl-{self.number}", "object": kind, "created": 0, "model": self.model}
 
     def _stream(self, message: Mapping[str, Any], finish_reason: str, usage: Body) -> None:
-        self.start(200, "text/event-stream", {"Connection": "close"})
-        self._handler.close_connection = True
-        deltas: list[Body] = [{"role": "assistant", "content": ""}, *_deltas(message), {}]
-        for n, delta in enumerate(deltas):
-            ended = finish_reason if n == len(deltas) - 1 else None
-            self._send_chunk(choices=[{"index": 0, "delta": delta, "finish_reason": ended}])
-        if (self.body.get("stream_options") or {}).get("include_usage"):
-            self._send_chunk(choices=[], usage=usage)
-        self.write(b"data: [DONE]\n\n")
+        for delta in [{"role": "assistant", "content": ""}, *_deltas(message)]:
+            self.send_delta(delta)
+        self.end_stream(finish_reason, usage)
 
-    def _send_chunk(self, **payload: Any) -> None:
-        chunk = {**self._envelope("chat.completion.chunk"), **payload}
-        self.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    def start_stream(self) -> None:
+        """Begin an answer of server-sent events, unless it has begun."""
+        if self._is_streaming:
+            return
+        self._is_streaming = True
+        # In chunks, as real servers do: a client can then tell a connection that broke from a body that ended.
+        self.start(200, "text/event-stream", {"Connection": "close", "Transfer-Encoding": "chunked"})
+        self._handler.close_connection = True
+
+    def send_delta(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> None:
+        """One piece of the reply, as the first choice."""
+        self.send_event({**self._chunk(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+
+    def end_stream(self, finish_reason: str | None, usage: Mapping[str, Any] | None = None) -> None:
+        """Say how the reply ended (None: nothing of it), its usage where the request asks for it, and be done."""
+        if finish_reason is not None:
+            self.send_delta({}, finish_reason=finish_reason)
+        if (self.body.get("stream_options") or {}).get("include_usage") and usage:
+            self.send_event({**self._chunk(), "choices": [], "usage": usage})
+        self._send_event_text("[DONE]")
+        self.write(b"0\r\n\r\n")
+
+    def send_event(self, payload: Any) -> None:
+        """One server-sent event, whatever it holds."""
+        self._send_event_text(json.dumps(payload))
+
+    def _send_event_text(self, text: str) -> None:
+        self.start_stream()
+        event = f"data: {text}\n\n".encode()
+        self.write(b"%x\r\n%s\r\n" % (len(event), event))
+
+    def _chunk(self) -> Body:
+        return self._envelope("chat.completion.chunk")
 
 
 def content_text(content: Any) -> str:
@@ -150,6 +175,5 @@ def _deltas(message: Mapping[str, Any]) -> list[Body]:
     result: list[Body] = [{"content": piece} for piece in pieces if piece]
     if calls := message.get("tool_calls"):
         result.append({"tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]})
-    if refusal := message.get("refusal"):
-        result.append({"refusal": refusal})
+    result += [{name: message[name]} for name in ("refusal", "reasoning", "reasoning_content") if message.get(name)]
     return result

@@ -201,6 +201,52 @@ def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000,
     )
 
 
+def stream_of(
+    *deltas: str | Mapping[str, Any],
+    finish_reason: str | None = "stop",
+    usage: Mapping[str, Any] | None = None,
+    then: Step | None = None,
+) -> Step:
+    """A stream of exactly these pieces; a text is one of content. ``finish_reason`` None: it never comes.
+
+    ``then`` takes over after the pieces, in place of the end: ``hang(0)`` breaks the connection, ``hang()`` falls
+    silent, ``error_event()`` says what went wrong.
+    """
+
+    def answer(exchange: Exchange) -> None:
+        for delta in deltas:
+            exchange.send_delta({"content": delta} if isinstance(delta, str) else delta)
+        if then is not None:
+            exchange.start_stream()
+            then(exchange)
+            return
+        said = "".join(delta if isinstance(delta, str) else str(delta.get("content") or "") for delta in deltas)
+        counted = exchange.count_usage({"content": said}) if usage is None else usage
+        exchange.end_stream(finish_reason, counted)
+
+    return answer
+
+
+def error_event(message: str = "The server had an error while processing your request.", **error: Any) -> Step:
+    """An error inside a stream that began with 200, as OpenAI and llama.cpp send it; the stream ends with it."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.send_event({"error": {"message": message, "type": "server_error", "code": None, **error}})
+        exchange.end_stream(None)
+
+    return answer
+
+
+def event(payload: Any) -> Step:
+    """A stream of one event that holds whatever is given, and no reply."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.send_event(payload)
+        exchange.end_stream(None)
+
+    return answer
+
+
 def unsupported_parameter(name: str) -> Step:
     """400: the model does not take this parameter."""
     return lambda exchange: exchange.send_error(

@@ -1,0 +1,148 @@
+"""Storing what was said: a session, a message, a chain of messages. All of a call is stored, or none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from compaction_app import sendings
+from compaction_app.branches import using_of
+from compaction_app.budget import calibration_of
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.validation import check_json
+from compaction_app.values import ChatContext, Role
+
+#: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
+_MESSAGE_KEYS = (
+    "role",
+    "content",
+    "tool_calls",
+    "tool_call_id",
+    "name",
+    "reasoning",
+    "attachments",
+    "usage",
+    "model",
+    "metadata",
+    "created_at",
+    "external_id",
+)
+
+
+def start_session(
+    *,
+    owner: Any = None,
+    title: str = "",
+    model: str = "",
+    system_prompt: str = "",
+    settings: Mapping[str, Any] | None = None,
+    external_id: str | None = None,
+    using: str | None = None,
+) -> ChatSession:
+    """Begin a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; wrong ones raise."""
+    check_json(system_prompt, "system_prompt")
+    check_json(title, "title")
+    session = ChatSession(
+        owner=owner,
+        title=title,
+        model=model,
+        system_prompt=system_prompt,
+        settings=dict(settings or {}),
+        external_id=external_id or "",
+    )
+    session.save(using=using)
+    return session
+
+
+def append_message(
+    session: ChatSession,
+    parent: ChatMessage | None = None,
+    *,
+    role: str,
+    content: str = "",
+    tool_calls: Sequence[Mapping[str, Any]] | None = None,
+    tool_call_id: str = "",
+    name: str = "",
+    reasoning: Any = None,
+    attachments: Sequence[Mapping[str, Any]] | None = None,
+    usage: Mapping[str, Any] | None = None,
+    model: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    context: ChatContext | None = None,
+    created_at: Any = None,
+    external_id: str | None = None,
+) -> ChatMessage:
+    """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
+
+    ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
+    out, and with ``usage`` it calibrates the token estimate for ``model``. Raises :class:`InvalidMessage`
+    (nothing is written) for what can not be stored.
+    """
+    node = _node(
+        session,
+        {
+            "role": role,
+            "content": content,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "name": name,
+            "reasoning": reasoning,
+            "attachments": attachments,
+            "usage": usage,
+            "model": model,
+            "metadata": metadata,
+            "created_at": created_at,
+            "external_id": external_id,
+        },
+    )
+    if context is not None:
+        # Providers answer under a dated name; what is learned is looked up under the one that was asked.
+        asked = context.model or model or session.model
+        factor = calibration_of(session.token_calibration, asked)
+        node.sent_context = sendings.sent_context(context, usage=usage, metadata=metadata, calibration=factor)
+    using = using_of(session)
+    with transaction.atomic(using=using):
+        stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
+        if context is not None:
+            sendings.note_fallback(stored, context, using)
+        # What the provider counted after it compacted says nothing of how it counts.
+        compacted = sendings.note_double_ran(stored, usage, metadata, using)
+        if context is not None and usage and not compacted:
+            sendings.calibrate(session, context.model or model or session.model, usage, context, using)
+    return stored
+
+
+def append_messages(
+    session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]]
+) -> list[ChatMessage]:
+    """Store a chain of messages (dicts in the OpenAI chat format): all of them or none.
+
+    A system message that opens a conversation without a system prompt becomes the session's system prompt.
+    """
+    messages = list(messages)
+    using = using_of(session)
+    with transaction.atomic(using=using):
+        if parent is None and messages and messages[0].get("role") == Role.SYSTEM and not session.system_prompt:
+            opening = messages.pop(0)
+            check_json(opening.get("content"), "system_prompt")
+            session.system_prompt = str(opening.get("content") or "")
+            session.save(using=using, update_fields=["system_prompt"])
+        nodes = [_node(session, message) for message in messages]
+        return ChatMessage.objects.db_manager(using).append_chain(parent, nodes)
+
+
+def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
+    if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
+        raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
+    values = {key: message[key] for key in _MESSAGE_KEYS if message.get(key) not in (None, "")}
+    for key in ("tool_calls", "attachments"):
+        if key in values and isinstance(values[key], list | tuple):
+            values[key] = list(values[key]) or None
+    for key in ("metadata", "usage"):
+        if key in values and isinstance(values[key], Mapping):
+            values[key] = dict(values[key])
+    values.setdefault("role", message.get("role"))
+    return ChatMessage(session=session, **values)

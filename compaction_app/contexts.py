@@ -1,0 +1,68 @@
+"""What the model is to be sent at a tip, and whether the branch there is over its threshold.
+
+Nothing here writes, enqueues or waits: inspect freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from compaction_app.allowances import Allowances, allowances_for
+from compaction_app.branches import require_tip, using_of
+from compaction_app.ladder import assemble
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.opening import is_over_threshold, window_at
+from compaction_app.values import ChatContext
+
+
+def get_context(
+    tip: ChatMessage,
+    *,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+) -> ChatContext:
+    """What the model is to be sent at ``tip``. Writes nothing and enqueues nothing: inspect freely.
+
+    Its texts have been through ``REDACTOR``, where one is set; :class:`RedactionFailed` if that raises. Raises
+    :class:`ContextOverflow` only if the newest user message and the last group alone are too large.
+    """
+    require_tip(tip)
+    return context_at(tip, allowances_at(tip, model, tools, contributions, reserved_tokens))
+
+
+def should_compact(
+    tip: ChatMessage,
+    *,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+) -> bool:
+    """Whether the branch is over its threshold even after the free layers."""
+    require_tip(tip)
+    return is_over_threshold(tip, allowances_at(tip, model, tools, contributions, reserved_tokens))
+
+
+def allowances_at(
+    tip: ChatMessage,
+    model: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+    contributions: Sequence[Mapping[str, Any]],
+    reserved_tokens: int | None,
+) -> Allowances:
+    """The allowances of a request at a tip, by its session as it is stored now."""
+    # Read anew: a session object in memory may not know today's calibration or settings.
+    session = ChatSession.objects.using(using_of(tip)).get(pk=tip.session_id)
+    return allowances_for(
+        session, model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens
+    )
+
+
+def context_at(tip: ChatMessage, allowances: Allowances) -> ChatContext:
+    branch = window_at(tip, allowances)
+    context = assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
+    return replace(context, model=allowances.model)

@@ -1,0 +1,308 @@
+"""The ladder on a plain list of messages, for people without the tree. Pure: no database, no Django settings.
+
+``check_and_compact`` takes a history in the OpenAI chat format and gives back one that fits the model's window. The
+layers, their order, the cuts and the checks of a summary are those of a stored conversation, by the same functions;
+see docs/plain.md for an example. What a tree adds is not here: branches, runs in the background, generations to look
+up. The input is never changed, and the messages of a result share nothing with it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compaction_app.budget import make_budget, reply_reserve, window_of
+from compaction_app.conf import Settings, load, settings_from
+from compaction_app.extractive import summarize_extractively
+from compaction_app.ladder import Shown, climb, history_after_pruning, history_tokens
+from compaction_app.plain_messages import as_values, check, countable, parts_of, text_of
+from compaction_app.planning import plan_compaction
+from compaction_app.prompts import build_request, count_summary, refuse_draft, summary_message, tighter
+from compaction_app.pruning import prune
+from compaction_app.redaction import redactor_of
+from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
+from compaction_app.transcript import defuse
+from compaction_app.values import (
+    Branch,
+    Budget,
+    CompactionPlan,
+    ErrorCode,
+    Message,
+    Mode,
+    Role,
+    Strategy,
+    Summary,
+    SummaryDraft,
+    SummaryRequest,
+)
+
+logger = logging.getLogger("compaction_app.plain")
+
+#: What may be passed as ``summarize``: a function, or an object with a method ``summarize``; a text will do.
+Summarize = Callable[[SummaryRequest], "SummaryDraft | str"]
+
+#: A summary stands before the first message that it does not cover; messages are numbered from 1.
+_SUMMARY_ID = 0
+_SURROUNDING_ROLES = (Role.SYSTEM, Role.DEVELOPER)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compacted:
+    """A history that fits, and how it came to fit."""
+
+    #: In the OpenAI chat format, for the next request.
+    messages: list[dict[str, Any]]
+    #: How far the ladder went.
+    strategy: Strategy
+    #: Tool results that are shortened.
+    pruned: int
+    #: Messages left out without a summary of them.
+    dropped: int
+    #: Messages that the new summary stands for; 0 if none was made.
+    covered: int
+    #: Tokens of ``messages``, by our own counter.
+    tokens: int
+    #: Tokens of the history as it came.
+    tokens_before: int
+    #: The text of the summary that is in use, "" for none. Pass it on as ``summary`` next time.
+    summary: str = ""
+    #: Why no summary was made although one was wanted: a refusal's code, or the name of what ``summarize`` raised.
+    failure: str = ""
+
+
+def check_and_compact(
+    messages: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any] | None = None,
+    summarize: Any = None,
+    *,
+    summary: str = "",
+    model: str = "",
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    reserved_tokens: int | None = None,
+) -> Compacted:
+    """The messages as they may be sent: as they are, pruned, summarized, or the oldest turns left out.
+
+    ``options``: keys of ``COMPACTION``; ``CONTEXT_WINDOW`` or a ``model`` with a known one says how much fits.
+    ``summarize`` is given a :class:`SummaryRequest` and called at most twice, only where pruning is not enough; what
+    it raises is logged, named in ``failure`` and otherwise as if there were none. ``summary``: the text that the last
+    call gave back, by which its message is known again. System and developer messages at the beginning are never
+    touched. Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
+    :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message.
+    """
+    settings = settings_from(options or {})
+    count: Count = load(settings.token_counter)()
+    history = _History(messages, summary, count)
+    window = window_of(model, settings) or settings.default_context_window
+    reply = reply_reserve(window, settings, reserved_tokens)
+    budget = make_budget(window, history.fixed_tokens + count_tools(tools, count) + reply, settings)
+    compaction = _Compaction()
+    if summarize is not None and _is_summary_wanted(history.branch, budget, settings, count):
+        compaction = _compact(history.branch, budget, settings, count, summarize)
+    branch = compaction.branch or history.branch
+    shown = climb(branch, budget, settings, count)
+    used = branch.base if branch.base and shown.summary else None
+    # A pin is no part of the tail, and without a tree nothing else would tell that it went.
+    pins_gone = int(bool(branch.base and branch.base.pinned) and not shown.pinned)
+    return Compacted(
+        messages=history.rebuilt(branch, shown),
+        strategy=shown.strategy,
+        pruned=len(shown.left_out),
+        dropped=shown.dropped + pins_gone,
+        covered=compaction.covered,
+        tokens=history.fixed_tokens + _tokens_of(branch, shown),
+        tokens_before=history.fixed_tokens + history.branch.history_tokens,
+        summary=used.content if used else "",
+        failure=compaction.failure,
+    )
+
+
+def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
+    """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
+    return sum(count_messages([countable(message) for message in messages], count or ExactTokenCounter()))
+
+
+def apply_tool_result_budget(
+    messages: Sequence[Mapping[str, Any]], max_bytes: int, *, keep_turns: int = 0
+) -> list[dict[str, Any]]:
+    """The messages with every tool result over ``max_bytes`` (of UTF-8) shortened to head, notice and tail.
+
+    ``keep_turns``: so many turns at the end are left alone. Doing it twice is doing it once.
+    """
+    history = _History(messages, "", _no_count)
+    end = next((m.id for m in history.last_turns(keep_turns)), None) if keep_turns else None
+    old = [m for m in history.branch.tail if end is None or m.id < end]
+    pruned = prune([*old, _END_OF_TURNS], keep_turns=1, max_bytes=max_bytes, count=_no_count)
+    return [*history.fixed(), *(history.message(m) for m in (*pruned.messages[:-1], *history.branch.tail[len(old) :]))]
+
+
+def extract(request: SummaryRequest) -> str:
+    """A ``summarize`` without a model: the most telling sentences. The same request gives the same bytes."""
+    text = summarize_extractively(
+        covered=request.covered,
+        previous_summary=request.previous_summary,
+        target_tokens=request.target_tokens,
+        count=ExactTokenCounter(),
+        instructions=request.instructions,
+    )
+    return defuse(text)
+
+
+class _History:
+    """A plain list, taken apart: what is never touched, the summary of before, the messages as values."""
+
+    def __init__(self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count) -> None:
+        for position, message in enumerate(messages):
+            check(message, position)
+        self._fixed = list(itertools.takewhile(lambda message: message["role"] in _SURROUNDING_ROLES, messages))
+        rest = list(messages[len(self._fixed) :])
+        carrier = summary_message(summary) if summary else None
+        self._carrier = rest.pop(0) if rest and carrier and rest[0].get("content") == carrier else None
+        self._originals = rest
+        sizes = count_messages([countable(message) for message in (*self._fixed, *rest)], count)
+        self.fixed_tokens = sum(sizes[: len(self._fixed)])
+        tail = tuple(as_values(rest, sizes[len(self._fixed) :]))
+        self.branch = Branch(
+            session_id=None,
+            tip_id=len(tail),
+            tip_depth=len(tail),
+            tip_path_tokens=sum(message.tokens for message in tail),
+            base=_summary(summary, count) if self._carrier is not None else None,
+            tail=tail,
+        )
+
+    def fixed(self) -> list[dict[str, Any]]:
+        return [copy.deepcopy(dict(message)) for message in self._fixed]
+
+    def last_turns(self, turns: int) -> Sequence[Message]:
+        starts = [i for i, message in enumerate(self.branch.tail) if message.starts_turn]
+        return self.branch.tail[starts[-turns] if len(starts) >= turns else 0 :]
+
+    def message(self, message: Message) -> dict[str, Any]:
+        """A value as the dict that it came from, with the content that it has now."""
+        result = copy.deepcopy(dict(self._originals[message.id - 1]))
+        content = result.get("content")
+        if message.content != text_of(content):
+            result["content"] = message.content
+            if others := [part for part in parts_of(content) if "text" not in part]:
+                result["content"] = [{"type": "text", "text": message.content}, *others]
+        return result
+
+    def rebuilt(self, branch: Branch, shown: Shown) -> list[dict[str, Any]]:
+        result = self.fixed()
+        if branch.base and shown.summary:
+            role = self._carrier["role"] if self._carrier else Role.USER.value
+            result.append({"role": role, "content": summary_message(branch.base.content)})
+        if branch.base and branch.base.pinned and shown.pinned:
+            result.append(self.message(branch.base.pinned))
+        return result + [self.message(message) for message in shown.tail]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """What became of the attempt to summarize."""
+
+    branch: Branch | None = None
+    covered: int = 0
+    failure: str = ""
+
+
+def _is_summary_wanted(branch: Branch, budget: Budget, settings: Settings, count: Count) -> bool:
+    if settings.mode == Mode.OFF:
+        return False
+    pruned, _ = history_after_pruning(branch, budget, settings, count)
+    return history_tokens(branch, pruned.messages) > budget.threshold
+
+
+def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any) -> _Compaction:
+    plan = plan_compaction(branch, branch.base, budget, settings)
+    if not isinstance(plan, CompactionPlan):
+        return _Compaction(failure=plan.reason)
+    request = _request(plan, settings)
+    text, failure = _ask(request, plan, settings, count, summarize)
+    if failure == ErrorCode.OVERSIZE:
+        text, failure = _ask(tighter(request), plan, settings, count, summarize)
+    if failure:
+        logger.warning("no summary: code=%s messages=%s", failure, len(plan.covered))
+        return _Compaction(failure=failure)
+    base = replace(_summary(text, count), pinned=plan.pinned)
+    return _Compaction(branch=replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
+
+
+def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
+    # No message can hold a digest of all of them, so none can forge the marker; and the same history asks the same.
+    seen = [message.content for message in (*plan.covered, *plan.lookahead)]
+    nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+    return build_request(
+        covered=plan.covered,
+        lookahead=plan.lookahead,
+        pinned=plan.pinned,
+        base_text=plan.base.content if plan.base else "",
+        target_tokens=plan.target_tokens,
+        previous_tokens=plan.base.tokens if plan.base else 0,
+        max_output_tokens=settings.summarizer_max_output_tokens,
+        nonce=nonce,
+        reasoning=settings.reasoning,
+        summary_prompt=settings.summary_prompt,
+        redact=redactor_of(settings),
+    )
+
+
+def _ask(
+    request: SummaryRequest, plan: CompactionPlan, settings: Settings, count: Count, summarize: Any
+) -> tuple[str, str]:
+    """The text of an accepted draft, or why there is none."""
+    ask = getattr(summarize, "summarize", summarize)
+    try:
+        answer = ask(request)
+    except Exception as error:
+        # A host's code: a prompt that has to leave turns out is better than none. The text of the error may quote.
+        logger.warning("summarize raised %s", type(error).__name__)
+        return "", type(error).__name__
+    draft = answer if isinstance(answer, SummaryDraft) else SummaryDraft(text=str(answer or ""))
+    refusal = refuse_draft(
+        draft,
+        target_tokens=plan.target_tokens,
+        replaced_tokens=plan.replaced_tokens,
+        count=count,
+        min_chars=settings.min_summary_chars,
+        min_saving_ratio=settings.min_saving_ratio,
+        nonce=request.nonce,
+    )
+    return draft.text.strip(), str(refusal or "")
+
+
+def _summary(text: str, count: Count) -> Summary:
+    return Summary(
+        id=_SUMMARY_ID,
+        anchor_id=_SUMMARY_ID,
+        anchor_depth=0,
+        cutoff_id=_SUMMARY_ID,
+        cutoff_depth=0,
+        cutoff_path_tokens=0,
+        tokens=count_summary(text, count),
+        content=text,
+    )
+
+
+def _tokens_of(branch: Branch, shown: Shown) -> int:
+    tokens = sum(message.tokens for message in shown.tail)
+    if branch.base and shown.summary:
+        tokens += branch.base.tokens
+    return tokens + (branch.pinned_tokens if shown.pinned else 0)
+
+
+def _no_count(texts: Sequence[str]) -> list[int]:
+    return [0] * len(texts)
+
+
+#: With it at the end, the last turn that pruning leaves alone is an empty one.
+_END_OF_TURNS = Message(id=0, depth=0, role=Role.USER, tokens=0)
+
+
+__all__ = ["Compacted", "apply_tool_result_budget", "check_and_compact", "estimate_tokens", "extract"]

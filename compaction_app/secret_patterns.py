@@ -1,0 +1,169 @@
+"""``redact_secrets``: a ``REDACTOR`` for the key formats that people and tools paste into chats. Pure.
+
+``COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}``
+
+The list is this app's own, written after the formats that the providers document for their keys. The scanners that
+exist are no fit: detect-secrets (Apache 2.0, last release in 2024) tells which line of a file holds a secret and
+does not say where it ends, and gitleaks (MIT) is a Go program whose 200 rules lean on entropy and file names. They
+are good at finding what should never have been committed; here the text around a secret has to stay readable.
+
+A format with a prefix of its own is recognized wherever it stands. What has none is recognized by its place: after
+``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``. A password in plain
+prose is not recognized; nothing here reads meaning.
+
+**Linear in the text**, whatever the text: each pattern begins with a literal, repeats possessively or within a
+bound, and none can begin again inside what another start has scanned. **Done twice is done once**: a key takes all
+the characters with it that a key may consist of, and no pattern matches what is put in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+#: Characters that keys consist of.
+_KEY = "A-Za-z0-9_-"
+#: No letter or digit before: ``task-9`` holds no ``sk-9``.
+_APART = "(?<![A-Za-z0-9])"
+#: No character of a key before: for formats of several parts, whose first part must not be tried at every place.
+_ALONE = f"(?<![{_KEY}])"
+#: A digit among the first sixty: ``sk-learn-is-a-library`` is a name.
+_WITH_DIGIT = "(?=[A-Za-z_./+~-]{0,60}[0-9])"
+_MARKER = "[secret removed: "
+_NOT_REMOVED_YET = r"(?!\[secret removed: )"
+
+
+@dataclass(frozen=True)
+class SecretFormat:
+    """One kind of secret: what it is called, the words without which it can not be there, what it looks like.
+
+    The group ``keep``, where the pattern has one, stays in front of the notice.
+    """
+
+    kind: str
+    #: In lower case.
+    keywords: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+def _prefixed(
+    kind: str, *prefixes: str, tail: str = f"[{_KEY}]{{20,}}", keywords: tuple[str, ...] = ()
+) -> SecretFormat:
+    """A key that its first characters give away; ``prefixes`` are patterns, and keywords where none are named."""
+    pattern = re.compile(f"{_APART}(?:{'|'.join(prefixes)}){tail}")
+    return SecretFormat(kind, keywords or tuple(prefix.lower() for prefix in prefixes), pattern)
+
+
+_DASHES = "-----"
+#: The END line, or without one (cut off) as many lines of base64 as follow.
+_PRIVATE_KEY = re.compile(
+    rf"{_DASHES}BEGIN[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
+    rf"(?:(?:[^-]++|-(?!----))*+{_DASHES}END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
+    r"|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)*+)"
+)
+_JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(?:\.[{_KEY}]++)*+")
+_SENDGRID = re.compile(rf"{_ALONE}SG\.[{_KEY}]{{16,}}+\.[{_KEY}]{{16,}}+")
+_SLACK_URL = re.compile(r"(?P<keep>hooks\.slack\.com/(?:services|workflows|triggers)/)[A-Za-z0-9/_+-]{20,}+")
+_HEADER_CHARACTERS = r"[A-Za-z0-9._~+/-]"
+_BEARER = re.compile(
+    rf"(?P<keep>[bB](?i:earer)[ \t]{{1,4}}){_NOT_REMOVED_YET}{_WITH_DIGIT}{_HEADER_CHARACTERS}{{16,}}+=*+"
+)
+_AUTHORIZATION = re.compile(
+    r"(?P<keep>authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?"
+    r"(?:Basic|Bearer|Token|ApiKey|Digest|Negotiate|AWS4-HMAC-SHA256)[ \t]{1,4})"
+    rf"{_NOT_REMOVED_YET}[^\s\"'<>\[\]]{{4,}}+",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(?P<keep>://[^\s/?#@:\"'<>]{0,128}:)[^\s/\"'<>]{1,256}(?=@)")
+
+# A pattern that begins with a set of characters is searched for many times faster than one that begins with words in
+# either case: each name is its first letter, then the rest of it. PWD alone is a shell's folder.
+_LOGIN_NAME = "[pP](?i:ass(?:word|wd|phrase)|(?<=[_;]p)wd)"
+_KINDS_OF_KEY = "api access secret private signing encryption account master service auth shared".split()
+_SOME_KEY = "|".join(f"(?<={kind}k)ey|(?<={kind}[_-]k)ey" for kind in _KINDS_OF_KEY)
+_CREDENTIAL_NAME = f"[sStTcCkK](?i:(?<=s)ecret|(?<=t)oken|(?<=c)redential|{_SOME_KEY})"
+#: ``DB_PASSWORD_2``, ``API_KEY_PROD``; not ``PASSWORD_MIN_LENGTH``, not ``max_tokens``.
+_NAME_END = r"(?:_?[0-9]{1,3}|_(?i:prod|production|staging|dev|test|live))?"
+# With the backslashes of JSON inside JSON.
+_SETS = r"\\{0,3}[\"'`]?[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"
+#: What names a value instead of being one: ``${PASSWORD}``, ``<your key>``, ``{{ secret }}``, ``getenv(…)``.
+_NO_PLACEHOLDER = r"(?!\$?[{(]|\$[A-Z_][A-Z0-9_]{0,60}\b|<|%[({]|[A-Za-z_.]{1,60}[(\[])"
+_NO_MARKER = r"\[(?!secret removed: )"
+_QUOTE = r"(?P<quote>(?P<escaped>\\{1,3})?[\"'])"
+# Inside JSON inside JSON a backslash ends the value, elsewhere it escapes a character of it.
+_QUOTED = rf"(?:(?(escaped)[^\s\"'`\\\[]|(?:[^\s\"'`\\\[]|\\.))|{_NO_MARKER})"
+# A line of a .env file: whatever the value is, the name says that it is secret.
+_ENV_LINE = re.compile(
+    r"(?P<keep>(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,6}"
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PWD|SECRET|TOKEN|CREDENTIALS?"
+    r"|(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|ACCOUNT|MASTER|SERVICE|AUTH)_?KEY(?:_ID)?)"
+    r"(?:_?[0-9]{1,3}|_(?:PROD|PRODUCTION|STAGING|DEV|TEST|LIVE))?=[\"']?)"
+    rf"{_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+"
+)
+# Elsewhere a name alone says less: JSON, YAML and code speak of passwords without giving them.
+_QUOTED_PASSWORD = re.compile(
+    rf"(?P<keep>{_LOGIN_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_QUOTED}{{3,256}}+(?=(?P=quote))"
+)
+_QUOTED_TOKEN = re.compile(
+    rf"(?P<keep>{_CREDENTIAL_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_WITH_DIGIT}{_QUOTED}{{8,4096}}+(?=(?P=quote))"
+)
+_BARE_PASSWORD, _BARE_TOKEN = (
+    re.compile(
+        rf"(?P<keep>{name}{_NAME_END}{_SETS}){_NO_PLACEHOLDER}"
+        r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
+    )
+    for name in (_LOGIN_NAME, _CREDENTIAL_NAME)
+)
+
+_PASSWORD_NAMES = ("passw", "passphrase", "pwd")
+_TOKEN_NAMES = ("secret", "token", "credential", "key")
+
+#: In the order in which they are tried: what is recognized by itself before what is recognized by its place.
+FORMATS: tuple[SecretFormat, ...] = (
+    SecretFormat("private key", ("private key",), _PRIVATE_KEY),
+    _prefixed("Anthropic key", "sk-ant-"),
+    _prefixed("OpenAI key", "sk-", tail=rf"{_WITH_DIGIT}[{_KEY}]{{20,}}"),
+    _prefixed("AWS key", "AKIA", "ASIA", "ABIA", "ACCA", tail=f"[A-Z2-7]{{16}}[{_KEY}]*"),
+    _prefixed("AWS key", "ABSK", tail="[A-Za-z0-9+/=]{100,}", keywords=("absk",)),
+    _prefixed("GitHub token", "gh[pousr]_", tail=f"[{_KEY}]{{30,}}", keywords=("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
+    _prefixed("GitHub token", "github_pat_"),
+    _prefixed("GitLab token", "gl[a-z]{2,8}-", tail=rf"{_WITH_DIGIT}[{_KEY}]{{20,}}(?:\.[{_KEY}]+)*", keywords=("gl",)),
+    _prefixed("Slack token", r"xox[a-z](?:\.xox[a-z])?-", "xapp-", tail=f"[{_KEY}]{{10,}}", keywords=("xox", "xapp-")),
+    SecretFormat("Slack webhook", ("hooks.slack.com/",), _SLACK_URL),
+    _prefixed("Stripe key", "[rs]k_(?:live|test)_", tail=f"[{_KEY}]{{10,}}", keywords=("k_live_", "k_test_")),
+    _prefixed("Stripe key", "whsec_", tail=f"[+/={_KEY}]{{20,}}"),
+    _prefixed("Google key", "AIza", tail=f"[{_KEY}]{{30,}}"),
+    _prefixed("Google key", "GOCSPX-"),
+    _prefixed("Google key", r"ya29\.", tail=f"[.{_KEY}]{{20,}}", keywords=("ya29.",)),
+    _prefixed("Hugging Face token", "hf_", tail=f"[{_KEY}]{{30,}}"),
+    _prefixed("npm token", "npm_", tail=f"[{_KEY}]{{30,}}"),
+    _prefixed("PyPI token", "pypi-AgEI"),
+    _prefixed("model provider key", "gsk_", "xai-", "pplx-", "r8_", tail=f"{_WITH_DIGIT}[{_KEY}]{{30,}}"),
+    SecretFormat("SendGrid key", ("sg.",), _SENDGRID),
+    SecretFormat("JWT", ("eyj",), _JWT),
+    SecretFormat("authorization", ("authorization",), _AUTHORIZATION),
+    SecretFormat("authorization", ("bearer",), _BEARER),
+    SecretFormat("URL password", ("://",), _URL_PASSWORD),
+    SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _ENV_LINE),
+    SecretFormat("value", _PASSWORD_NAMES, _QUOTED_PASSWORD),
+    SecretFormat("value", _TOKEN_NAMES, _QUOTED_TOKEN),
+    SecretFormat("value", _PASSWORD_NAMES, _BARE_PASSWORD),
+    SecretFormat("value", _TOKEN_NAMES, _BARE_TOKEN),
+)
+
+
+def redact_secrets(text: str) -> str:
+    """``text`` with every recognized secret replaced by ``[secret removed: kind]``; the rest as it was."""
+    lowered = text.lower()
+    for secret in FORMATS:
+        if any(keyword in lowered for keyword in secret.keywords):
+            text = secret.pattern.sub(_notice(secret), text)
+    return text
+
+
+def _notice(secret: SecretFormat) -> Callable[[re.Match[str]], str]:
+    notice = f"{_MARKER}{secret.kind}]"
+    if "keep" not in secret.pattern.groupindex:
+        return lambda _match: notice
+    return lambda match: match["keep"] + notice

@@ -1,0 +1,122 @@
+"""Asking for a compaction: in the background, or now and waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from compaction_app import tasks
+from compaction_app.branches import require_tip, using_of
+from compaction_app.compaction import Outcome, acompact_chat_history, compact_chat_history, next_now, raise_for
+from compaction_app.connections import require_no_transaction
+from compaction_app.contexts import allowances_at
+from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.opening import Request, open_run
+from compaction_app.validation import check_json
+from compaction_app.values import Mode, Trigger
+
+#: Characters.
+MAX_INSTRUCTIONS = 2000
+
+
+def request_compaction(
+    tip: ChatMessage,
+    *,
+    trigger: str = Trigger.THRESHOLD,
+    instructions: str = "",
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+) -> CompactionRun | None:
+    """Compact in the background if it is needed: opens a run and enqueues it after the commit.
+
+    None: not needed, or suppressed. Never waits for a model and never raises for a broker that is away.
+    """
+    require_tip(tip)
+    _check_instructions(instructions)
+    allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
+    request = Request(tip=tip, trigger=Trigger(trigger), allowances=allowances, instructions=instructions)
+    run = open_run(request).run
+    if run is not None and run.is_open:
+        inline = allowances.settings.mode == Mode.DETERMINISTIC
+        transaction.on_commit(partial(_start, run, inline), using=using_of(tip), robust=True)
+    return run
+
+
+def _start(run: CompactionRun, inline: bool) -> None:
+    # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
+    if inline:
+        _carry_out(run)
+        run.refresh_from_db()
+    else:
+        tasks.enqueue(run)
+
+
+def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
+    """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
+
+    Raises :class:`CompactionRefused` where a run is open or the mode is off, :class:`CompactionFailed` where
+    no summary could be made; nothing is changed then.
+    """
+    run = open_now(tip, Trigger.MANUAL, instructions)
+    return finish_now(run) if run.is_open else run
+
+
+async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
+    """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
+    run = await sync_to_async(open_now)(tip, Trigger.MANUAL, instructions)
+    return await afinish_now(run) if run.is_open else run
+
+
+def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **options: Any) -> CompactionRun:
+    """Open a run that its caller will carry out; :class:`CompactionRefused` with the reason if there is none."""
+    require_tip(tip)
+    require_no_transaction(using_of(tip))
+    _check_instructions(instructions)
+    allowances = allowances_at(
+        tip,
+        options.get("model"),
+        options.get("tools"),
+        options.get("contributions", ()),
+        options.get("reserved_tokens"),
+    )
+    opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
+    if opening.run is None:
+        raise CompactionRefused(f"No compaction was started: {opening.reason}.", reason=opening.reason)
+    return opening.run
+
+
+def finish_now(run: CompactionRun) -> CompactionRun:
+    """Carry a run out, and every follow-up generation; :class:`CompactionFailed` if it failed."""
+    return raise_for(_carry_out(run))
+
+
+async def afinish_now(run: CompactionRun) -> CompactionRun:
+    """:func:`finish_now` with the model awaited."""
+    using = run._state.db or "default"
+    outcome = await acompact_chat_history(run.pk, using)
+    while (following := next_now(outcome)) is not None:
+        outcome = await acompact_chat_history(following.pk, using)
+    return raise_for(outcome)
+
+
+def _carry_out(run: CompactionRun) -> Outcome | None:
+    using = run._state.db or "default"
+    outcome = compact_chat_history(run.pk, using)
+    while (following := next_now(outcome)) is not None:
+        outcome = compact_chat_history(following.pk, using)
+    return outcome
+
+
+def _check_instructions(instructions: str) -> None:
+    if len(instructions) > MAX_INSTRUCTIONS:
+        raise InvalidMessage(
+            f"instructions have {len(instructions)} characters; {MAX_INSTRUCTIONS} are allowed.", field="instructions"
+        )
+    check_json(instructions, "instructions")

@@ -1,0 +1,228 @@
+"""One asking of the chat model, whole: what is sent, the recovery from a prompt too long, the reply appended.
+
+``streams`` does the same piece by piece, on the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from asgiref.sync import sync_to_async
+
+from compaction_app import replies, sendings
+from compaction_app.allowances import Allowances
+from compaction_app.appending import append_message
+from compaction_app.branches import require_tip, using_of
+from compaction_app.connections import give_back_connection, require_no_transaction
+from compaction_app.contexts import allowances_at, context_at
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, ContextOverflow, InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.reasoning_room import with_reasoning_that_fits
+from compaction_app.triggering import afinish_now, finish_now, open_now, request_compaction
+from compaction_app.usage_reports import report_of
+from compaction_app.values import ChatContext, Mode, Role, RunStatus, Trigger
+
+Answer = TypeVar("Answer")
+
+
+def complete(
+    tip: ChatMessage,
+    *,
+    client: Any = None,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
+    **params: Any,
+) -> ChatMessage:
+    """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
+
+    ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are.
+    ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
+    room for them. A prompt that the provider finds too long is compacted and sent once more, else
+    :class:`ContextOverflow`. A reply without content and tool calls is :class:`EmptyReply`; nothing is written.
+    Must not run inside a transaction: none is held while the model is called.
+    """
+    turn = begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
+    turn, reply = with_recovery(turn, lambda asked: replies.ask(client, asked.request))
+    return end(turn, reply)
+
+
+async def acomplete(
+    tip: ChatMessage,
+    *,
+    client: Any = None,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    contributions: Sequence[Mapping[str, Any]] = (),
+    reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
+    **params: Any,
+) -> ChatMessage:
+    """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
+    turn = await sync_to_async(begin)(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
+    turn, reply = await awith_recovery(turn, lambda asked: replies.aask(client, asked.request))
+    return await sync_to_async(end)(turn, reply)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One asking: where, with what, and the context that is sent."""
+
+    tip: ChatMessage
+    model: str
+    #: What budgets depend on, as the caller gave it: the compactions after the reply compare with the same.
+    options: dict[str, Any]
+    params: Mapping[str, Any]
+    include_reasoning: bool
+    context: ChatContext
+
+    @property
+    def using(self) -> str:
+        return using_of(self.tip)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What ``client.chat.completions.create`` is called with."""
+        request: dict[str, Any] = {**self.params, "model": self.model}
+        request["messages"] = self.context.to_openai(include_reasoning=self.include_reasoning)
+        if self.options["tools"]:
+            request["tools"] = list(self.options["tools"])
+        return request
+
+
+def begin(
+    tip: ChatMessage,
+    model: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+    contributions: Sequence[Mapping[str, Any]],
+    reserved_tokens: int | None,
+    include_reasoning: bool,
+    params: Mapping[str, Any],
+) -> Turn:
+    """Read all that the request needs, and give the connection back."""
+    require_tip(tip)
+    if params.get("stream"):
+        raise InvalidMessage("complete() returns a whole reply; stream() is what streams one.", field="stream")
+    using = using_of(tip)
+    require_no_transaction(using)
+    allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
+    if not allowances.model:
+        raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
+    if allowances.settings.mode != Mode.OFF:
+        declared = allowances.settings.provider_context_management
+        sendings.note_double_compaction(tip.session_id, params, declared, using)
+    options = {
+        "model": model,
+        "tools": tools,
+        "contributions": contributions,
+        "reserved_tokens": reserved_tokens,
+    }
+    turn = Turn(
+        tip=tip,
+        model=allowances.model,
+        options=options,
+        params=params,
+        include_reasoning=include_reasoning,
+        context=_context(tip, allowances, include_reasoning),
+    )
+    give_back_connection(using)
+    return turn
+
+
+def _context(tip: ChatMessage, allowances: Allowances, include_reasoning: bool) -> ChatContext:
+    context = context_at(tip, allowances)
+    if not include_reasoning:
+        return context
+    verbatim = allowances.settings.mode == Mode.OFF
+    room = None if verbatim else context.available_tokens - context.history_tokens
+    return with_reasoning_that_fits(context, allowances.count, room=room)
+
+
+def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
+    """Ask; where the provider finds the prompt too long, compact now and ask once more."""
+    try:
+        return turn, ask(turn)
+    except replies.ProviderOverflow as overflow:
+        turn = _after_overflow(turn, overflow)
+    try:
+        return turn, ask(turn)
+    except replies.ProviderOverflow as again:
+        raise _overflow(turn) from again
+
+
+async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
+    """:func:`with_recovery` with both models awaited."""
+    try:
+        return turn, await ask(turn)
+    except replies.ProviderOverflow as overflow:
+        turn = await _aafter_overflow(turn, overflow)
+    try:
+        return turn, await ask(turn)
+    except replies.ProviderOverflow as again:
+        raise _overflow(turn) from again
+
+
+def _after_overflow(turn: Turn, overflow: Exception) -> Turn:
+    try:
+        run = _open_overflow(turn)
+        if run.is_open:
+            run = finish_now(run)
+    except (CompactionFailed, CompactionRefused) as error:
+        raise _overflow(turn) from error
+    if run.status != RunStatus.SUCCEEDED:
+        raise _overflow(turn) from overflow
+    return _sent_again(turn)
+
+
+async def _aafter_overflow(turn: Turn, overflow: Exception) -> Turn:
+    try:
+        run = await sync_to_async(_open_overflow)(turn)
+        if run.is_open:
+            run = await afinish_now(run)
+    except (CompactionFailed, CompactionRefused) as error:
+        raise _overflow(turn) from error
+    if run.status != RunStatus.SUCCEEDED:
+        raise _overflow(turn) from overflow
+    return await sync_to_async(_sent_again)(turn)
+
+
+def _open_overflow(turn: Turn) -> CompactionRun:
+    return open_now(turn.tip, Trigger.OVERFLOW, **turn.options)
+
+
+def _sent_again(turn: Turn) -> Turn:
+    context = _context(turn.tip, allowances_at(turn.tip, **turn.options), turn.include_reasoning)
+    give_back_connection(turn.using)
+    return replace(turn, context=context)
+
+
+def _overflow(turn: Turn) -> ContextOverflow:
+    numbers = sendings.overflow_numbers(turn.context)
+    return ContextOverflow(
+        f"The provider finds the prompt too long: {numbers['needed']} tokens by our count, "
+        f"{numbers['available']} available.",
+        **numbers,
+    )
+
+
+def end(turn: Turn, reply: replies.Reply) -> ChatMessage:
+    """Append the reply and request the next compaction."""
+    session = ChatSession.objects.using(turn.using).get(pk=turn.tip.session_id)
+    stored = append_message(
+        session,
+        turn.tip,
+        role=Role.ASSISTANT,
+        content=reply.content,
+        tool_calls=reply.tool_calls,
+        reasoning=reply.reasoning,
+        usage=reply.usage,
+        model=reply.model or turn.model,
+        metadata=report_of(reply.context_management) or None,
+        context=turn.context,
+    )
+    request_compaction(stored, **turn.options)
+    return stored

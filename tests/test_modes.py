@@ -1,0 +1,225 @@
+"""Modes with their presets and overrides, and a model changed in the middle of a session (design §13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionRefused
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.prompts import PROMPT_VERSION
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COUNTER = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
+
+
+@pytest.fixture(autouse=True)
+def reset() -> None:
+    FakeSummarizer.reset()
+
+
+class TestPresets:
+    @pytest.mark.parametrize(
+        ("mode", "large", "little"),
+        [
+            ("standard", (143_856, 100_000), (2_812, 2_500)),
+            ("conservative", (143_856, 100_000), (2_812, 2_500)),
+            ("aggressive", (115_084, 50_000), (2_250, 1_250)),
+            ("deterministic", (143_856, 100_000), (2_812, 2_500)),
+        ],
+    )
+    def test_a_context_shows_the_presets_threshold_and_target(
+        self, settings: Any, mode: str, large: tuple[int, int], little: tuple[int, int]
+    ) -> None:
+        """The figures of design §17 at windows of 200,000 and 5,000, seen through the public door."""
+        settings.COMPACTION = {**COUNTER, "MODE": mode}
+        for window, figures in ((200_000, large), (5_000, little)):
+            tip = grow(chat.start_session(settings={"CONTEXT_WINDOW": window}), None, "u")[0]
+            context = chat.get_context(tip)
+            assert (context.threshold, context.target) == figures
+            assert context.reserved_tokens == (8_192 if window == 200_000 else 1_250)
+
+    @pytest.mark.parametrize(
+        ("mode", "kept"), [("standard", 14), ("conservative", 8), ("aggressive", 14), ("deterministic", 14)]
+    )
+    def test_a_compaction_keeps_the_presets_share_of_the_history(self, settings: Any, mode: str, kept: int) -> None:
+        """Of 7,000 tokens a fifth, or a tenth, rounded to whole turns."""
+        settings.COMPACTION = small(MODE=mode)
+        tip = grow(chat.start_session(), None, "u a " * 35)[-1]
+        assert chat.compact(tip).status == "succeeded"
+        assert len([m for m in chat.get_context(tip).messages if m.origin == "verbatim"]) in (kept, kept - 2)
+
+    @pytest.mark.parametrize(("mode", "size"), [("standard", 4_096), ("conservative", 4_096), ("aggressive", 1_024)])
+    def test_old_results_are_shortened_to_the_presets_size(self, settings: Any, mode: str, size: int) -> None:
+        settings.COMPACTION = small(MODE=mode, PRUNE="always")
+        tip = grow(chat.start_session(), None, "u c t(1500) u a u a u")[-1]
+        [result] = [m for m in chat.get_context(tip).messages if m.role == "tool"]
+        assert size - 8 <= len(result.content.encode()) <= size
+
+    def test_a_key_beats_the_preset_and_a_session_beats_the_site(self, settings: Any) -> None:
+        settings.COMPACTION = small(MODE="aggressive", TRIGGER_RATIO=0.7)
+        thresholds = [
+            chat.get_context(grow(chat.start_session(settings=overrides), None, "u")[0]).threshold
+            for overrides in ({}, {"TRIGGER_RATIO": 0.8}, {"MODE": "standard"})
+        ]
+        assert thresholds == [5_600, 6_400, 5_600]
+
+    def test_one_conversation_may_have_a_mode_of_its_own(self, settings: Any) -> None:
+        settings.COMPACTION = small()
+        contexts = {
+            mode: chat.get_context(grow(chat.start_session(settings={"MODE": mode}), None, "u a " * 60)[-1])
+            for mode in ("standard", "aggressive", "off")
+        }
+        assert (contexts["standard"].threshold, contexts["aggressive"].threshold) == (6_000, 4_800)
+        assert [contexts[mode].strategy for mode in contexts] == ["truncated", "truncated", "none"]
+        assert len(contexts["off"].messages) == 120
+
+
+class TestOff:
+    def test_the_whole_branch_verbatim_and_no_run_ever(self, settings: Any) -> None:
+        settings.COMPACTION = small()
+        session = chat.start_session()
+        tip = grow(session, None, "u c t(3000) " + "u a " * 40)[-1]
+        assert chat.compact(tip).status == "succeeded"
+        settings.COMPACTION = small(MODE="off", PRUNE="always")
+        context = chat.get_context(tip)
+        assert [m.message_id for m in context.messages] == [m.pk for m in chat.get_branch(tip)]
+        assert [m.content for m in context.messages] == [m.content for m in chat.get_branch(tip)]
+        assert (context.strategy, context.pruned, context.dropped, context.summary_id) == ("none", 0, 0, None)
+        assert not chat.should_compact(tip)
+        assert chat.request_compaction(tip) is None
+        with pytest.raises(CompactionRefused) as caught:
+            chat.compact(tip)
+        assert caught.value.reason == "mode_off"
+        assert CompactionRun.objects.count() == 1
+
+
+class TestDeterministic:
+    def conversation(self) -> ChatMessage:
+        session = chat.start_session(model="m")
+        messages = [
+            {"role": role, "content": f"On day {n} the {who} of the Ada paid {n * 7} guilders at berth {n}. " * 3}
+            for n in range(1, 41)
+            for role, who in (("user", "master"), ("assistant", "mate"))
+        ]
+        return chat.append_messages(session, None, messages)[-1]
+
+    def test_it_compacts_inline_without_a_worker_or_a_model(self, settings: Any) -> None:
+        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
+        tip = self.conversation()
+        run = chat.request_compaction(tip)
+        assert run is not None
+        run.refresh_from_db()
+        assert (run.status, run.trigger, run.generation) == ("succeeded", "threshold", 1)
+        context = chat.get_context(tip)
+        assert context.strategy == "auto_compact"
+        assert context.history_tokens <= context.threshold
+
+    def test_the_same_history_gives_the_same_bytes(self, settings: Any) -> None:
+        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
+        sent = []
+        for _ in range(2):
+            tip = self.conversation()
+            chat.request_compaction(tip)
+            sent.append(chat.get_context(tip).to_openai())
+        assert sent[0] == sent[1]
+        assert "guilders" in sent[0][0]["content"]
+
+    def test_a_turn_is_compacted_before_the_next_one_begins(self, settings: Any) -> None:
+        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
+        tip = self.conversation()
+        with ScriptedOpenAIServer(default=steps.reply("Noted.")) as server:
+            client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+            question = chat.append_message(tip.session, tip, role="user", content="Who paid?")
+            reply = chat.complete(question, client=client)
+            list(chat.stream(chat.append_message(tip.session, reply, role="user", content="And when?"), client=client))
+        first, second = server.requests
+        assert "[Conversation Summary]" not in str(first)
+        assert second["messages"][0]["content"].startswith("[Conversation Summary]")
+        assert CompactionRun.objects.get().status == "succeeded"
+
+
+def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings: Any) -> None:
+    settings.COMPACTION = small(SUMMARY_PROMPT="Write it as a ship's log.")
+    tip = grow(chat.start_session(), None, "u a " * 35)[-1]
+    run = chat.compact(tip)
+    [asked] = FakeSummarizer.requests
+    assert asked.system.startswith("Write it as a ship's log.")
+    assert run.prompt_version.startswith(f"{PROMPT_VERSION}+")
+    own = chat.start_session(settings={"SUMMARY_PROMPT": "Write it as a letter."})
+    again = chat.compact(grow(own, None, "u a " * 35)[-1])
+    assert FakeSummarizer.requests[1].system.startswith("Write it as a letter.")
+    assert again.prompt_version != run.prompt_version
+
+
+class TestModelChanged:
+    """A session moves to a model with a smaller window: the very next prompt fits."""
+
+    @pytest.fixture(autouse=True)
+    def windows(self, settings: Any) -> None:
+        settings.COMPACTION = {
+            **small(CONTEXT_WINDOWS={"ocean": 40_000, "pond": 6_000, "puddle": 1_500}),
+            "CONTEXT_WINDOW": None,
+            "RESERVED_TOKENS": 1_000,
+        }
+
+    def session(self, shorthand: str = "u a " * 120) -> tuple[ChatSession, ChatMessage]:
+        session = chat.start_session(model="ocean-1")
+        return session, grow(session, None, shorthand + "u")[-1]
+
+    @pytest.mark.parametrize("shorthand", ["u a " * 120, "u " + "c t(400) " * 50, "u(300) " + "a(900) u " * 25])
+    @pytest.mark.parametrize("model", ["pond-1", "puddle-1"])
+    def test_the_next_prompt_fits(self, shorthand: str, model: str) -> None:
+        _, tip = self.session(shorthand)
+        assert chat.get_context(tip).dropped == 0
+        context = chat.get_context(tip, model=model)
+        assert (context.strategy, context.window) == ("truncated", 6_000 if model == "pond-1" else 1_500)
+        assert context.history_tokens <= context.available_tokens
+        assert context.messages[-1].message_id == tip.pk
+
+    @pytest.mark.parametrize("is_stored", [True, False], ids=["on the session", "as an argument"])
+    def test_a_turn_is_answered_at_once_and_compacted_for_the_new_window(self, is_stored: bool) -> None:
+        session, tip = self.session()
+        options = {} if is_stored else {"model": "pond-1"}
+        if is_stored:
+            ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+            client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+            reply = chat.complete(tip, client=client, **options)
+        [sent] = server.requests
+        assert sent["model"] == "pond-1"
+        assert sum(4 + len(m["content"].split()) for m in sent["messages"]) <= 5_000
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")
+
+    def test_after_compactions_it_fits_without_leaving_anything_out(self) -> None:
+        session, tip = self.session()
+        ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
+        assert chat.compact(tip).status == "succeeded"
+        context = chat.get_context(tip)
+        assert (context.dropped, context.strategy) == (0, "auto_compact")
+        assert context.history_tokens <= context.target
+
+    def test_a_summary_made_for_the_larger_one_is_used_by_the_smaller(self) -> None:
+        session, tip = self.session("u a " * 150)
+        summary = chat.compact(tip).summary
+        assert summary is not None
+        ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
+        later = chat.append_message(session, tip, role="assistant", content=words(100))
+        context = chat.get_context(later)
+        assert context.summary_id == summary.pk
+        assert context.history_tokens <= context.available_tokens
+
+    def test_back_to_the_larger_window_nothing_is_left_out_any_more(self) -> None:
+        _, tip = self.session()
+        assert chat.get_context(tip, model="puddle-1").dropped > 0
+        assert chat.get_context(tip, model="ocean-2").dropped == 0

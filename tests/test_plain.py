@@ -1,0 +1,408 @@
+"""The ladder on plain messages, for people without the tree (design §9)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_app import chat
+from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage
+from compaction_app.plain import Compacted, apply_tool_result_budget, check_and_compact, estimate_tokens, extract
+from compaction_app.prompts import summary_message
+from compaction_app.testing.builders import WordTokenCounter, _parse, _with_calls, words
+from compaction_app.tokens import ExactTokenCounter
+from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.conftest import REPOSITORY
+from tests.small import small
+
+SMALL = {
+    "CONTEXT_WINDOW": 10_000,
+    "RESERVED_TOKENS": 2_000,
+    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+}
+RECAP = "## Recap\n\nThe user asked and you answered, and all of it is settled by now."
+
+
+def history(shorthand: str, system: str = "") -> list[dict[str, Any]]:
+    """Dicts in the OpenAI chat format; sizes are exact with a token a word."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    for message in _with_calls(_parse(shorthand)):
+        tokens = message.pop("tokens")
+        calls = list(message.pop("tool_calls", ()))
+        messages.append({**message, "role": str(message["role"]), "content": words(tokens - 2 * len(calls))})
+        if calls:
+            messages[-1]["tool_calls"] = calls
+    return messages
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    return {**SMALL, **changes}
+
+
+class Summarizing:
+    """Answers with what it is given, and remembers what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if self.answers else RECAP
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def tokens_of(messages: list[dict[str, Any]]) -> int:
+    return estimate_tokens(messages, count=WordTokenCounter())
+
+
+@pytest.mark.pure
+class TestLayers:
+    def test_what_fits_is_given_back_as_it_is(self) -> None:
+        messages = history("u a c t u", "Be kind.")
+        result = check_and_compact(messages, options(), Summarizing())
+        assert result.messages == messages
+        assert (result.strategy, result.pruned, result.dropped, result.covered) == ("none", 0, 0, 0)
+        assert result.tokens == result.tokens_before == tokens_of(messages)
+
+    def test_pruning_may_be_enough(self) -> None:
+        messages = history("u c t(6000) u a u a u")
+        result = check_and_compact(messages, options(), never)
+        assert (result.strategy, result.pruned, result.covered) == ("tool_result_budget", 1, 0)
+        changed = [
+            i for i, (before, after) in enumerate(zip(messages, result.messages, strict=True)) if before != after
+        ]
+        assert changed == [2]
+        assert "...truncated" in result.messages[2]["content"]
+        assert result.tokens == tokens_of(result.messages) < result.tokens_before == tokens_of(messages)
+
+    def test_a_summary_takes_the_place_of_what_it_covers(self) -> None:
+        messages = history("u a " * 35, "Be kind.")
+        summarizing = Summarizing()
+        result = check_and_compact(messages, options(), summarizing)
+        assert (result.strategy, result.dropped, result.summary) == ("auto_compact", 0, RECAP)
+        assert result.messages[:2] == [messages[0], {"role": "user", "content": summary_message(RECAP)}]
+        assert result.messages[2:] == messages[1 + result.covered :]
+        assert result.messages[2]["role"] == "user"
+        assert result.tokens == tokens_of(result.messages) < 5_000
+        [request] = summarizing.requests
+        assert len(request.covered) == result.covered
+        assert words(100) in request.user
+
+    def test_without_a_summarizer_the_oldest_turns_are_left_out(self) -> None:
+        messages = history("u a " * 50, "Be kind.")
+        result = check_and_compact(messages, options())
+        assert (result.strategy, result.covered, result.failure) == ("truncated", 0, "")
+        assert result.messages == [messages[0], *messages[1 + result.dropped :]]
+        assert result.tokens <= 10_000 - 2_000
+
+    def test_over_the_threshold_a_summary_is_needed_and_nothing_is_left_out_yet(self) -> None:
+        messages = history("u a " * 35)
+        result = check_and_compact(messages, options())
+        assert (result.strategy, result.dropped, result.messages) == ("auto_compact", 0, messages)
+
+    def test_white_space_is_collapsed_where_the_mode_says_so(self) -> None:
+        messages = history("u c t u a u a u")
+        messages[2]["content"] = "a  \n\n\n b " * 2_500
+        characters = options(
+            TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter", PRUNE_TOOL_RESULT_BYTES=90_000
+        )
+        result = check_and_compact(messages, {**characters, "MICRO_COMPACT": True}, never)
+        assert (result.strategy, result.pruned) == ("micro_compact", 1)
+        assert result.messages[2]["content"].startswith("a\nb a\nb")
+
+    def test_always_prunes_without_pressure(self) -> None:
+        messages = history("u c t(2000) u a u a u")
+        assert check_and_compact(messages, options()).messages == messages
+        result = check_and_compact(messages, options(PRUNE="always"))
+        assert (result.strategy, result.pruned) == ("tool_result_budget", 1)
+
+    def test_off_is_off(self) -> None:
+        messages = history("u c t(9000) u a u a u")
+        result = check_and_compact(messages, options(MODE="off"), never)
+        assert (result.messages, result.strategy) == (messages, "none")
+
+    def test_too_large_alone_is_an_overflow(self) -> None:
+        with pytest.raises(ContextOverflow) as caught:
+            check_and_compact(history("u a u(20000)"), options())
+        assert (caught.value.needed, caught.value.available) == (20_000, 8_000)
+
+    def test_an_agents_loop_keeps_its_request(self) -> None:
+        messages = history("u " + "c t " * 60)
+        result = check_and_compact(messages, options(), Summarizing())
+        assert result.strategy == "auto_compact"
+        assert result.messages[1] == messages[0]
+        assert result.messages[2]["tool_calls"]
+        assert result.covered + 1 + len(result.messages) - 2 == len(messages)
+
+
+def never(request: SummaryRequest) -> str:
+    raise AssertionError("no summary is wanted here")
+
+
+@pytest.mark.pure
+class TestSummaries:
+    def test_the_next_call_builds_on_the_summary_of_the_last(self) -> None:
+        summarizing = Summarizing(RECAP, "## Recap\n\nEverything until now, in one paragraph of a few words.")
+        first = check_and_compact(history("u a " * 35, "Be kind."), options(), summarizing)
+        grown = [*first.messages, *history("u a " * 30)]
+        second = check_and_compact(grown, options(), summarizing, summary=first.summary)
+        assert summarizing.requests[1].previous_summary == RECAP
+        assert RECAP not in str([message.content for message in summarizing.requests[1].covered])
+        assert [summary_message(RECAP) in str(m["content"]) for m in second.messages] == [False] * len(second.messages)
+        assert second.summary.startswith("## Recap\n\nEverything")
+
+    def test_a_summary_in_use_is_counted_and_kept(self) -> None:
+        first = check_and_compact(history("u a " * 35), options(), Summarizing())
+        again = check_and_compact(first.messages, options(), never, summary=first.summary)
+        assert again.messages == first.messages
+        assert (again.strategy, again.summary, again.tokens) == ("auto_compact", RECAP, first.tokens)
+
+    def test_a_message_that_only_looks_like_one_is_a_message(self) -> None:
+        messages = [{"role": "user", "content": summary_message("forged")}, *history("a u")]
+        result = check_and_compact(messages, options(), summary=RECAP)
+        assert (result.messages, result.summary) == (messages, "")
+
+    @pytest.mark.parametrize(
+        ("answer", "failure"),
+        [
+            pytest.param("", "empty", id="empty"),
+            pytest.param("Too short.", "too_short", id="short"),
+            pytest.param(SummaryDraft(text=RECAP, finish_reason="length"), "truncated", id="cut off"),
+            pytest.param(SummaryDraft(text=RECAP, refused=True), "refused", id="refused"),
+            pytest.param(f"<user>{RECAP}</user>", "leaked_wrapper", id="leaked"),
+            pytest.param(RuntimeError("the model is away"), "RuntimeError", id="raised"),
+        ],
+    )
+    def test_what_is_no_summary_is_none(self, answer: Any, failure: str, caplog: pytest.LogCaptureFixture) -> None:
+        messages = history("u a " * 50)
+        result = check_and_compact(messages, options(), Summarizing(answer))
+        assert (result.failure, result.strategy, result.covered, result.summary) == (failure, "truncated", 0, "")
+        assert failure in caplog.text
+        assert "the model is away" not in caplog.text
+        assert result.tokens <= 8_000
+
+    def test_one_too_long_is_asked_for_once_more(self) -> None:
+        long = "word " * 3_000
+        summarizing = Summarizing(long, RECAP)
+        assert check_and_compact(history("u a " * 35), options(), summarizing).summary == RECAP
+        first, second = summarizing.requests
+        assert second.target_tokens < first.target_tokens
+        assert check_and_compact(history("u a " * 35), options(), Summarizing(long, long)).failure == "oversize"
+
+    def test_extracts_need_no_model_and_are_the_same_bytes_each_time(self) -> None:
+        messages = [
+            {"role": role, "content": f"In matter {n} the harbour master decided on berth {n} at {n}:30. " * 4}
+            for n in range(60)
+            for role in ("user", "assistant")
+        ]
+        window = {"CONTEXT_WINDOW": 6_000}
+        results = [check_and_compact(messages, window, extract) for _ in range(2)]
+        assert results[0] == results[1]
+        assert (results[0].strategy, results[0].failure) == ("auto_compact", "")
+        assert "harbour master" in results[0].summary
+
+    def test_a_redactor_sees_what_leaves_for_the_summarizer(self) -> None:
+        messages = history("u a " * 35)
+        messages[0]["content"] += " password: hunter2"
+        summarizing = Summarizing()
+        redactor = {"REDACTOR": "compaction_app.redaction.redact_secrets"}
+        check_and_compact(messages, options(**redactor), summarizing)
+        assert "hunter2" not in repr(summarizing.requests)
+
+
+@pytest.mark.pure
+class TestBadInput:
+    def test_options_are_judged_as_the_settings_are(self) -> None:
+        for wrong in ({"NONSENSE": 1}, {"TRIGGER_RATIO": 7}, {"MODE": "gentle"}):
+            with pytest.raises(ConfigurationError):
+                check_and_compact([], wrong)
+
+    @pytest.mark.parametrize("message", [{"role": "wizard"}, {}, "hello", {"role": "user", "content": 7}])
+    def test_a_message_that_is_none_is_named(self, message: Any) -> None:
+        with pytest.raises(InvalidMessage, match="1"):
+            check_and_compact([{"role": "user", "content": "a"}, message])
+
+    def test_no_messages_are_no_messages(self) -> None:
+        result = check_and_compact([], options(), never)
+        assert (result.messages, result.tokens, result.strategy) == ([], 0, "none")
+
+    def test_the_window_may_come_from_the_model(self) -> None:
+        messages = history("u a " * 50)
+        counter = {"TOKEN_COUNTER": SMALL["TOKEN_COUNTER"]}
+        assert check_and_compact(messages, counter, model="gpt-4").strategy == "truncated"
+        assert check_and_compact(messages, counter, model="gpt-4o").strategy == "none"
+
+    def test_tools_and_the_reply_take_their_room(self) -> None:
+        messages = history("u a " * 38)
+        tools = [{"type": "function", "function": {"name": "look", "description": words(1_004)}}]
+        assert check_and_compact(messages, options()).strategy == "auto_compact"
+        assert check_and_compact(messages, options(), tools=tools).strategy == "truncated"
+        assert check_and_compact(messages, options(), reserved_tokens=0).strategy == "auto_compact"
+
+
+PARTS = [{"type": "text", "text": "look " * 3_000}, {"type": "image_url", "image_url": {"url": "https://x/1.png"}}]
+
+
+@pytest.mark.pure
+class TestTools:
+    def test_tokens_are_those_of_the_exact_counter_with_what_wraps_a_message(self) -> None:
+        message = {"role": "user", "content": "What is new?", "name": "ada"}
+        count = ExactTokenCounter()
+        assert estimate_tokens([message]) == 4 + sum(count(["What is new?", "ada"]))
+        assert estimate_tokens([]) == 0
+        assert estimate_tokens([message] * 3) == 3 * estimate_tokens([message])
+
+    def test_parts_are_counted_text_by_text_and_flat(self) -> None:
+        text = estimate_tokens([{"role": "user", "content": "look " * 3_000}])
+        assert estimate_tokens([{"role": "user", "content": PARTS}]) > text + 85
+
+    def test_every_tool_result_over_the_budget_is_shortened(self) -> None:
+        messages = history("u c t(3000) c t u c t(3000)", "Be kind.")
+        result = apply_tool_result_budget(messages, 1_000)
+        shortened = [i for i, (before, after) in enumerate(zip(messages, result, strict=True)) if before != after]
+        assert shortened == [3, 8]
+        assert all(len(result[i]["content"].encode()) <= 1_000 for i in shortened)
+        assert apply_tool_result_budget(result, 1_000) == result
+
+    def test_the_last_turns_may_be_left_alone(self) -> None:
+        messages = history("u c t(3000) u c t(3000) u c t(3000)")
+        for keep_turns, shortened in ((0, [2, 5, 8]), (1, [2, 5]), (2, [2]), (3, []), (9, [])):
+            result = apply_tool_result_budget(messages, 1_000, keep_turns=keep_turns)
+            assert [i for i in range(9) if result[i] != messages[i]] == shortened
+
+    def test_only_the_text_of_parts_is_shortened(self) -> None:
+        messages = [*history("u c"), {"role": "tool", "tool_call_id": "x", "content": PARTS}]
+        [*_, result] = apply_tool_result_budget(messages, 1_000)
+        text, image = result["content"]
+        assert len(text["text"].encode()) <= 1_000
+        assert image == PARTS[1]
+
+
+LETTERS = st.lists(
+    st.sampled_from(["u", "u(700)", "a", "a(900)", "c t", "c t t(800)", "c(300) t t t(3000)", "d(150)"]),
+    min_size=1,
+    max_size=40,
+)
+
+
+@pytest.mark.pure
+class TestAnyHistory:
+    @given(
+        letters=LETTERS,
+        window=st.integers(1_500, 12_000),
+        mode=st.sampled_from(["standard", "conservative", "aggressive", "deterministic"]),
+        summarized=st.booleans(),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_the_rules_hold(self, letters: list[str], window: int, mode: str, summarized: bool) -> None:
+        """It fits; pairs are whole; the newest user message is untouched; nothing goes without being counted; the
+        input is as it was."""
+        messages = history(" ".join(letters), "Be kind.")
+        before = copy.deepcopy(messages)
+        newest = next((m for m in reversed(messages) if m["role"] == "user"), None)
+        fixed = list(itertools.takewhile(lambda m: m["role"] in ("system", "developer"), messages))
+        changes = {"CONTEXT_WINDOW": window, "RESERVED_TOKENS": 300, "MODE": mode}
+        result = None
+        with contextlib.suppress(ContextOverflow):
+            result = check_and_compact(messages, options(**changes), Summarizing() if summarized else None)
+        assert messages == before
+        if result is None:
+            last = call_groups_of(messages)[-1]
+            needed = [*last, *([newest] if newest and newest not in last else [])]
+            assert tokens_of(needed) > window - 300 - tokens_of(fixed)
+            return
+        assert result.tokens == tokens_of(result.messages) <= window - 300
+        assert result.messages[: len(fixed)] == fixed
+        assert newest is None or newest in result.messages
+        calls = [c["id"] for m in result.messages for c in m.get("tool_calls", ())]
+        assert [m["tool_call_id"] for m in result.messages if m["role"] == "tool"] == calls
+        carried = 1 if result.summary else 0
+        assert len(result.messages) - carried + result.covered + result.dropped == len(messages)
+        assert json.loads(json.dumps(result.messages)) == result.messages
+        for message in result.messages:
+            message["content"] = "changed"
+        assert messages == before
+
+
+def call_groups_of(messages: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    groups: list[list[dict[str, Any]]] = []
+    for message in messages:
+        if message["role"] == "tool":
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return groups
+
+
+def shown(context: Any) -> list[dict[str, Any]]:
+    return [{**m, "content": m["content"] or ""} for m in context.to_openai()]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "shorthand",
+    [
+        "u a c t u",
+        "u c t(6000) u a u a u",
+        "u a " * 35,
+        "u a " * 50,
+        "u " + "c t(900) " * 60,
+        "u c t(2000) u a u a u a",
+    ],
+)
+@pytest.mark.parametrize("changes", [{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}])
+def test_it_shows_what_the_tree_shows(settings: Any, shorthand: str, changes: dict[str, Any]) -> None:
+    """The same ladder by the same functions: a stored conversation and a plain list come to the same prompt."""
+    settings.COMPACTION = small(**changes)
+    session = chat.start_session(system_prompt="Be kind.")
+    messages = history(shorthand, "Be kind.")
+    context = chat.get_context(chat.append_messages(session, None, messages[1:])[-1])
+    result = check_and_compact(messages, options(**changes))
+    assert result.messages == shown(context)
+    assert (result.strategy, result.pruned, result.dropped) == (context.strategy, context.pruned, context.dropped)
+    assert result.tokens == context.tokens
+
+
+DOCUMENT = REPOSITORY / "docs" / "plain.md"
+
+
+def run_alone(program: str) -> subprocess.CompletedProcess[str]:
+    """In a process without Django settings."""
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=60, cwd=REPOSITORY, env=environment
+    )
+
+
+@pytest.mark.pure
+@pytest.mark.slow
+def test_the_documents_examples_run_without_django_settings() -> None:
+    """What docs/plain.md shows is what happens: each example is run as it stands."""
+    examples = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert len(examples) >= 2
+    done = run_alone("\n".join(examples))
+    assert done.returncode == 0, done.stderr
+    [printed] = re.findall(r"```text\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert done.stdout == printed
+
+
+@pytest.mark.pure
+def test_a_result_says_what_it_is() -> None:
+    """The fields that the documentation names."""
+    for name in Compacted.__dataclass_fields__:
+        assert f"`{name}`" in DOCUMENT.read_text()

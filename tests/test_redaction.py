@@ -1,0 +1,441 @@
+"""Secrets: what is recognized, what is not touched, and that none leaves for a model (design §7)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionFailed, RedactionFailed
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.redaction import UNREADABLE, redact_message, redact_secrets
+from compaction_app.secret_patterns import FORMATS
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.values import Message, Role
+from tests.small import anchored_summary, small
+
+MIB = 1024 * 1024
+
+# Made up; put together here so that no scanner of this file takes them for keys.
+BODY = "Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A"
+PEM = "\n".join(["-----BEGIN " + "RSA PRIVATE KEY-----", BODY, BODY, "-----END RSA " + "PRIVATE KEY-----"])
+
+SECRETS: list[tuple[str, str]] = [
+    ("OpenAI key", "sk-" + "proj-" + BODY),
+    ("OpenAI key", "sk-" + BODY),
+    ("Anthropic key", "sk-" + "ant-api03-" + BODY),
+    ("AWS key", "AKIA" + "IOSFODNN7EXAMPLE"),
+    ("AWS key", "ASIA" + "IOSFODNN7EXAMPLE"),
+    ("GitHub token", "ghp_" + BODY),
+    ("GitHub token", "github_" + "pat_" + BODY),
+    ("GitLab token", "glpat-" + BODY[:24]),
+    ("Slack token", "xoxb-" + "123456789012-" + BODY[:24]),
+    ("Slack token", "xapp-" + "1-A0123-" + BODY[:24]),
+    ("Stripe key", "sk_" + "live_" + BODY[:24]),
+    ("Stripe key", "rk_" + "test_" + BODY[:24]),
+    ("Stripe key", "whsec_" + BODY[:32]),
+    ("Google key", "AIza" + BODY[:35]),
+    ("Google key", "GOCSPX-" + BODY[:28]),
+    ("Hugging Face token", "hf_" + BODY[:34]),
+    ("npm token", "npm_" + BODY[:36]),
+    ("PyPI token", "pypi-" + "AgEIcHlwaS5vcmc" + BODY),
+    ("model provider key", "gsk_" + BODY),
+    ("SendGrid key", "SG." + BODY[:22] + "." + BODY),
+    ("JWT", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0." + BODY),
+    ("private key", PEM),
+    ("private key", PEM.replace("\n", "\\n")),
+    ("private key", PEM.split("-----END")[0].rstrip()),
+    ("private key", PEM.replace(BODY, "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A\n\n" + BODY, 1)),
+]
+
+#: (text, what must be gone, what must stay).
+IN_PLACE: list[tuple[str, str, str]] = [
+    ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "Authorization: Basic "),
+    ("curl -H 'authorization: bearer abc/def+1234567890=='", "def+1234567890", "curl -H 'authorization: bearer "),
+    ('{"Authorization": "Token 0123abcd"}', "0123abcd", '{"Authorization": "Token '),
+    ("sent with Bearer abcdefghij1234567890.", "abcdefghij1234567890", "sent with Bearer "),
+    ("postgres://me:hunter2@db.local:5432/x", "hunter2", "@db.local:5432/x"),
+    ("redis://:p@ss:word@cache", "p@ss", "@cache"),
+    ("https://hooks.slack.com/services/T000/B000/abcdefabcdefabcdef", "T000/B000", "https://hooks.slack.com/services/"),
+    ("DB_PASSWORD=hunter\nDEBUG=1", "hunter", "DEBUG=1"),
+    ("DB_PASSWORD=P@$$w0rd!<x", "P@$$", "DB_PASSWORD="),
+    ("export OPENAI_API_KEY='abcdefgh'", "abcdefgh", "export OPENAI_API_KEY='"),
+    ("SECRET_KEY_PROD=abcdefgh", "abcdefgh", "SECRET_KEY_PROD="),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", "AWS_SECRET_ACCESS_KEY="),
+    ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "wJalr", "aws_secret_access_key = "),
+    ("my password: hunter2, thanks", "hunter2", ", thanks"),
+    ("password = 'correcthorse'", "correcthorse", "password = '"),
+    ('{"password": "hun\\"ter2", "user": "me"}', "ter2", '", "user": "me"}'),
+    ('"{\\"apiKey\\": \\"abc12345\\", \\"n\\": 1}"', "abc12345", '\\", \\"n\\": 1}"'),
+    ("client_secret: abcdef-123456", "abcdef", "client_secret: "),
+    ("Server=x;Pwd=hunter22;Timeout=30", "hunter22", "Timeout=30"),
+]
+
+HARMLESS = [
+    "",
+    "sk-learn-is-a-very-nice-library-for-all-of-us",
+    "task-9aaaaaaaaaaaaaaaaaaaaaaaaaaaa and risk-1234567890123456789012",
+    "max_tokens: 4096, total_tokens=1200, MAX_TOKENS=4096, token_count = 12345678",
+    "PASSWORD_MIN_LENGTH=12 and password_hash_rounds = 600000",
+    "password: required; the secret: patience; token: a unit of text",
+    "password = get_password()\napi_key=os.environ['KEY1234']\npassword=password",
+    'api_key = getenv("OPENAI_KEY_1")',
+    '"password": "${DB_PASSWORD_1}", "token": "<your token 1>", secret: {{ vault.a1b2c3 }}',
+    "PASSWORD=$DB_PASSWORD_1 PWD=/home/me1 OLDPWD=/home/me2",
+    "Basic understanding of bearer tokens; Bearer of bad news",
+    "https://example.org:8080/a@b and mailto:me@example.org and https://me@example.org/",
+    "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
+    "eyJust a word.eyJust.another",
+    "commit 4a491eef00ba4a491eef00ba4a491eef00ba4a49, uuid 123e4567-e89b-12d3-a456-426614174000",
+    "AKIA is a prefix, ghp_ too, and xoxb- as well",
+    "the monkey=banana1 and keyboard: qwerty123",
+]
+
+
+@pytest.mark.pure
+class TestRecognized:
+    @pytest.mark.parametrize(("kind", "secret"), SECRETS)
+    @pytest.mark.parametrize("around", ["{}", "use {}, please", 'x="{}";', "({})", "/{}.", "字{}字", "a\n{}\nb"])
+    def test_a_key_is_taken_out_and_what_is_around_it_stays(self, kind: str, secret: str, around: str) -> None:
+        assert redact_secrets(around.format(secret)) == around.format(f"[secret removed: {kind}]")
+
+    @pytest.mark.parametrize(("text", "gone", "stays"), IN_PLACE)
+    def test_a_value_is_taken_out_of_its_place(self, text: str, gone: str, stays: str) -> None:
+        redacted = redact_secrets(text)
+        assert gone not in redacted
+        assert stays in redacted
+        assert redacted.count("[secret removed: ") == 1
+
+    @pytest.mark.parametrize("text", HARMLESS)
+    def test_what_is_no_secret_stays(self, text: str) -> None:
+        assert redact_secrets(text) == text
+
+    def test_json_stays_json(self) -> None:
+        data = {"password": "hunter2", "url": "https://u:pw@x", "env": ["API_KEY=abcdefgh"], "key": SECRETS[0][1]}
+        redacted = json.loads(redact_secrets(json.dumps(data)))
+        assert list(redacted) == list(data)
+        assert "hunter2" not in str(redacted)
+
+    def test_every_format_is_tried(self) -> None:
+        """No kind without an example above, and no keyword that its own pattern can not hold."""
+        kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "Slack webhook"}
+        assert {secret.kind for secret in FORMATS} == kinds
+        assert all(keyword == keyword.lower() for secret in FORMATS for keyword in secret.keywords)
+
+
+PIECES = st.sampled_from(
+    [secret for _, secret in SECRETS]
+    + [text for text, _, _ in IN_PLACE]
+    + [f"[secret removed: {secret.kind}]" for secret in FORMATS]
+    + "password= token: ' \" \\ = :// : @ [ ] ( $ { < . - _ sk- eyJ -----BEGIN Bearer API_KEY= a1 字 \ud800".split()
+    + [" ", "\n", "-----"]
+)
+
+
+@pytest.mark.pure
+class TestAnyText:
+    @given(st.lists(PIECES, max_size=12).map("".join))
+    @example("PASSWORD=ab://me:pw@h")
+    @settings(max_examples=600, deadline=None)
+    def test_twice_is_once_and_nothing_raises(self, text: str) -> None:
+        once = redact_secrets(text)
+        assert redact_secrets(once) == once
+
+    @given(st.text(max_size=300))
+    def test_any_text_is_taken(self, text: str) -> None:
+        once = redact_secrets(text)
+        assert redact_secrets(once) == once
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----\n" + BODY,
+            "-eyJ",
+            "eyJaaaaaaaaa.eyJaaaaaaaaa",
+            "sk-",
+            "glpat-a1.",
+            "://a:",
+            "password='",
+            'token: "a',
+            "Bearer a.",
+            "A_",
+            "\\",
+        ],
+    )
+    def test_four_mebibytes_made_to_be_slow_are_not(self, unit: str) -> None:
+        """Backtracking would take hours, not the second or two that a pass takes; the limit leaves room for a busy
+        machine."""
+        text = unit * (4 * MIB // len(unit))
+        start = time.process_time()
+        redact_secrets(text)
+        assert time.process_time() - start < 30
+
+
+def call(arguments: str) -> dict[str, Any]:
+    return {"id": "sk-" + BODY, "type": "function", "function": {"name": "connect", "arguments": arguments}}
+
+
+@pytest.mark.pure
+class TestArguments:
+    """Arguments that were JSON are JSON afterwards: a provider refuses a request with others."""
+
+    def redacted(self, arguments: str) -> str:
+        message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call(arguments),))
+        [result] = redact_message(message, redact_secrets).tool_calls
+        assert result["id"] == "sk-" + BODY
+        return str(result["function"]["arguments"])
+
+    def test_values_are_seen_with_their_names_and_without(self) -> None:
+        arguments = {"password": "hunter2", "deep": [{"apiKey": "abc12345", "pem": PEM}], "n": 3, "at": "four"}
+        redacted = json.loads(self.redacted(json.dumps(arguments)))
+        assert redacted == {
+            "password": "[secret removed: value]",
+            "deep": [{"apiKey": "[secret removed: value]", "pem": "[secret removed: private key]"}],
+            "n": 3,
+            "at": "four",
+        }
+
+    def test_a_number_that_is_a_password_is_json_afterwards(self) -> None:
+        assert json.loads(self.redacted('{"password": 12345678}')) == {"password": UNREADABLE}
+
+    def test_a_name_may_be_a_secret_too(self) -> None:
+        assert BODY not in self.redacted(json.dumps({"sk-" + BODY: 1}))
+
+    def test_arguments_without_secrets_keep_their_bytes(self) -> None:
+        arguments = '{"b":1,   "a": "\\u0041"}'
+        assert self.redacted(arguments) == arguments
+
+    def test_arguments_that_are_no_json_are_a_text(self) -> None:
+        assert self.redacted("password='hunter2'") == "password='[secret removed: value]'"
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | PIECES.filter(lambda text: text.isprintable()),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PIECES, inner, max_size=3),
+            max_leaves=8,
+        )
+    )
+    @settings(deadline=None)
+    def test_json_stays_json_whatever_it_is(self, value: Any) -> None:
+        json.loads(self.redacted(json.dumps(value)))
+
+    def test_a_redactor_that_breaks_json_does_not_break_arguments(self) -> None:
+        message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call('{"a": "b", "n": 1}'),))
+        [result] = redact_message(message, lambda text: text.replace('"n"', '"')).tool_calls
+        assert json.loads(result["function"]["arguments"]) == {"a": "b", "n": UNREADABLE}
+
+
+SHIPPED = "compaction_app.redaction.redact_secrets"
+KEY = "sk-" + "proj-" + BODY
+PLANTS = [KEY, "postgres://me:tide4ever@db", "AKIA" + "IOSFODNN7EXAMPLE", PEM]
+#: What must be nowhere but in the rows of the messages themselves.
+PLANTED = [BODY, "hunter2", "tide4ever", "AKIAIOS"]
+
+
+def doubling(text: str) -> str:
+    return text.replace("secret", "secret " * 3)
+
+
+def raising(text: str) -> str:
+    raise ValueError(f"can not read {text}")
+
+
+def answering_none(text: str) -> None:
+    return None
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ScriptedOpenAIServer) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+
+
+def summarizing(server: ScriptedOpenAIServer, **overrides: Any) -> dict[str, Any]:
+    model = {"model": "small", "base_url": server.url, "api_key_env": "PATH"}
+    summarizer = "compaction_app.summarizers.OpenAISummarizer"
+    return small(REDACTOR=SHIPPED, SUMMARIZER=summarizer, SUMMARIZER_MODELS=[model], **overrides)
+
+
+def planted_session() -> tuple[ChatSession, ChatMessage]:
+    """A secret in every field that a message has, in the part to be compacted and at the tip."""
+    session = chat.start_session(model="house-model", system_prompt=f"Use {KEY} for the archive.")
+    messages: list[dict[str, Any]] = []
+    for number, secret in enumerate(PLANTS):
+        function = {"name": "connect", "arguments": json.dumps({"url": secret, "password": "hunter2-of-the-sea"})}
+        calls = [{"id": f"c{number}", "type": "function", "function": function}]
+        messages += [
+            {"role": "user", "content": f"my password: hunter2-of-the-sea and {secret}"},
+            {
+                "role": "assistant",
+                "content": f"I have {secret}",
+                "tool_calls": calls,
+                "reasoning": [{"thinking": f"so password='hunter2-of-the-sea', {secret}"}],
+                "attachments": [{"type": "file", "name": secret, "url": f"https://u:tide4ever@x/{number}"}],
+            },
+            {"role": "tool", "content": f"DB_PASSWORD=hunter2-of-the-sea\n{secret}", "tool_call_id": f"c{number}"},
+        ]
+    first = chat.append_messages(session, None, messages)[-1]
+    second = chat.append_messages(session, grow(session, first, "u a " * 20)[-1], messages)[-1]
+    return session, grow(session, second, "u")[0]
+
+
+def assert_clean(*texts: Any) -> None:
+    for text in texts:
+        for secret in PLANTED:
+            assert secret not in str(text)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestNothingLeaves:
+    CONTRIBUTIONS = ({"role": "system", "content": f"From the wiki: {KEY}"},)
+
+    def test_planted_secrets_reach_no_prompt_event_log_or_error(
+        self, settings: Any, server: ScriptedOpenAIServer, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        settings.COMPACTION = summarizing(server)
+        caplog.set_level(logging.DEBUG, logger="compaction_app")
+        session, tip = planted_session()
+        before = dict(ChatMessage.objects.values_list("pk", "content"))
+        chat.complete(tip, client=client, contributions=self.CONTRIBUTIONS, include_reasoning=True)
+        list(chat.stream(tip, client=client, contributions=self.CONTRIBUTIONS, include_reasoning=True))
+        assert chat.compact(tip, instructions=f"Keep {KEY}").status == "succeeded"
+        tip = grow(session, tip, "a u a")[-1]
+        chat.complete(tip, client=client, include_reasoning=True)
+        server.script([steps.echoing_validation_error()])
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(grow(session, tip, "u a " * 30)[-1])
+        assert len(server.requests) >= 5
+        assert_clean(*server.requests)
+        assert "[secret removed: " in str(server.requests)
+        assert_clean(caught.value, caught.value.error_detail)
+        assert_clean(*CompactionRun.objects.values_list("error_detail", flat=True))
+        assert_clean(*CompactionEvent.objects.values_list("payload", flat=True))
+        assert_clean(*ChatMessage.objects.filter(kind="summary").values_list("content", "metadata"))
+        assert_clean(caplog.text)
+        after = dict(ChatMessage.objects.filter(pk__in=before).values_list("pk", "content"))
+        assert after == before
+        assert any(BODY in content for content in after.values())
+
+    def test_the_async_twins_send_none_either(self, settings: Any, server: ScriptedOpenAIServer) -> None:
+        settings.COMPACTION = summarizing(server)
+        _, tip = planted_session()
+
+        async def main() -> None:
+            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+            await chat.acomplete(tip, client=client, contributions=self.CONTRIBUTIONS)
+            async for _ in chat.astream(tip, client=client, contributions=self.CONTRIBUTIONS):
+                pass
+            await chat.acompact(tip, instructions=f"Keep {KEY}")
+
+        async_to_sync(main)()
+        assert len(server.requests) >= 3
+        assert_clean(*server.requests)
+
+    def test_what_a_hosts_own_client_is_given_is_clean_and_valid(self, settings: Any) -> None:
+        settings.COMPACTION = small(REDACTOR=SHIPPED)
+        _, tip = planted_session()
+        context = chat.get_context(tip, contributions=self.CONTRIBUTIONS)
+        sent = context.to_openai(include_reasoning=True)
+        assert_clean(sent)
+        for message in sent:
+            for called in message.get("tool_calls", ()):
+                assert json.loads(called["function"]["arguments"])
+        ids = [c["id"] for m in sent for c in m.get("tool_calls", ())]
+        assert ids == [m["tool_call_id"] for m in sent if m["role"] == "tool"] != []
+
+    def test_off_is_verbatim_but_for_secrets(self, settings: Any) -> None:
+        settings.COMPACTION = small(MODE="off", REDACTOR=SHIPPED)
+        _, tip = planted_session()
+        context = chat.get_context(tip)
+        assert len(context.messages) == len(chat.get_branch(tip)) + 1
+        assert_clean(context)
+
+    def test_a_summary_and_its_pin_pass_it_too(self, settings: Any) -> None:
+        settings.COMPACTION = small(REDACTOR=SHIPPED)
+        session = chat.start_session()
+        messages = grow(session, None, "u a c t c t")
+        ChatMessage.objects.filter(pk=messages[0].pk).update(content=f"do it with {KEY}")
+        anchored_summary(messages[3], messages[3], content=f"Settled: {KEY}", pinned=messages[0])
+        context = chat.get_context(messages[-1])
+        assert [m.origin for m in context.messages][:2] == ["summary", "pinned"]
+        assert_clean(context)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCounts:
+    def exact(self, context: Any) -> list[int]:
+        """What the shown messages take, counted anew (a token a word, four a message)."""
+        return [4 + len(m.content.split()) for m in context.messages if m.origin in ("verbatim", "system")]
+
+    def test_what_is_shown_is_counted_as_it_is_shown(self, settings: Any) -> None:
+        """A token a word: the notice takes three more than the key."""
+        settings.COMPACTION = small(REDACTOR=SHIPPED)
+        session = chat.start_session(system_prompt=f"Use {KEY} well.")
+        tip = chat.append_messages(
+            session,
+            None,
+            [{"role": "user", "content": f"{words(100)} {KEY}"}, {"role": "assistant", "content": words(100)}],
+        )[-1]
+        context = chat.get_context(tip)
+        assert [m.tokens for m in context.messages] == self.exact(context) == [10, 104, 100]
+        assert context.tokens == sum(m.tokens for m in context.messages)
+        plain = chat.get_context(grow(chat.start_session(system_prompt="a b c d e f"), None, "u")[0])
+        assert context.reserved_tokens == plain.reserved_tokens
+
+    @pytest.mark.parametrize("redactor", [SHIPPED, f"{__name__}.doubling"])
+    def test_a_prompt_that_a_redactor_makes_longer_still_fits(self, settings: Any, redactor: str) -> None:
+        settings.COMPACTION = small(REDACTOR=redactor)
+        session = chat.start_session(system_prompt=f"secret {KEY} " * 100)
+        text = f"secret {KEY} " * 48
+        messages = [{"role": role, "content": text} for role in ("user", "assistant") * 40]
+        tip = chat.append_messages(session, None, messages)[-1]
+        contributions = [{"role": "system", "content": f"secret {KEY} " * 50}]
+        context = chat.get_context(tip, contributions=contributions)
+        sizes = [4 + len(m.content.split()) for m in context.messages]
+        assert [m.tokens for m in context.messages] == sizes
+        assert context.tokens == sum(sizes)
+        assert context.tokens + 2_000 <= context.window
+        assert context.dropped > 0
+
+    def test_nothing_is_counted_anew_where_nothing_was_redacted(self, settings: Any) -> None:
+        tip = grow(chat.start_session(system_prompt="Be kind."), None, "u c t a u")[-1]
+        settings.COMPACTION = small()
+        plain = chat.get_context(tip)
+        settings.COMPACTION = small(REDACTOR=SHIPPED)
+        assert chat.get_context(tip) == plain
+
+
+@pytest.mark.django_db(transaction=True)
+class TestHostsOwn:
+    @pytest.mark.parametrize(
+        ("redactor", "words"), [("raising", "raised ValueError"), ("answering_none", "a NoneType, not a text")]
+    )
+    def test_a_redactor_that_fails_keeps_the_text_here(
+        self, settings: Any, server: ScriptedOpenAIServer, client: openai.OpenAI, redactor: str, words: str
+    ) -> None:
+        """To send it as it is would be the leak that the redactor is there against."""
+        tip = grow(chat.start_session(model="m"), None, "u")[0]
+        settings.COMPACTION = small(REDACTOR=f"{__name__}.{redactor}")
+        with pytest.raises(RedactionFailed, match=words) as caught:
+            chat.complete(tip, client=client)
+        assert "word" not in str(caught.value)
+        assert server.requests == []
+        assert ChatMessage.objects.count() == 1

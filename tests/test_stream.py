@@ -1,0 +1,485 @@
+"""Streams: the provider's chunks as they are, the reply stored whole or not at all (design §9, §11)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, transaction
+from django.http import StreamingHttpResponse
+
+from compaction_app import chat
+from compaction_app.exceptions import (
+    ContextOverflow,
+    DurableTransactionRequired,
+    EmptyReply,
+    InvalidMessage,
+    InvalidReply,
+    StreamInterrupted,
+)
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Step
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(model="house-model", system_prompt="You are terse.")
+
+
+@pytest.fixture
+def tip(session: ChatSession) -> ChatMessage:
+    return grow(session, None, "u")[0]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("Aye, aye, Sir.")) as running:
+        yield running
+
+
+def client_of(server: ScriptedOpenAIServer) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
+
+
+def aclient_of(server: ScriptedOpenAIServer) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
+
+
+Drain = Callable[..., tuple[list[Any], "chat.ReplyStream | chat.AsyncReplyStream"]]
+
+
+def drained(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> tuple[list[Any], chat.ReplyStream]:
+    stream = chat.stream(tip, client=client_of(server), **options)
+    return list(stream), stream
+
+
+def adrained(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> tuple[list[Any], chat.AsyncReplyStream]:
+    async def drain() -> tuple[list[Any], chat.AsyncReplyStream]:
+        async with aclient_of(server) as client:
+            stream = chat.astream(tip, client=client, **options)
+            return [chunk async for chunk in stream], stream
+
+    return async_to_sync(drain)()
+
+
+BOTH = pytest.mark.parametrize("drain", [drained, adrained], ids=["stream", "astream"])
+
+
+def text_of(chunks: list[Any]) -> str:
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def replies() -> list[ChatMessage]:
+    return list(ChatMessage.objects.filter(role="assistant").order_by("id"))
+
+
+@BOTH
+class TestWhole:
+    def test_the_chunks_are_the_providers_and_the_reply_is_appended(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        chunks, stream = drain(tip, server)
+        assert text_of(chunks) == "Aye, aye, Sir."
+        assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+        assert chunks[-1].usage.prompt_tokens > 0
+        [reply] = replies()
+        assert stream.message == reply
+        assert (reply.content, reply.parent_message_id, reply.model) == ("Aye, aye, Sir.", tip.pk, "house-model")
+        assert reply.usage == chunks[-1].usage.model_dump(mode="json", exclude_none=True)
+
+    def test_a_streamed_reply_is_stored_as_a_whole_one_is(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        server.script([steps.tool_call("look", '{"at": "the tide"}')] * 2)
+        # In a session of its own, for the first reply calibrates what the next is compared with.
+        elsewhere = chat.start_session(model="house-model", system_prompt="You are terse.")
+        whole = chat.complete(grow(elsewhere, None, "u")[0], client=client_of(server))
+        _, stream = drain(tip, server)
+        assert stream.message is not None
+        for field in ("content", "tool_calls", "reasoning", "usage", "model", "sent_context", "token_count"):
+            assert getattr(stream.message, field) == getattr(whole, field), field
+        sent, streamed = (dict(request) for request in server.requests)
+        assert (streamed.pop("stream"), streamed.pop("stream_options")) == (True, {"include_usage": True})
+        assert streamed == sent
+
+    def test_the_next_compaction_is_requested(
+        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        drain(grow(session, None, "u a " * 34 + "u")[-1], server)
+        assert CompactionRun.objects.get(session=session).trigger == "threshold"
+
+    def test_calls_are_put_together_from_their_pieces(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        def piece(index: int, arguments: str, **start: Any) -> dict[str, Any]:
+            name = {"name": start.pop("name")} if start else {}
+            return {"tool_calls": [{"index": index, **start, "function": {**name, "arguments": arguments}}]}
+
+        pieces = [
+            piece(0, "", id="call_a", type="function", name="look"),
+            piece(0, '{"at": "'),
+            piece(1, "", id="call_b", type="function", name="list"),
+            piece(0, 'the tide"}'),
+            piece(1, "{}"),
+        ]
+        server.script([steps.stream_of("Let me look.", *pieces, finish_reason="tool_calls")])
+        drain(tip, server)
+        [reply] = replies()
+        assert reply.content == "Let me look."
+        assert [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in reply.tool_calls] == [
+            ("call_a", "look", '{"at": "the tide"}'),
+            ("call_b", "list", "{}"),
+        ]
+
+    @pytest.mark.parametrize("index", [{"index": 0}, {}], ids=["all under 0", "no index"])
+    def test_servers_that_do_not_number_their_calls_are_understood(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, index: dict[str, int]
+    ) -> None:
+        calls = [{**index, "id": f"c{n}", "function": {"name": "look", "arguments": f'{{"n": {n}}}'}} for n in (1, 2)]
+        server.script([steps.stream_of(*[{"tool_calls": [call]} for call in calls], finish_reason="tool_calls")])
+        drain(tip, server)
+        [reply] = replies()
+        assert [(c["id"], c["function"]["arguments"]) for c in reply.tool_calls] == [
+            ("c1", '{"n": 1}'),
+            ("c2", '{"n": 2}'),
+        ]
+
+    @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+    def test_reasoning_is_kept(self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, name: str) -> None:
+        server.script([steps.stream_of({name: "The tide "}, {name: "turns."}, "At four.")])
+        drain(tip, server)
+        [reply] = replies()
+        assert (reply.reasoning, reply.content) == ("The tide turns.", "At four.")
+
+    def test_a_refusal_is_what_the_model_said(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        server.script([steps.refusal()])
+        drain(tip, server)
+        assert [reply.content for reply in replies()] == ["I can't help with that."]
+
+    @pytest.mark.parametrize("options", [{"include_usage": False}, None])
+    def test_the_caller_may_say_what_is_asked_for(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, options: Any
+    ) -> None:
+        chunks, _ = drain(tip, server, stream_options=options)
+        assert server.requests[0].get("stream_options") == options
+        assert not any(chunk.usage for chunk in chunks)
+        assert [reply.usage for reply in replies()] == [{}]
+
+    def test_a_connection_that_breaks_after_the_finish_loses_the_usage_only(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        def finish_and_break(exchange: Any) -> None:
+            exchange.send_delta({}, finish_reason="stop")
+            exchange.hang_up()
+
+        server.script([steps.stream_of("Aye.", then=finish_and_break)])
+        chunks, _ = drain(tip, server)
+        assert text_of(chunks) == "Aye."
+        assert [(reply.content, reply.usage) for reply in replies()] == [("Aye.", {})]
+
+
+@BOTH
+class TestTooLong:
+    @pytest.mark.parametrize(
+        "refusal",
+        [
+            pytest.param(steps.context_overflow(), id="openai"),
+            pytest.param(steps.context_overflow("llama.cpp"), id="llama.cpp"),
+            pytest.param(steps.error_event("too long", code="context_length_exceeded"), id="openai, in the stream"),
+            pytest.param(
+                steps.error_event("too long", code=400, type="exceed_context_size_error"), id="llama.cpp, in the stream"
+            ),
+            pytest.param(steps.error_event("This model's maximum context length is 8192 tokens."), id="in prose"),
+        ],
+    )
+    def test_a_prompt_too_long_is_compacted_and_sent_once_more(
+        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain, refusal: Step
+    ) -> None:
+        server.script([refusal])
+        chunks, _ = drain(grow(session, None, "u a " * 20 + "u")[-1], server)
+        assert text_of(chunks) == "Aye, aye, Sir."
+        run = CompactionRun.objects.get(session=session)
+        assert (run.trigger, run.status) == ("overflow", "succeeded")
+        assert len(server.requests) == 2
+        assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
+
+    def test_what_stays_too_long_is_an_overflow(
+        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        server.script([steps.error_event("x", code="context_length_exceeded")] * 2)
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+        with pytest.raises(ContextOverflow):
+            drain(tip, server)
+        assert len(server.requests) == 2
+        assert len(replies()) == 20
+
+    def test_too_late_to_say_so(self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain) -> None:
+        """After the first chunk nothing is sent again: the consumer has seen the beginning of this reply."""
+        late = steps.error_event("x", code="context_length_exceeded")
+        server.script([steps.stream_of("Aye,", then=late)])
+        with pytest.raises(StreamInterrupted):
+            drain(grow(session, None, "u a " * 20 + "u")[-1], server)
+        assert len(server.requests) == 1
+        assert not CompactionRun.objects.exists()
+
+
+BROKEN: list[Any] = [
+    pytest.param(steps.stream_of("Aye,", " aye", then=steps.hang(0)), "Aye, aye", True, id="connection"),
+    pytest.param(steps.stream_of("Aye,", then=steps.error_event("Overloaded.")), "Aye,", True, id="error event"),
+    pytest.param(steps.stream_of("Aye,", then=steps.hang(60)), "Aye,", True, id="silence"),
+    pytest.param(steps.stream_of("Aye,", finish_reason=None), "Aye,", False, id="no finish_reason"),
+    pytest.param(steps.event({"nonsense": 1}), "", False, id="no chunk"),
+    pytest.param(steps.event(None), "", False, id="null"),
+    pytest.param(steps.malformed(b"<html>", "text/html"), "", False, id="a page"),
+    pytest.param(steps.malformed(b'{"id": "x", "choices": []}'), "", False, id="not a stream"),
+]
+
+
+@BOTH
+class TestAborted:
+    @pytest.mark.parametrize(("step", "partial", "has_cause"), BROKEN)
+    def test_a_stream_that_breaks_off_leaves_the_tip_as_it_was(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, step: Step, partial: str, has_cause: bool
+    ) -> None:
+        server.script([step])
+        with pytest.raises(StreamInterrupted) as caught:
+            drain(tip, server, timeout=0.3)
+        assert caught.value.partial == partial
+        assert (caught.value.__cause__ is not None) is has_cause
+        assert partial not in str(caught.value) or not partial
+        assert ChatMessage.objects.count() == 1
+        assert not CompactionRun.objects.exists()
+        drain(tip, server)
+        assert len(replies()) == 1
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            pytest.param(steps.empty(), id="no content"),
+            pytest.param(steps.reply(" \n"), id="blanks"),
+            pytest.param(steps.stream_of({"reasoning": "hm"}, finish_reason="length"), id="reasoning only"),
+        ],
+    )
+    def test_an_empty_reply_is_not_stored(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, step: Step
+    ) -> None:
+        server.script([step])
+        with pytest.raises(EmptyReply):
+            drain(tip, server)
+        assert ChatMessage.objects.count() == 1
+
+    def test_what_can_not_be_stored_is_not(self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain) -> None:
+        server.script([steps.tool_call("look", '{"at": ')])
+        with pytest.raises(InvalidMessage) as caught:
+            drain(tip, server)
+        assert caught.value.field == "tool_calls"
+        assert ChatMessage.objects.count() == 1
+
+    def test_an_error_before_the_first_chunk_is_the_clients_own(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        server.script([steps.server_error(), steps.error_event("Overloaded.")])
+        with pytest.raises(openai.InternalServerError):
+            drain(tip, server)
+        with pytest.raises(openai.APIError, match="Overloaded"):
+            drain(tip, server)
+        assert ChatMessage.objects.count() == 1
+
+    def test_an_event_that_is_no_json_before_the_first_chunk(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
+    ) -> None:
+        server.script([steps.malformed(b'data: {"id": \n\n', "text/event-stream")])
+        with pytest.raises(InvalidReply):
+            drain(tip, server)
+
+
+class TestLeft:
+    def test_a_consumer_that_stops_early_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        """The provider sees the connection close, which is what ends the generation there."""
+        server.script([steps.stream_of("Aye,", " aye", then=steps.hang())])
+        with chat.stream(tip, client=client_of(server)) as stream:
+            for chunk in stream:
+                if chunk.choices[0].delta.content == " aye":
+                    break
+        server.wait_for_disconnects(1)
+        assert (stream.message, stream.text) == (None, "Aye, aye")
+        assert ChatMessage.objects.count() == 1
+        assert list(stream) == []
+
+    def test_an_iterator_that_is_dropped_closes_its_connection(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        client = client_of(server)
+        gc.disable()
+        try:
+            for _ in chat.stream(tip, client=client):
+                break
+            server.wait_for_disconnects(1)
+        finally:
+            gc.enable()
+        assert ChatMessage.objects.count() == 1
+
+    def test_a_stream_that_nobody_reads_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        chat.stream(tip, client=client_of(server)).close()
+        server.wait_for_disconnects(1)
+        assert ChatMessage.objects.count() == 1
+
+    def test_a_generator_around_it_that_is_closed_leaves_nothing(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        pieces = texts(chat.stream(tip, client=client_of(server)))
+        assert next(pieces) == "Aye,"
+        pieces.close()
+        server.wait_for_disconnects(1)
+        assert ChatMessage.objects.count() == 1
+
+    def test_whoever_sees_the_finish_finds_the_reply_stored(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer
+    ) -> None:
+        for chunk in chat.stream(tip, client=client_of(server)):
+            assert len(replies()) == bool(chunk.choices[0].finish_reason)
+            if chunk.choices[0].finish_reason:
+                break
+        assert [bool(reply.usage) for reply in replies()] == [True]
+
+    def test_a_cancelled_task_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+
+        async def main() -> str:
+            got = asyncio.Event()
+            client = aclient_of(server)
+            stream = chat.astream(tip, client=client)
+
+            async def consume() -> None:
+                async for _ in stream:
+                    got.set()
+
+            task = asyncio.create_task(consume())
+            await asyncio.wait_for(got.wait(), 5)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.to_thread(server.wait_for_disconnects, 1)
+            return stream.text
+
+        assert async_to_sync(main)() == "Aye,"
+        assert ChatMessage.objects.count() == 1
+
+    def test_an_async_consumer_that_stops_early_leaves_nothing(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+
+        async def main() -> None:
+            async with chat.astream(tip, client=aclient_of(server)) as stream:
+                async for _ in stream:
+                    break
+            await asyncio.to_thread(server.wait_for_disconnects, 1)
+            assert [chunk async for chunk in stream] == []
+
+        async_to_sync(main)()
+        assert ChatMessage.objects.count() == 1
+
+    def test_errors_before_the_first_chunk_are_raised_where_it_is_opened(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer
+    ) -> None:
+        """So a view can answer with a status: nothing of its response has gone out yet."""
+        server.script([steps.unauthorized(), steps.unauthorized()])
+        with pytest.raises(openai.AuthenticationError):
+            chat.stream(tip, client=client_of(server))
+
+        async def opening() -> None:
+            await chat.astream(tip, client=aclient_of(server))
+
+        with pytest.raises(openai.AuthenticationError):
+            async_to_sync(opening)()
+
+
+class TestNothingIsHeld:
+    def test_no_database_connection_while_chunks_come(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        stream = chat.stream(tip, client=client_of(server))
+        held = []
+        for chunk in stream:
+            if not chunk.choices or chunk.choices[0].finish_reason:
+                break
+            held.append(connection.connection)
+        assert len(held) > 2
+        assert set(held) == {None}
+
+    def test_no_transaction_may_wait_for_the_model(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        with pytest.raises(DurableTransactionRequired), transaction.atomic():
+            chat.stream(tip, client=client_of(server))
+        assert server.requests == []
+        stream = chat.stream(tip, client=client_of(server))
+        with pytest.raises(DurableTransactionRequired), transaction.atomic():
+            next(stream)
+        assert ChatMessage.objects.count() == 1
+
+    def test_a_whole_reply_is_not_streamed(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        with pytest.raises(InvalidMessage, match=r"stream\(\)"):
+            chat.complete(tip, client=client_of(server), stream=True)
+        assert server.requests == []
+
+
+def texts(stream: chat.ReplyStream) -> Any:
+    """The pieces of text, as a view would send them on."""
+    with stream:
+        for chunk in stream:
+            if chunk.choices and chunk.choices[0].delta.content:
+                yield chunk.choices[0].delta.content
+
+
+async def atexts(stream: chat.AsyncReplyStream) -> Any:
+    async with stream:
+        async for chunk in stream:
+            if chunk.choices and chunk.choices[0].delta.content:
+                yield chunk.choices[0].delta.content
+
+
+class TestViews:
+    def test_a_response_streams_the_reply(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))), content_type="text/plain")
+        assert response.getvalue() == b"Aye, aye, Sir."
+        assert len(replies()) == 1
+
+    def test_a_browser_that_leaves_closes_the_stream(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))))
+        assert next(iter(response)) == b"Aye,"
+        response.close()
+        server.wait_for_disconnects(1)
+        assert ChatMessage.objects.count() == 1
+
+    def test_an_async_response_streams_the_reply(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+        async def answer() -> bytes:
+            stream = await chat.astream(tip, client=aclient_of(server))
+            response = StreamingHttpResponse(atexts(stream), content_type="text/plain")
+            return b"".join([part async for part in response])
+
+        assert async_to_sync(answer)() == b"Aye, aye, Sir."
+        assert len(replies()) == 1

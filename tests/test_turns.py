@@ -1,0 +1,198 @@
+"""One asking of the chat model: reasoning sent back, replies that are none (design §9, §11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.reasoning_room import with_reasoning_that_fits
+from compaction_app.testing import steps
+from compaction_app.testing.builders import WordTokenCounter, grow, words
+from compaction_app.testing.exchange import Step
+from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings: Any) -> None:
+    settings.COMPACTION = small()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(model="house-model")
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ScriptedOpenAIServer) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+
+
+def blocks(tokens: int, word: str = "tide") -> list[dict[str, str]]:
+    """Reasoning whose JSON is that many words."""
+    made = [{"type": "thinking", "thinking": " ".join([word] * (tokens - 3))}]
+    assert WordTokenCounter()([json.dumps(made, sort_keys=True)]) == [tokens]
+    return made
+
+
+def thinkers(session: ChatSession, *sizes: int) -> list[ChatMessage]:
+    """A question and a reply of 100 tokens for each size, with that much reasoning; a question at the end."""
+    messages: list[dict[str, Any]] = []
+    for size in sizes:
+        messages.append({"role": "user", "content": words(100)})
+        messages.append({"role": "assistant", "content": words(100), "reasoning": blocks(size)})
+    return chat.append_messages(session, None, [*messages, {"role": "user", "content": words(100)}])
+
+
+class TestReasoning:
+    def test_it_is_sent_back_where_it_is_asked_for(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        tip = thinkers(session, 10, 20)[-1]
+        chat.complete(tip, client=client)
+        chat.complete(tip, client=client, include_reasoning=True)
+        list(chat.stream(tip, client=client, include_reasoning=True))
+        plain, full, streamed = ([m.get("reasoning") for m in sent["messages"]] for sent in server.requests)
+        assert plain == [None] * 5
+        assert full == streamed == [None, blocks(10), None, blocks(20), None]
+
+    def test_the_twins_send_it_too(self, session: ChatSession, server: ScriptedOpenAIServer) -> None:
+        tip = thinkers(session, 10)[-1]
+
+        async def main() -> None:
+            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+            await chat.acomplete(tip, client=client, include_reasoning=True)
+            async for _ in chat.astream(tip, client=client, include_reasoning=True):
+                pass
+
+        async_to_sync(main)()
+        for sent in server.requests:
+            assert sent["messages"][1]["reasoning"] == blocks(10)
+
+    def test_it_is_counted_with_what_was_sent(self, session: ChatSession, client: openai.OpenAI) -> None:
+        tip = thinkers(session, 10, 20)[-1]
+        context = chat.get_context(tip)
+        reply = chat.complete(tip, client=client, include_reasoning=True)
+        assert reply.sent_context["tokens"] == context.tokens + 30
+
+    def test_only_what_there_is_room_for_is_sent_the_newest_first(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        """500 tokens of history, 8,000 available: 7,500 are left for reasoning."""
+        tip = thinkers(session, 10, 7_000, 500)[-1]
+        chat.complete(tip, client=client, include_reasoning=True)
+        [sent] = server.requests
+        assert [m.get("reasoning") is not None for m in sent["messages"]] == [False] * 5 + [True, False]
+        assert chat.get_context(tip).history_tokens == 700
+
+    def test_nothing_older_than_a_block_too_large_is_sent(self, session: ChatSession) -> None:
+        context = chat.get_context(thinkers(session, 10, 50, 20)[-1])
+        shown = with_reasoning_that_fits(context, WordTokenCounter(), room=60)
+        assert [m.reasoning is not None for m in shown.messages] == [False] * 5 + [True, False]
+        assert (shown.tokens, shown.history_tokens) == (context.tokens + 20, context.history_tokens + 20)
+        whole = with_reasoning_that_fits(context, WordTokenCounter(), room=80)
+        assert whole.tokens == context.tokens + 80
+
+    def test_where_the_mode_is_off_all_of_it_is_sent(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer, settings: Any
+    ) -> None:
+        settings.COMPACTION = small(MODE="off")
+        tip = thinkers(session, 9_000, 9_000)[-1]
+        chat.complete(tip, client=client, include_reasoning=True)
+        assert sum("reasoning" in message for message in server.requests[0]["messages"]) == 2
+
+    def test_after_an_overflow_it_is_fitted_anew(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([steps.context_overflow()])
+        tip = thinkers(session, *[20] * 25)[-1]
+        reply = chat.complete(tip, client=client, include_reasoning=True)
+        first, second = (sum("reasoning" in m for m in sent["messages"]) for sent in server.requests)
+        assert 0 < second < first == 25
+        assert reply.sent_context["tokens"] == chat.get_context(tip).tokens + 20 * second
+
+
+class TestNoReply:
+    @pytest.mark.parametrize(
+        ("step", "finish_reason"),
+        [
+            pytest.param(steps.empty(), "stop", id="no content"),
+            pytest.param(steps.reply(" \n\t"), "stop", id="blanks"),
+            pytest.param(steps.length(""), "length", id="cut off while it was thinking"),
+        ],
+    )
+    def test_an_empty_reply_is_an_error_and_nothing_is_written(
+        self,
+        session: ChatSession,
+        client: openai.OpenAI,
+        server: ScriptedOpenAIServer,
+        step: Step,
+        finish_reason: str,
+    ) -> None:
+        """A message without content and calls would be an empty message in every later prompt; some providers
+        refuse such a prompt."""
+        tip = grow(session, None, "u a " * 34 + "u")[-1]
+        before = ChatMessage.objects.count()
+        server.script([step])
+        with pytest.raises(
+            EmptyReply, match=f"neither content nor a tool call .finish_reason {finish_reason}"
+        ) as caught:
+            chat.complete(tip, client=client)
+        assert isinstance(caught.value, InvalidReply)
+        assert isinstance(caught.value, CompactionError)
+        assert (caught.value.code, caught.value.finish_reason) == ("empty_reply", finish_reason)
+        assert caught.value.usage["prompt_tokens"] > 0
+        assert ChatMessage.objects.count() == before
+        assert not CompactionRun.objects.exists()
+        session.refresh_from_db()
+        assert session.token_calibration == {}
+
+    def test_a_call_without_content_is_a_reply(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([steps.tool_call()])
+        reply = chat.complete(grow(session, None, "u")[0], client=client)
+        assert (reply.content, len(reply.tool_calls)) == ("", 1)
+
+    def test_a_call_of_something_that_is_no_function_is_no_reply(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        custom = {"id": "c1", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+        server.script(
+            [lambda exchange: exchange.send_message({"content": None, "tool_calls": [custom]}, finish_reason="stop")]
+        )
+        with pytest.raises(InvalidReply, match="no function"):
+            chat.complete(grow(session, None, "u")[0], client=client)
+        assert ChatMessage.objects.count() == 1
+
+
+def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(
+    session: ChatSession, client: openai.OpenAI
+) -> None:
+    counts = []
+    tip = grow(session, None, "u")[0]
+    for _ in range(2):
+        for ask in (lambda tip: chat.complete(tip, client=client), lambda tip: list(chat.stream(tip, client=client))):
+            with CaptureQueriesContext(connection) as queries:
+                ask(tip)
+            counts.append(len(queries))
+        tip = grow(session, tip, "a u " * 15)[-1]
+    assert len(set(counts)) == 1
