@@ -159,11 +159,11 @@ def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
     summary = None
     if parts["summary"]:
         pinned = parts["pinned"][0] if parts["pinned"] else None
-        summary = _summary(parts["summary"][0], parts["cutoff"][0], pinned)
+        summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned)
     return _assembled(tip_id, tail, summary, [row for part in parts.values() for row in part])
 
 
-def _summary(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
+def summary_value(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
     return Summary(
         id=row.pk,
         # The database says that a summary has a parent.

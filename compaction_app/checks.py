@@ -77,11 +77,11 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
 
 
 def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Databases whose requests run in one transaction, where ``compact`` and ``complete`` refuse to work."""
+    """Databases whose requests run in one transaction, in which nothing that calls a model works."""
     return [
         Warning(
-            f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact and chat.complete raise in a view, since "
-            "no transaction may be open while a model is being called.",
+            f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
+            "since no transaction may be open while a model is being called.",
             hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
             id="compaction_app.W002",
         )

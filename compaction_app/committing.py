@@ -8,15 +8,19 @@ import random
 from django.db import transaction
 from django.utils import timezone
 
-from compaction_app import branches, runs
+from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.ladder import Surroundings
+from compaction_app.log_lines import log
 from compaction_app.managers import lock_session
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import Request, open_locked
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.opening import Request, open_locked, say_why_not
 from compaction_app.preparing import Work
 from compaction_app.prompts import count_summary
+from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
+from compaction_app.rebuilding import asked_for
+from compaction_app.spending import SPENDING_FIELDS
 from compaction_app.values import (
     ErrorCode,
     EventKind,
@@ -30,6 +34,13 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
+# All but what the run has spent: a worker that lost its claim may just now be adding its calls to the row.
+_COMMITTED_FIELDS = [
+    field.name
+    for field in CompactionRun._meta.concrete_fields
+    if not field.primary_key and field.name not in SPENDING_FIELDS
+]
+
 
 def fail_work(work: Work, error: SummarizerError, using: str) -> None:
     """Record why no draft was accepted; a passing trouble in the background is tried again later."""
@@ -41,7 +52,7 @@ def fail_work(work: Work, error: SummarizerError, using: str) -> None:
             if _is_still_due(run, using):
                 _record_failure(work, error, using)
     except MessageNotFound:
-        logger.info("skip run=%s reason=session_gone", run.pk)
+        log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
 
 
 def _record_failure(work: Work, error: SummarizerError, using: str) -> None:
@@ -55,7 +66,16 @@ def _record_failure(work: Work, error: SummarizerError, using: str) -> None:
     if error.transient and waits and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
         runs.release(run, delay_seconds=delay)
-        logger.warning("retry run=%s code=%s in=%.1fs", run.pk, run.error_code, delay)
+        log(
+            logger,
+            logging.WARNING,
+            "retry",
+            run=run.pk,
+            code=run.error_code,
+            attempt=run.attempts,
+            delay=delay,
+            session=run.session_id,
+        )
     else:
         if run.error_code == ErrorCode.NO_PROGRESS:
             runs.record(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
@@ -72,6 +92,7 @@ def settle(work: Work, draft: SummaryDraft, using: str) -> CompactionRun | None:
         error = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=draft.model)
         fail_work(work, error, using)
         return None
+    draft = work.with_ledger(draft)
     follow_up = None
     try:
         with transaction.atomic(using=using, durable=True):
@@ -80,14 +101,14 @@ def settle(work: Work, draft: SummaryDraft, using: str) -> CompactionRun | None:
                 _commit(work, draft, using)
                 follow_up = _follow_up(work, using)
     except MessageNotFound:
-        logger.info("skip run=%s reason=session_gone", work.run.pk)
+        log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
     return follow_up
 
 
 def _is_still_due(run: CompactionRun, using: str) -> bool:
     """Whether this worker still holds the run and its branch still stands; settles the run if it does not."""
     if not runs.holding(run).exists():
-        logger.info("skip run=%s reason=claim_lost", run.pk)
+        log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
         return False
     if not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
         runs.skip(run, SkipReason.BRANCH_GONE)
@@ -112,7 +133,7 @@ def _may_commit(work: Work, using: str) -> bool:
     if _erased_since_read(run, using):
         # What the model read may hold erased text: read again, ask again.
         runs.release(run)
-        logger.info("retry run=%s reason=erasure", run.pk)
+        log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
         return False
     return True
 
@@ -140,16 +161,39 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
     run.tokens_after += plan.pinned.tokens if plan.pinned else 0
     run.messages_compacted = len(plan.covered)
     run.summarizer_model = draft.model[:255]
-    run.input_tokens, run.output_tokens = draft.input_tokens, draft.output_tokens
-    run.cached_tokens = draft.cached_tokens
+    reads = getattr(work.summarizer, "max_input_tokens", None)
+    run.request = asked_for(plan, work.request, work.limits, max_input_tokens=reads, tightened=draft.tightened)
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
-    run.save(using=using)
+    run.save(using=using, update_fields=_COMMITTED_FIELDS)
     write_events(work, using)
-    _note_done(run, using)
+    _note_reasoning(work, using)
+    _note_done(work, using)
 
 
-def _note_done(run: CompactionRun, using: str) -> None:
+def _note_reasoning(work: Work, using: str) -> None:
+    """Say that reasoning became ordinary text: what it was worth as reasoning is lost."""
+    downgrade = downgrade_of(work.plan, as_text=is_shown_as_text(work.settings.reasoning, work.summarizer))
+    if downgrade is not None:
+        payload = {"turns": downgrade.turns, "messages": downgrade.messages}
+        run = work.run
+        kind = EventKind.REASONING_DOWNGRADED
+        runs.record(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)
+
+
+def _cleared_turns(work: Work, using: str) -> int:
+    """How many turns' reasoning the provider cleared from its prompt, as the newest reply in the tail reports it."""
+    kept = [message.id for message in work.plan.kept if message.role == Role.ASSISTANT]
+    if not any(message.reasoning for message in work.plan.kept):
+        return 0
+    reports = CompactionEvent.objects.using(using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=kept)
+    newest = reports.order_by("-id").values_list("payload", flat=True).first()
+    return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
+
+
+def _note_done(work: Work, using: str) -> None:
+    run = work.run
+    as_text = is_shown_as_text(work.settings.reasoning, work.summarizer)
     numbers = {
         "generation": run.generation,
         "messages": run.messages_compacted,
@@ -157,18 +201,32 @@ def _note_done(run: CompactionRun, using: str) -> None:
         "tokens_after": run.tokens_after,
         "input_tokens": run.input_tokens,
         "output_tokens": run.output_tokens,
+        "retention_before": _rounded(run.retention_before),
+        "retention_after": _rounded(run.retention_after),
+        "reasoning_turns": turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work, using)),
     }
     runs.record(run.session_id, EventKind.COMPLETED, using=using, run=run, message_id=run.tip_id, payload=numbers)
-    logger.info(
-        "done run=%s session=%s summary=%s generation=%s messages=%s before=%s after=%s",
-        run.pk,
-        run.session_id,
-        run.summary_id,
-        run.generation,
-        run.messages_compacted,
-        run.tokens_before,
-        run.tokens_after,
+    log(
+        logger,
+        logging.INFO,
+        "done",
+        run=run.pk,
+        session=run.session_id,
+        summary=run.summary_id,
+        generation=run.generation,
+        messages=run.messages_compacted,
+        before=run.tokens_before,
+        after=run.tokens_after,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        retention=_rounded(run.retention_after),
+        cost=run.cost,
     )
+    signs.run_ended(run, using)
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 3)
 
 
 def _follow_up(work: Work, using: str) -> CompactionRun | None:
@@ -193,8 +251,9 @@ def _follow_up(work: Work, using: str) -> CompactionRun | None:
         policy_line=run.policy_line,
         previous=run,
     )
-    opened = open_locked(request).run
-    return opened if opened and opened.is_open else None
+    opening = open_locked(request)
+    say_why_not(request, opening)
+    return opening.run if opening.run and opening.run.is_open else None
 
 
 def write_events(work: Work, using: str) -> None:

@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
+from opentelemetry.trace import Span
 
+from compaction_app import telemetry
 from compaction_app.committing import fail_work, settle
 from compaction_app.connections import require_no_transaction
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.preparing import Work, prepare
+from compaction_app.preparing import Work, claim, prepare
+from compaction_app.spending import add_spending
 from compaction_app.summarizers import arun_summarizer, run_summarizer
 from compaction_app.values import RunStatus, SummaryDraft
 
@@ -32,36 +35,47 @@ class Outcome:
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """Carry out one run; None where another worker has it. Raises nothing for what a run can record."""
     require_no_transaction(using)
-    work = prepare(run_id, using)
-    if not isinstance(work, Work):
-        return _outcome(work, using) if work else None
-    result: SummaryDraft | SummarizerError
-    try:
-        result = run_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-    except SummarizerError as error:
-        result = error
-    return _finish(work, result, using)
+    run = claim(run_id, using)
+    if run is None:
+        return None
+    with telemetry.run_span(run) as span:
+        work = prepare(run, using)
+        if not isinstance(work, Work):
+            return _outcome(work, using, span)
+        result: SummaryDraft | SummarizerError
+        try:
+            result = run_summarizer(work.summarizer, work.request, work.accept, work.on_event)
+        except SummarizerError as error:
+            result = error
+        return _finish(work, result, using, span)
 
 
 async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """The same, with the model awaited; each database step is whole in one ``sync_to_async``."""
     await sync_to_async(require_no_transaction)(using)
-    work = await sync_to_async(prepare)(run_id, using)
-    if not isinstance(work, Work):
-        return await sync_to_async(_outcome)(work, using) if work else None
-    result: SummaryDraft | SummarizerError
-    try:
-        result = await arun_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-    except SummarizerError as error:
-        result = error
-    return await sync_to_async(_finish)(work, result, using)
+    run = await sync_to_async(claim)(run_id, using)
+    if run is None:
+        return None
+    with telemetry.run_span(run) as span:
+        work = await sync_to_async(prepare)(run, using)
+        if not isinstance(work, Work):
+            return await sync_to_async(_outcome)(work, using, span)
+        result: SummaryDraft | SummarizerError
+        try:
+            result = await arun_summarizer(work.summarizer, work.request, work.accept, work.on_event)
+        except SummarizerError as error:
+            result = error
+        return await sync_to_async(_finish)(work, result, using, span)
 
 
-def _finish(work: Work, result: SummaryDraft | SummarizerError, using: str) -> Outcome:
+def _finish(work: Work, result: SummaryDraft | SummarizerError, using: str, span: Span) -> Outcome:
+    calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
+    # Before anything else, and whatever comes of the draft: it has been paid for.
+    add_spending(work.run, calls, work.settings.prices, using)
     if isinstance(result, SummarizerError):
         fail_work(work, result, using)
-        return _outcome(work.run, using)
-    return _outcome(work.run, using, settle(work, result, using))
+        return _outcome(work.run, using, span)
+    return _outcome(work.run, using, span, settle(work, result, using))
 
 
 def next_now(outcome: Outcome | None) -> CompactionRun | None:
@@ -87,6 +101,7 @@ def raise_for(outcome: Outcome | None) -> CompactionRun:
     )
 
 
-def _outcome(run: CompactionRun, using: str, follow_up: CompactionRun | None = None) -> Outcome:
+def _outcome(run: CompactionRun, using: str, span: Span, follow_up: CompactionRun | None = None) -> Outcome:
     fresh = CompactionRun.objects.using(using).select_related("session", "summary").filter(pk=run.pk).first()
+    telemetry.describe_run(span, fresh or run)
     return Outcome(fresh or run, follow_up)

@@ -8,31 +8,46 @@ before it can not commit.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from compaction_app import sql
+from compaction_app import signs, sql
 from compaction_app.branches import using_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
+from compaction_app.log_lines import log
 from compaction_app.managers import UNLIMITED, counter, lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.runs import record
 from compaction_app.tokens import count_messages
-from compaction_app.validation import validate_message
-from compaction_app.values import EventKind, Kind
+from compaction_app.validation import check_text
+from compaction_app.values import EventKind, Kind, Role
 
 logger = logging.getLogger("compaction_app.erasure")
 
 _BATCH = 500
+#: Columns that a redaction writes.
+_BLANKED = [
+    "content",
+    "tool_calls",
+    "reasoning",
+    "attachments",
+    "name",
+    "usage",
+    "metadata",
+    "token_count",
+    "redacted_at",
+]
 
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary and every live one built on it out of use; returns their ids. The record stays."""
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is no summary; only summaries are retired.")
+    check_text(reason, "reason")
     using = using_of(summary)
     with transaction.atomic(using=using):
         lock_session(summary.session_id, using)
@@ -51,15 +66,18 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
                 message_id=summary.parent_message_id,
                 payload=payload,
             )
-    logger.info("retired session=%s summaries=%s", summary.session_id, ids)
+            signs.summaries_retired(summary.session_id, ids, reason[:255], using)
+    log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
 
 def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
     """Take the text out of a message for good; call ids stay, so that the branch stays valid.
 
-    Counts and prefix sums are mended in one statement, and every summary that may hold the text is emptied.
+    Counts and prefix sums are mended in one statement, and every summary that may hold the text is emptied. So
+    is a title of the session that is how the message began.
     """
+    check_text(replacement, "content")
     _require_message(message, "redacted")
     using = using_of(message)
     with transaction.atomic(using=using):
@@ -67,11 +85,10 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
         if row is None:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        before, after = row.token_count, _blanked(row, replacement)
-        row.save(
-            using=using,
-            update_fields=["content", "tool_calls", "reasoning", "attachments", "token_count", "redacted_at"],
-        )
+        told, before = row.content, row.token_count
+        after = _blanked(row, replacement)
+        row.save(using=using, update_fields=_BLANKED)
+        _forget_title(row.session_id, told, using)
         with connections[using].cursor() as cursor:
             cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
         _invalidate_below(row, using)
@@ -83,15 +100,48 @@ def _blanked(row: ChatMessage, replacement: str) -> int:
     """Blank the row in memory; returns its new token count."""
     own_before = count_messages([vars(row)], counter())[0]
     row.content = replacement
-    row.tool_calls = [
-        {**call, "function": {"name": call["function"]["name"], "arguments": "{}"}} for call in row.tool_calls or ()
-    ] or None
+    row.tool_calls = [_blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = None
+    row.metadata, row.usage = {}, _figures(row.usage)
+    if row.role != Role.TOOL:
+        # A person's. A result's is that of its function, which the call keeps too.
+        row.name = ""
     row.redacted_at = timezone.now()
-    validate_message(vars(row), max_bytes=max(1024, len(replacement.encode()) * 2))
     # What the count holds beyond the message's own texts (results supplied for calls it closed) stays.
     row.token_count += count_messages([vars(row)], counter())[0] - own_before
     return row.token_count
+
+
+def _blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result needs to answer it, and a provider to take it; anything else may quote the conversation."""
+    kept = {key: call[key] for key in ("id", "type") if key in call}
+    return {**kept, "function": {"name": call["function"]["name"], "arguments": "{}"}}
+
+
+def _figures(usage: Any) -> Any:
+    """The numbers of a provider's usage report, which cost was paid for; texts in it go."""
+    if isinstance(usage, Mapping):
+        kept = {key: _figures(value) for key, value in usage.items()}
+        return {key: value for key, value in kept.items() if value is not None}
+    return usage if isinstance(usage, int | float) else None
+
+
+def _forget_title(session_id: Any, told: str, using: str) -> None:
+    """Empty a title that is how an erased message began, unless another first message still begins so.
+
+    Chat pages call a conversation after its first message, often cut short with an ellipsis.
+    """
+    session = ChatSession.objects.using(using).filter(pk=session_id)
+    start = " ".join(session.values_list("title", flat=True)[0].rstrip("…").split())
+    if not start or not _begins(told, start):
+        return
+    roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
+    if not any(_begins(content, start) for content in roots.values_list("content", flat=True)):
+        session.update(title="")
+
+
+def _begins(content: str, start: str) -> bool:
+    return " ".join(content.split()).startswith(start)
 
 
 def _invalidate_below(row: ChatMessage, using: str) -> None:
@@ -99,20 +149,29 @@ def _invalidate_below(row: ChatMessage, using: str) -> None:
     with connections[using].cursor() as cursor:
         cursor.execute(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED})
         ids = [found[0] for found in cursor.fetchall()]
-    emptied, now = 0, timezone.now()
+    emptied, retired, now = 0, [], timezone.now()
     for start in range(0, len(ids), _BATCH):
         batch = ids[start : start + _BATCH]
         summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)
-        summaries.filter(retired_at__isnull=True).update(retired_at=now, retired_reason="redaction")
-        emptied += summaries.update(content="", redacted_at=now)
-        _blank_runs(using, Q(tip_id__in=batch) | Q(anchor_id__in=batch))
+        live = summaries.filter(retired_at__isnull=True)
+        retired += sorted(live.values_list("pk", flat=True))
+        live.update(retired_at=now)
+        # The reason that a person gave for an earlier retirement may quote the summary.
+        emptied += summaries.update(content="", redacted_at=now, retired_reason="redaction")
+        _blank_runs(using, batch)
     _count_erasure(row.session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}
     record(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
+    if retired:
+        signs.summaries_retired(row.session_id, retired, "redaction", using)
+    log(logger, logging.INFO, "erased", session=row.session_id, message=row.pk, by="redaction", summaries=emptied)
 
 
-def _blank_runs(using: str, which: Q) -> None:
-    CompactionRun.objects.using(using).filter(which).update(instructions="", error_detail="", policy_line="")
+def _blank_runs(using: str, ids: list[int]) -> None:
+    runs = CompactionRun.objects.using(using)
+    runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
+    # With the rest of a prompt at hand, a short text that was erased could be guessed at by its digest.
+    runs.filter(anchor_id__in=ids).update(request={})
 
 
 def _count_erasure(session_id: Any, using: str) -> None:
@@ -133,8 +192,10 @@ def delete_message(message: ChatMessage) -> int:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
-            _blank_runs(using, Q(tip_id__in=batch) | Q(anchor_id__in=batch))
+            _blank_runs(using, batch)
+        told = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
+        _forget_title(message.session_id, told, using)
         _count_erasure(message.session_id, using)
         record(
             message.session_id,
@@ -142,6 +203,7 @@ def delete_message(message: ChatMessage) -> int:
             using=using,
             payload={"messages": deleted, "erasure": "deletion"},
         )
+    log(logger, logging.INFO, "erased", session=message.session_id, message=message.pk, by="deletion", rows=deleted)
     return deleted
 
 

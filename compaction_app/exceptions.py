@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -63,6 +63,12 @@ class ImportFailed(CompactionError, ValueError):
     line: int | None = None
 
 
+class BundleError(CompactionError, ValueError):
+    """The replay bundle can not be read, or not be written there."""
+
+    code = "bundle"
+
+
 class ContextOverflow(CompactionError):
     """The newest user message and the last group alone are larger than the context window.
 
@@ -78,6 +84,34 @@ class InvalidReply(CompactionError):
     """The chat model's endpoint answered with something that is no chat completion."""
 
     code = "invalid_reply"
+
+
+class EmptyReply(InvalidReply):
+    """The model's reply is empty: neither content nor a tool call. Nothing was stored.
+
+    ``finish_reason`` is the provider's ("length": reasoning may have used up all that it was allowed to write),
+    ``usage`` what it reports.
+    """
+
+    code = "empty_reply"
+    finish_reason: str = ""
+    usage: Mapping[str, Any] = {}
+
+
+class StreamInterrupted(InvalidReply):
+    """A reply that was being streamed did not come to its end. Nothing was stored.
+
+    ``partial`` is the text that had come; the cause is the client's own error, where there is one.
+    """
+
+    code = "stream_interrupted"
+    partial: str = ""
+
+
+class RedactionFailed(CompactionError):
+    """REDACTOR did not give back a text; nothing was sent to any model."""
+
+    code = "redaction_failed"
 
 
 class DurableTransactionRequired(CompactionError, RuntimeError):
@@ -109,7 +143,8 @@ class SummarizerError(CompactionError):
     """A summarizer could not give a draft.
 
     ``error_code`` is one of :class:`compaction_app.values.ErrorCode`; ``transient`` says that trying later may
-    help; ``retry_after`` is what the provider asked for, in seconds; ``attempts`` are (model, code) in order.
+    help; ``retry_after`` is what the provider asked for, in seconds; ``attempts`` are (model, code) in order;
+    ``calls`` are the calls that gave an answer (:class:`compaction_app.values.ModelCall`), paid for in vain.
     """
 
     code = "summarizer_error"
@@ -118,3 +153,4 @@ class SummarizerError(CompactionError):
     retry_after: float | None = None
     model: str = ""
     attempts: Sequence[tuple[str, str]] = ()
+    calls: Sequence[Any] = ()

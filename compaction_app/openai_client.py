@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import openai
 
+from compaction_app import telemetry
 from compaction_app.budget import window_of
 from compaction_app.conf import Settings
 from compaction_app.provider_errors import (
@@ -104,6 +105,17 @@ async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | Non
     deadline."""
     if wrong := _misconfigured(entry, clients):
         return wrong
+    limit = min(request.max_output_tokens, entry.max_output_tokens)
+    with telemetry.model_call(entry.model, entry.url, max_tokens=limit) as call:
+        answer = await _ask(entry, request, clients)
+        if isinstance(answer, Failure):
+            call.failed(answer.code)
+        else:
+            call.answered(answer.paid_calls[0], finish_reason=answer.finish_reason)
+        return answer
+
+
+async def _ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None) -> SummaryDraft | Failure:
     client = (clients or make_client)(entry)
     try:
         # A client's own read time-out starts anew with each byte, so a server that drips would hold us for

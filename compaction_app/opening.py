@@ -8,20 +8,22 @@ anchor; the guard also refuses where an open run's work would reach into this br
 from __future__ import annotations
 
 import logging
+import re
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app import branches, runs
+from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
 from compaction_app.conf import load
+from compaction_app.guard import held_back
 from compaction_app.ladder import history_after_pruning, history_tokens
+from compaction_app.log_lines import log, log_error
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.planning import plan_compaction
@@ -29,23 +31,21 @@ from compaction_app.prompts import prompt_version
 from compaction_app.values import (
     Branch,
     CompactionPlan,
-    ErrorCode,
     EventKind,
     Mode,
     PolicyDecision,
     RunStatus,
     Skip,
     SkipReason,
+    Strategy,
     Suppression,
     Trigger,
 )
 
 logger = logging.getLogger("compaction_app.opening")
 
-#: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
-NO_PROGRESS_FAILURES = 2
-_RECENT_RUNS = 50
 POLICY_ACTIONS = ("allow", "defer", "force")
+_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class Opening:
 
     run: CompactionRun | None
     reason: str = ""
+    #: What the reason stands on.
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    #: The same was said of this tip before.
+    repeated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +87,18 @@ def is_over_threshold(tip: ChatMessage, allowances: Allowances) -> bool:
     """Whether the history at the tip is over its threshold even after the free layers."""
     if allowances.settings.mode == Mode.OFF:
         return False
+    return _tokens_after_free_layers(tip, allowances) > allowances.budget.threshold
+
+
+def _tokens_after_free_layers(tip: ChatMessage, allowances: Allowances) -> int:
+    """Tokens of the history; where they are over the threshold, as pruning would leave them."""
     using, budget = branches.using_of(tip), allowances.budget
     history = branches.history_at(tip.pk, using)
     if not get_compaction_params(history.tokens, budget).should_compact:
-        return False
+        return int(history.tokens)
     branch = window_at(tip, allowances)
     pruned, _ = history_after_pruning(branch, budget, allowances.settings, allowances.count)
-    return get_compaction_params(history_tokens(branch, pruned.messages), budget).should_compact
+    return history_tokens(branch, pruned.messages)
 
 
 def window_at(tip: ChatMessage, allowances: Allowances) -> Branch:
@@ -108,14 +117,39 @@ def window_at(tip: ChatMessage, allowances: Allowances) -> Branch:
 
 def open_run(request: Request) -> Opening:
     """Open a run for the request, if there is something to do and nothing in the way."""
+    opening = _open(request)
+    say_why_not(request, opening)
+    return opening
+
+
+def say_why_not(request: Request, opening: Opening) -> None:
+    """One log line where no run was opened: why, and the numbers behind it."""
+    if opening.run is not None:
+        return
+    # What is said at every turn of every chat would drown the rest.
+    level = logging.DEBUG if opening.repeated or not opening.reason else logging.INFO
+    log(
+        logger,
+        level,
+        "skip",
+        session=request.tip.session_id,
+        tip=request.tip.pk,
+        reason=opening.reason or "under_threshold",
+        trigger=request.trigger,
+        **opening.numbers,
+    )
+
+
+def _open(request: Request) -> Opening:
     if request.allowances.settings.mode == Mode.OFF:
         return Opening(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
-        if not is_over_threshold(request.tip, request.allowances):
-            return Opening(None)
+        tokens = _tokens_after_free_layers(request.tip, request.allowances)
+        if not get_compaction_params(tokens, request.allowances.budget).should_compact:
+            return _under_threshold(request, tokens)
         request, decision = _ask_policy(request)
         if decision.action == "defer":
-            return _suppress(request, Suppression.POLICY, {"code": decision.reason[:100]})
+            return _suppress(request, Suppression.POLICY, {"code": _code_of(decision)})
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
         return open_locked(request)
@@ -127,7 +161,7 @@ def open_locked(request: Request) -> Opening:
     branch = branches.load_structure(request.tip.pk, request.using)
     over = get_compaction_params(branch.history_tokens, allowances.budget).should_compact
     if request.trigger == Trigger.THRESHOLD and not request.previous and not over:
-        return Opening(None)
+        return _under_threshold(request, branch.history_tokens)
     seen = branches.seen_by(branch.base, request.tip.pk, branch.tip_depth, request.using)
     branch = replace(branch, seen_by_base=seen)
     plan = plan_compaction(
@@ -144,9 +178,13 @@ def open_locked(request: Request) -> Opening:
         return _nothing_to_do(request, branch, over)
     # A next generation goes on with what the last one began; its cool-down would leave the work half done.
     guarded = request.trigger == Trigger.THRESHOLD and not request.forced and request.previous is None
-    if guarded and (held := _guard(request, branch)):
+    if guarded and (held := held_back(branch, allowances.budget, allowances.settings, request.using)):
         return _suppress(request, *held)
     return _create(request, branch, plan)
+
+
+def _under_threshold(request: Request, history: int) -> Opening:
+    return Opening(None, numbers={"history": history, "threshold": request.allowances.budget.threshold})
 
 
 def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
@@ -155,15 +193,21 @@ def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
         return request, PolicyDecision()
     try:
         decision = load(path)(request.tip, request.allowances.budget) or PolicyDecision()
-    except Exception:
+    except Exception as error:
         # The host's code in a chat turn, which never fails because of compaction (rule 11): as if it allowed.
-        logger.exception("error session=%s tip=%s in POLICY %s", request.tip.session_id, request.tip.pk, path)
+        log_error(logger, error, session=request.tip.session_id, tip=request.tip.pk, step="policy", policy=path)
         return request, PolicyDecision()
     if decision.action not in POLICY_ACTIONS:
-        logger.error("policy %s answered %r; known are %s", path, decision.action, ", ".join(POLICY_ACTIONS))
+        known = ",".join(POLICY_ACTIONS)
+        log(logger, logging.ERROR, "error", step="policy", policy=path, answered=decision.action, known=known)
         return request, PolicyDecision()
     forced = decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
+
+
+def _code_of(decision: PolicyDecision) -> str:
+    """Events hold codes only: a reason in words may quote the conversation."""
+    return decision.reason if not decision.reason or _CODE.fullmatch(decision.reason) else "not_a_code"
 
 
 def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan | Skip) -> bool:
@@ -193,70 +237,24 @@ def _nothing_to_do(request: Request, branch: Branch, over: bool) -> Opening:
         kind=EventKind.SUPPRESSED,
         payload__reason=Suppression.IRREDUCIBLE,
     )
+    numbers = {"history_tokens": branch.history_tokens}
     if over and not said.exists():
-        return _suppress(request, Suppression.IRREDUCIBLE, {"history_tokens": branch.history_tokens})
-    return Opening(None, Suppression.IRREDUCIBLE)
-
-
-def _guard(request: Request, branch: Branch) -> tuple[Suppression, dict[str, Any]] | None:
-    """Why a threshold compaction is held back now, with the numbers behind it; None if it is not."""
-    settings, now = request.allowances.settings, timezone.now()
-    recent = _recent_runs(request, branch)
-    failures = _failures_in_a_row(recent)
-    if failures and _breaker_open(failures, settings, now):
-        return Suppression.BREAKER, {"failures": len(failures)}
-    last = next((run for run in recent if run.status == RunStatus.SUCCEEDED), None)
-    if last is None or last.finished_at is None or branch.base is None or branch.tip_path_tokens == 0:
-        return None
-    seconds = (now - last.finished_at).total_seconds()
-    covered = branch.base.cutoff_path_tokens / branch.tip_path_tokens
-    fits = branch.history_tokens <= request.allowances.budget.available
-    if seconds < settings.cooldown_seconds and covered >= settings.coverage_ratio and fits:
-        return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
-    return None
-
-
-def _recent_runs(request: Request, branch: Branch) -> list[CompactionRun]:
-    """Finished runs of this branch, newest first: those anchored in its tail, and the one that made its base."""
-    tail = {message.id for message in branch.tail}
-    base_id = branch.base.id if branch.base else None
-    finished = (
-        CompactionRun.objects.using(request.using)
-        .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
-        .order_by("-id")
-        .only("id", "anchor_id", "summary_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
-    )
-    return [run for run in finished if run.anchor_id in tail or (base_id and run.summary_id == base_id)]
-
-
-def _failures_in_a_row(recent: Sequence[CompactionRun]) -> list[CompactionRun]:
-    failures = []
-    for run in recent:
-        if run.status != RunStatus.FAILED:
-            break
-        failures.append(run)
-    return failures
-
-
-def _breaker_open(failures: Sequence[CompactionRun], settings: Any, now: datetime) -> bool:
-    stuck = [run for run in failures[:NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
-    if len(failures) < settings.breaker_failures and len(stuck) < NO_PROGRESS_FAILURES:
-        return False
-    newest = failures[0].finished_at
-    return newest is not None and (now - newest).total_seconds() < settings.breaker_seconds
+        return _suppress(request, Suppression.IRREDUCIBLE, numbers)
+    return Opening(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 
 
 def _suppress(request: Request, reason: Suppression, numbers: dict[str, Any] | None = None) -> Opening:
+    numbers = numbers or {}
     if request.trigger == Trigger.THRESHOLD and request.previous is None:
         runs.record(
             request.tip.session_id,
             EventKind.SUPPRESSED,
             using=request.using,
             message_id=request.tip.pk,
-            payload={"reason": reason, **(numbers or {})},
+            payload={"reason": reason, **numbers},
         )
-    logger.info("skip session=%s tip=%s reason=%s", request.tip.session_id, request.tip.pk, reason)
-    return Opening(None, reason)
+    signs.suppressed(Strategy.AUTO_COMPACT, request.trigger, reason, request.using)
+    return Opening(None, reason, numbers)
 
 
 def _create(request: Request, branch: Branch, plan: CompactionPlan) -> Opening:
@@ -279,9 +277,19 @@ def _create(request: Request, branch: Branch, plan: CompactionPlan) -> Opening:
                 "history_tokens": branch.history_tokens,
                 "threshold": request.allowances.budget.threshold,
                 "window": request.allowances.budget.window,
+                **_estimate_of(request),
             },
         )
     return Opening(run)
+
+
+def _estimate_of(request: Request) -> dict[str, Any]:
+    """How far the estimate that the decision stands on was off when a provider last counted, if it has."""
+    allowances = request.allowances
+    known = allowances.session.token_calibration.get(allowances.model)
+    error = (request.tip.sent_context or {}).get("estimate_error")
+    said = {"calibration": known, "estimate_error": error}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _skipped_run(request: Request, branch: Branch) -> CompactionRun:
@@ -289,6 +297,9 @@ def _skipped_run(request: Request, branch: Branch) -> CompactionRun:
     run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
     run.finished_at = timezone.now()
     run.save(using=request.using, force_insert=True)
+    values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
+    log(logger, logging.INFO, "skip", **values)
+    signs.run_ended(run, request.using)
     return run
 
 

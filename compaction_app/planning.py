@@ -60,6 +60,13 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
     return _last_user(messages, start) or 0
 
 
+def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: Message | None) -> tuple[Message, ...]:
+    """What a summary covers: the messages since its base's cutoff without the pin, after a pin that is let go."""
+    before = base.pinned if base else None
+    let_go = (before,) if before and (pin is None or before.id != pin.id) else ()
+    return (*let_go, *(message for message in before_cut if pin is None or message.id != pin.id))
+
+
 def _last_user(messages: Sequence[Message], end: int) -> int | None:
     return next((i for i in range(end - 1, -1, -1) if messages[i].starts_turn), None)
 
@@ -150,10 +157,7 @@ class _Cuts:
         return pin.tokens if pin else 0
 
     def covered(self, cut: int) -> tuple[Message, ...]:
-        pin = self.pin(cut)
-        let_go = self.base.pinned if self.base and self.base.pinned and self.base.pinned is not pin else None
-        inside = tuple(message for message in self.tail[:cut] if message is not pin)
-        return ((let_go,) if let_go else ()) + inside
+        return covered_messages(self.tail[:cut], self.base, self.pin(cut))
 
     def inside(self, start: int, tail_budget: int, room: int) -> int:
         """The cut inside a turn for what is kept from ``start`` on: the earliest that fits, else the latest."""

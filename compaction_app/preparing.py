@@ -8,10 +8,11 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from compaction_app import branches, runs
+from compaction_app import branches, ledger, runs, signs
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound
+from compaction_app.log_lines import log, log_error
 from compaction_app.managers import counter
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.planning import plan_compaction
@@ -51,7 +52,7 @@ class Work:
 
     def accept(self, draft: SummaryDraft) -> ErrorCode | None:
         return refuse_draft(
-            draft,
+            ledger.prose_draft(draft),
             target_tokens=self.request.target_tokens,
             replaced_tokens=self.plan.replaced_tokens,
             count=self.count,
@@ -60,20 +61,29 @@ class Work:
             nonce=self.request.nonce,
         )
 
+    def with_ledger(self, draft: SummaryDraft) -> SummaryDraft:
+        """An accepted draft with what must survive and did not; the run is told how much did."""
+        kept = ledger.complete(draft.text, self.request, self.plan, self.budget, self.settings, self.count)
+        self.run.retention_before, self.run.retention_after = kept.before, kept.after
+        return replace(draft, text=kept.text)
+
     def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
         # Kept until the connection is back: nothing is held while the model is called.
         self.events.append((kind, payload))
 
 
-def prepare(run_id: int, using: str) -> Work | CompactionRun | None:
+def claim(run_id: int, using: str) -> CompactionRun | None:
+    """The run, now this worker's for as long as its cascade can take; None where it is another's, over or gone."""
     known = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
     if known is None:
-        logger.info("skip run=%s reason=gone", run_id)
+        log(logger, logging.INFO, "skip", run=run_id, reason="gone")
         return None
-    settings = settings_from_snapshot(known.settings)
-    run = runs.claim(run_id, using, lease_seconds(settings, known.session.model))
-    if run is None:
-        return None
+    return runs.claim(run_id, using, lease_seconds(settings_from_snapshot(known.settings), known.session.model))
+
+
+def prepare(run: CompactionRun, using: str) -> Work | CompactionRun:
+    """What the model's call needs, with the connection given back; the run itself where it ended without a call."""
+    settings = settings_from_snapshot(run.settings)
     try:
         work = _load(run, settings, using)
     except DatabaseError:
@@ -81,7 +91,7 @@ def prepare(run_id: int, using: str) -> Work | CompactionRun | None:
     except Exception as error:
         # Code of the host's (a redactor, a token counter, a summarizer's constructor): the run says so, or its
         # branch would be blocked until the lease ends, again and again. The text may quote the conversation.
-        logger.exception("error run=%s while its request was prepared", run.pk)
+        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
         runs.fail(run, ErrorCode.PROVIDER_ERROR, f"{type(error).__name__} while the request was prepared")
         return run
     if isinstance(work, Work):
@@ -126,14 +136,15 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReas
         budget=budget,
         branch=branch,
         plan=plan,
-        request=_request(run, settings, plan, limits),
+        request=request_of(run, settings, plan, limits),
         summarizer=summarizer,
         limits=limits,
         count=count,
     )
 
 
-def _request(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
+def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
+    """What a plan asks for. ``rebuilding`` makes it again from stored rows, so it depends on nothing else."""
     return build_request(
         covered=plan.covered,
         lookahead=plan.lookahead,
@@ -177,11 +188,16 @@ def _note_start(work: Work, using: str) -> None:
             "target_tokens": work.plan.target_tokens,
         },
     )
-    logger.info(
-        "start run=%s session=%s messages=%s tokens=%s target=%s",
-        run.pk,
-        run.session_id,
-        len(work.plan.covered),
-        work.plan.replaced_tokens,
-        work.plan.target_tokens,
+    log(
+        logger,
+        logging.INFO,
+        "start",
+        run=run.pk,
+        session=run.session_id,
+        trigger=run.trigger,
+        attempt=run.attempts,
+        messages=len(work.plan.covered),
+        tokens=work.plan.replaced_tokens,
+        target=work.plan.target_tokens,
     )
+    signs.run_started(run, using)

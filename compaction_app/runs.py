@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
+from compaction_app import signs
+from compaction_app.log_lines import log
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, SkipReason
 
@@ -54,7 +57,7 @@ def claim(run_id: int, using: str, lease_seconds: float) -> CompactionRun | None
         )
     )
     if not claimed:
-        logger.info("skip run=%s reason=not_claimable", run_id)
+        log(logger, logging.INFO, "skip", run=run_id, reason="not_claimable")
         return None
     run = CompactionRun.objects.using(using).select_related("session").get(pk=run_id)
     run.attempts += 1
@@ -87,37 +90,47 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
 
 def skip(run: CompactionRun, reason: SkipReason) -> bool:
     """Finish without a summary and without a fault."""
-    done = holding(run).update(
-        status=RunStatus.SKIPPED,
-        skip_reason=reason,
-        claim_token=None,
-        lease_expires_at=None,
-        finished_at=timezone.now(),
-    )
-    logger.info("skip run=%s reason=%s", run.pk, reason)
-    return bool(done)
+    using = run._state.db or "default"
+    # In one transaction: the run can not go, with its session, before its event is written.
+    with transaction.atomic(using=using):
+        if not _finish(run, status=RunStatus.SKIPPED, skip_reason=reason):
+            return False
+        # Without a message: the branch may be gone, and the run names the turn that it belonged to.
+        record(run.session_id, EventKind.SUPPRESSED, using=using, run=run, payload={"reason": reason})
+    log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason=reason, attempts=run.attempts)
+    return True
 
 
 def fail(run: CompactionRun, code: str, detail: str) -> bool:
-    done = holding(run).update(
-        status=RunStatus.FAILED,
-        error_code=code,
-        error_detail=detail[:2000],
-        claim_token=None,
-        lease_expires_at=None,
-        finished_at=timezone.now(),
+    """Finish without a summary, for good; ``detail`` is for operators."""
+    if not _finish(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
+        return False
+    record(
+        run.session_id,
+        EventKind.FAILED,
+        using=run._state.db or "default",
+        run=run,
+        message_id=run.tip_id,
+        payload={
+            "code": code,
+            "attempts": run.attempts,
+            "input_tokens": run.input_tokens,
+            "output_tokens": run.output_tokens,
+        },
     )
-    if done:
-        record(
-            run.session_id,
-            EventKind.FAILED,
-            using=run._state.db or "default",
-            run=run,
-            message_id=run.tip_id,
-            payload={"code": code, "attempts": run.attempts},
-        )
-    logger.warning("failed run=%s code=%s attempts=%s", run.pk, code, run.attempts)
-    return bool(done)
+    log(logger, logging.WARNING, "failed", run=run.pk, code=code, attempts=run.attempts, session=run.session_id)
+    return True
+
+
+def _finish(run: CompactionRun, **ended: Any) -> bool:
+    """End a run in its row and in the instance, if this claim still holds it, and have the end announced."""
+    ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": timezone.now()}
+    if not holding(run).update(**ended):
+        return False
+    for name, value in ended.items():
+        setattr(run, name, value)
+    signs.run_ended(run, run._state.db or "default")
+    return True
 
 
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:

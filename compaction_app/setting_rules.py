@@ -42,7 +42,7 @@ def positive_seconds(value: Any) -> str | None:
 
 
 def price(value: Any) -> str | None:
-    return number(value) or (None if value >= 0 else "must be 0 or more")
+    return number(value) or (None if 0 <= value <= MAX_PRICE else f"must be from 0 to {MAX_PRICE}")
 
 
 def ratio(value: Any) -> str | None:
@@ -143,14 +143,30 @@ def model(entry: Any) -> str | None:
     return None
 
 
+_PRICE_KEYS = ("input", "cached", "output")
+#: Per million tokens. Far above any, and low enough for the column that a run's cost is stored in.
+MAX_PRICE = 10_000
+
+
 def prices(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return "must be a dict of model name to prices per million tokens"
     for name, entry in value.items():
-        known = isinstance(entry, Mapping) and set(entry) <= {"input", "cached", "output"}
-        if not isinstance(name, str) or not known or any(price(v) for v in entry.values()):
-            return "must map model names to {'input': …, 'cached': …, 'output': …}, each 0 or more"
+        if not isinstance(name, str) or not name:
+            return "must have model names as keys"
+        if wrong := _model_price(entry):
+            return f"has an entry for {name!r} that is wrong: {wrong}"
     return None
+
+
+def _model_price(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping):
+        return "it must be a dict such as {'input': 0.2, 'cached': 0.02, 'output': 1.25}, per million tokens"
+    if unknown := sorted(str(key) for key in entry if key not in _PRICE_KEYS):
+        return f"unknown keys {', '.join(unknown)}; known are {', '.join(_PRICE_KEYS)}"
+    if missing := [key for key in ("input", "output") if key not in entry]:
+        return f"{' and '.join(missing)} must be given"
+    return next((f"{key} {wrong}" for key, amount in entry.items() if (wrong := price(amount))), None)
 
 
 def throttle(value: Any) -> str | None:

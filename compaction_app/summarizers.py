@@ -15,21 +15,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import SummarizerError
 from compaction_app.extractive import summarize_extractively
+from compaction_app.ledger_text import prose_of
+from compaction_app.log_lines import log, log_error
 from compaction_app.openai_client import Clients, ModelEntry, ask, model_entries
 from compaction_app.prompts import count_request, tighter
 from compaction_app.provider_errors import Failure
 from compaction_app.tokens import Count
 from compaction_app.transcript import defuse
-from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
+from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -37,8 +39,8 @@ logger = logging.getLogger("compaction_app.summarizers")
 Accept = Callable[[SummaryDraft], ErrorCode | None]
 #: Told of events while a summarizer works. May be called from an event loop, so it collects and does no I/O.
 OnEvent = Callable[[EventKind, dict[str, Any]], None]
-#: Seconds of a lease beyond what the models may take: loading, planning, the commit.
-LEASE_MARGIN = 5.0
+#: Seconds of a lease beyond what the models may take: loading, planning, the ledger, the commit.
+LEASE_MARGIN = 10.0
 
 _DRAFT_CODES = frozenset(
     {
@@ -61,6 +63,20 @@ class _Question:
     entry: ModelEntry | None = None
 
 
+@dataclass(slots=True)
+class _Tried:
+    """What a summarizer was asked so far, and in vain."""
+
+    failures: list[Failure] = field(default_factory=list)
+    #: Calls that gave an answer, in order: each is paid for, also where its draft is refused.
+    calls: list[ModelCall] = field(default_factory=list)
+
+    def fail(self, failure: Failure) -> None:
+        self.failures.append(failure)
+        values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
+        log(logger, logging.WARNING, "failed", **values)
+
+
 _Answer = SummaryDraft | Failure
 _Dialogue = Generator[_Question, _Answer, SummaryDraft]
 
@@ -69,6 +85,8 @@ class ExtractiveSummarizer:
     """Quotes the most telling sentences. Deterministic, without network: the same request, the same bytes."""
 
     max_input_tokens: int | None = None
+    #: It quotes what was said; what a model thought is not quoted.
+    reads_reasoning = False
 
     def __init__(self, settings: Settings) -> None:
         self._count: Count = load(settings.token_counter)()
@@ -76,13 +94,14 @@ class ExtractiveSummarizer:
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         text = summarize_extractively(
             covered=request.covered,
-            previous_summary=request.previous_summary,
+            # The ledger carries itself on; quoted here as well it would take the room twice.
+            previous_summary=prose_of(request.previous_summary),
             target_tokens=request.target_tokens,
             count=self._count,
             instructions=request.instructions,
         )
         # It quotes: a message about <user> tags must not look like a leak of the wrapper.
-        return SummaryDraft(text=defuse(text), model="extractive")
+        return SummaryDraft(text=defuse(text), model=EXTRACTIVE_MODEL)
 
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
         # A long branch takes seconds of one core, which an event loop does not have.
@@ -123,16 +142,16 @@ class OpenAISummarizer:
 
     def _cascade(self, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None) -> _Dialogue:
         size = count_request(request, self._count)
-        failures: list[Failure] = []
+        tried = _Tried()
         for entry in self.entries:
             if size > entry.max_input_tokens:
                 detail = f"{size} tokens, takes {entry.max_input_tokens}"
-                failures.append(_log(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail)))
+                tried.fail(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
                 continue
-            draft = yield from _ask_model(entry.model, entry, request, accept, on_event, failures)
+            draft = yield from _ask_model(entry.model, entry, request, accept, on_event, tried)
             if draft:
                 return draft
-        raise _give_up(failures)
+        raise _give_up(tried)
 
 
 def _ask_model(
@@ -141,20 +160,21 @@ def _ask_model(
     request: SummaryRequest,
     accept: Accept | None,
     on_event: OnEvent | None,
-    failures: list[Failure],
+    tried: _Tried,
 ) -> Generator[_Question, _Answer, SummaryDraft | None]:
-    """Ask one model, and once more if its draft is too long. None, with the reasons in ``failures``, if in
-    vain."""
+    """Ask one model, and once more if its draft is too long. None, with the reasons in ``tried``, if in vain."""
     for question in (request, tighter(request)):
         answer = yield _Question(question, entry)
         if isinstance(answer, Failure):
-            failures.append(_log(answer))
+            tried.fail(answer)
             return None
+        tried.calls += answer.paid_calls
         code = accept(answer) if accept else None
         if code is None:
-            logger.info("done model=%s tokens=%s chars=%s", name, answer.output_tokens, len(answer.text))
-            return answer
-        failures.append(_log(Failure(model=name, code=code, detail=f"{len(answer.text)} characters")))
+            numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+            log(logger, logging.INFO, "done", model=name, **numbers, characters=len(answer.text))
+            return replace(answer, tightened=question is not request, calls=tuple(tried.calls))
+        tried.fail(Failure(model=name, code=code, detail=f"{len(answer.text)} characters"))
         if code != ErrorCode.OVERSIZE or question is not request:
             return None
         if on_event:
@@ -163,13 +183,9 @@ def _ask_model(
     return None
 
 
-def _log(failure: Failure) -> Failure:
-    logger.warning("failed model=%s code=%s transient=%s", failure.model, failure.code, failure.transient)
-    return failure
-
-
-def _give_up(failures: Sequence[Failure]) -> SummarizerError:
+def _give_up(tried: _Tried) -> SummarizerError:
     """The error of a whole cascade. It is transient if one failure was: that model may yet answer."""
+    failures: Sequence[Failure] = tried.failures
     if not failures:
         return SummarizerError(
             "No model is configured: SUMMARIZER_MODELS is empty and the session names none.",
@@ -185,6 +201,7 @@ def _give_up(failures: Sequence[Failure]) -> SummarizerError:
         retry_after=max(waits, default=None),
         model=telling.model,
         attempts=[(failure.model, failure.code) for failure in failures],
+        calls=tuple(tried.calls),
     )
 
 
@@ -202,15 +219,18 @@ def run_summarizer(
     if _judges_itself(summarizer.summarize):
         return _checked(summarizer, summarizer.summarize(request, accept, on_event))
 
+    tried = _Tried()
+
     def answer(question: _Question) -> SummaryDraft:
         try:
             return _checked(summarizer, summarizer.summarize(question.request))
-        except SummarizerError:
+        except SummarizerError as error:
+            error.calls = (*tried.calls, *error.calls)
             raise
         except Exception as error:
-            raise _host_error(summarizer, error) from error
+            raise _host_error(summarizer, error, tried) from error
 
-    return _drive(_single(summarizer, request, accept, on_event), answer)
+    return _drive(_single(summarizer, request, accept, on_event, tried), answer)
 
 
 async def arun_summarizer(
@@ -223,17 +243,20 @@ async def arun_summarizer(
     if not asummarize and _judges_itself(summarizer.summarize):
         return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, request, accept, on_event))
 
+    tried = _Tried()
+
     async def answer(question: _Question) -> SummaryDraft:
         try:
             if asummarize:
                 return _checked(summarizer, await asummarize(question.request))
             return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, question.request))
-        except SummarizerError:
+        except SummarizerError as error:
+            error.calls = (*tried.calls, *error.calls)
             raise
         except Exception as error:
-            raise _host_error(summarizer, error) from error
+            raise _host_error(summarizer, error, tried) from error
 
-    return await _adrive(_single(summarizer, request, accept, on_event), answer)
+    return await _adrive(_single(summarizer, request, accept, on_event, tried), answer)
 
 
 def make_summarizer(settings: Settings, session_model: str = "") -> Any:
@@ -251,11 +274,12 @@ def lease_seconds(settings: Settings, session_model: str = "", *, margin: float 
     return 2 * sum(entry.timeout for entry in model_entries(settings, session_model)) + margin
 
 
-def _single(summarizer: Any, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None) -> _Dialogue:
-    failures: list[Failure] = []
-    draft = yield from _ask_model(type(summarizer).__name__, None, request, accept, on_event, failures)
+def _single(
+    summarizer: Any, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None, tried: _Tried
+) -> _Dialogue:
+    draft = yield from _ask_model(type(summarizer).__name__, None, request, accept, on_event, tried)
     if draft is None:
-        raise _give_up(failures)
+        raise _give_up(tried)
     return draft
 
 
@@ -274,11 +298,10 @@ def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
     )
 
 
-def _host_error(summarizer: Any, error: Exception) -> SummarizerError:
+def _host_error(summarizer: Any, error: Exception, tried: _Tried) -> SummarizerError:
     """Its type is recorded and its frames are logged; its text may quote the conversation."""
     name = type(summarizer).__name__
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("error summarizer=%s type=%s\n%s", name, type(error).__name__, frames)
+    log_error(logger, error, summarizer=name)
     timed_out = isinstance(error, TimeoutError)
     code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
     return SummarizerError(
@@ -287,6 +310,7 @@ def _host_error(summarizer: Any, error: Exception) -> SummarizerError:
         transient=timed_out or isinstance(error, ConnectionError),
         model=name,
         attempts=[(name, code)],
+        calls=tuple(tried.calls),
     )
 
 
@@ -322,7 +346,8 @@ def _run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
     # Called synchronously from asynchronous code (a notebook, say), where a second loop needs a second
     # thread.
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+        # In a copy of this context, so that the call's span stands below the run's.
+        return pool.submit(copy_context().run, asyncio.run, coroutine).result()
 
 
 def _is_loop_running() -> bool:

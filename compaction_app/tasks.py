@@ -20,6 +20,7 @@ from compaction_app import branches, runs
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import Outcome, compact_chat_history, next_now
 from compaction_app.exceptions import MessageNotFound
+from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import Request, is_over_threshold, open_run
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
@@ -46,9 +47,11 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     except Exception as error:
         # Whatever a broker can throw: a chat turn goes on (rule 11).
         marked.update(enqueued_at=None)
-        logger.warning("enqueue run=%s failed (%s); the sweep will enqueue it", run.pk, type(error).__name__)
+        # The sweep will find it.
+        log(logger, logging.WARNING, "failed", step="enqueue", run=run.pk, type=type(error).__name__)
         return False
     marked.update(task_id=task_id or "")
+    log(logger, logging.INFO, "enqueued", run=run.pk, session=run.session_id, task=task_id, countdown=countdown or None)
     return True
 
 
@@ -58,7 +61,7 @@ def enqueue_session(session: ChatSession) -> bool:
     try:
         _publish("compact_session", [str(session.pk), using])
     except Exception as error:
-        logger.warning("enqueue session=%s failed (%s)", session.pk, type(error).__name__)
+        log(logger, logging.WARNING, "failed", step="enqueue", session=session.pk, type=type(error).__name__)
         return False
     return True
 
@@ -150,7 +153,8 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: st
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
             _go_on(outcome)
             return made, False
-    logger.error("session=%s tip=%s did not come to rest after %s runs", session.pk, tip.pk, _MAX_GENERATIONS)
+    values = {"session": session.pk, "tip": tip.pk, "runs": _MAX_GENERATIONS}
+    log(logger, logging.ERROR, "failed", step="come_to_rest", **values)
     return _MAX_GENERATIONS, False
 
 
@@ -175,7 +179,7 @@ def recover_compactions() -> dict[str, int]:
                 found["given_up"] += _give_up(run, using)
             else:
                 found["enqueued"] += enqueue(run)
-    logger.info("sweep enqueued=%s given_up=%s", found["enqueued"], found["given_up"])
+    log(logger, logging.INFO, "sweep", **found)
     return found
 
 

@@ -16,6 +16,9 @@ from compaction_app.openai_format import to_openai
 
 Json = Any
 
+#: What a draft of the extractive summarizer names as its model. It calls none, so it is free.
+EXTRACTIVE_MODEL = "extractive"
+
 
 class Kind(StrEnum):
     MESSAGE = "message"
@@ -76,6 +79,15 @@ class Lookahead(StrEnum):
 class ReasoningRule(StrEnum):
     SUMMARIZE = "summarize"
     DROP = "drop"
+
+
+class ReasoningOutcome(StrEnum):
+    """What became of a turn's reasoning blocks in a compaction."""
+
+    VERBATIM = "verbatim"
+    SUMMARIZED = "summarized"
+    DROPPED = "dropped"
+    CLEARED_BY_PROVIDER = "cleared_by_provider"
 
 
 class SkipReason(StrEnum):
@@ -304,6 +316,18 @@ class SummaryRequest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCall:
+    """One call of a model that gave an answer, accepted or not: it is paid for either way. Tokens as reported."""
+
+    #: The name that it was asked under.
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    #: Those of the input tokens that the provider read from its cache.
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryDraft:
     """What a summarizer gives back, not yet accepted."""
 
@@ -318,6 +342,21 @@ class SummaryDraft:
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False
+    #: It answers the one tighter retry, not the request as it was first asked.
+    tightened: bool = False
+    #: Every call that was made for it, refused drafts included; empty: the one that this draft came from.
+    calls: tuple[ModelCall, ...] = field(default=(), compare=False)
+
+    @property
+    def paid_calls(self) -> tuple[ModelCall, ...]:
+        """The calls that led to this draft, its own among them."""
+        own = ModelCall(
+            model=self.model,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_tokens=self.cached_tokens,
+        )
+        return self.calls or (own,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,6 +402,8 @@ class ChatContext:
     dropped: int
     tip_id: int
     first_shown_depth: int | None = None
+    #: The model that it is meant for, under the name that it is asked by; "" where none is named.
+    model: str = ""
 
     def to_openai(self, include_reasoning: bool = False) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
@@ -376,9 +417,11 @@ class ChatContext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyDecision:
-    """What a host's ``POLICY`` answers: allow, defer (with a reason) or force; and a line for the prompt."""
+    """What a host's ``POLICY`` answers: allow, defer or force; and a line for the prompt.
+
+    ``reason``: a code for the event, up to 100 of ``A-Z a-z 0-9 _ . : -``; text is not kept.
+    """
 
     action: str = "allow"
     reason: str = ""
     prompt_line: str = ""
-    extra: Mapping[str, Json] = field(default_factory=dict)

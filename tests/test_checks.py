@@ -177,8 +177,8 @@ def test_a_project_without_a_database_hears_nothing(databases: dict[str, Any]) -
 
 def atomic_requests(alias: str) -> Warning:
     return Warning(
-        f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact and chat.complete raise in a view, since no "
-        "transaction may be open while a model is being called.",
+        f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
+        "since no transaction may be open while a model is being called.",
         hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
         id="compaction_app.W002",
     )

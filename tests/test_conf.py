@@ -176,8 +176,11 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
             {"m": {"in": 1}},
             {5: {}},
             {"m": {"input": "1"}},
+            {"m": {}},
+            {"m": {"input": 1}},
+            {"m": {"input": 1, "output": 10_001}},
         ],
-        [{}, {"m": {}}, {"m": {"input": 0, "cached": 0.1, "output": 2}}],
+        [{}, {"m": {"input": 1, "output": 2}}, {"m": {"input": 0, "cached": 0.1, "output": 2}}],
     ),
     "MAX_MESSAGE_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4 * 1024 * 1024]),
     "MANUAL_THROTTLE": (

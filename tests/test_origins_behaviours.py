@@ -128,6 +128,11 @@ class TestPolicy:
             ("suppressed", {"reason": "policy", "code": "in_checkout"})
         ]
 
+    def test_a_reason_in_words_is_not_kept(self, session: Any, branch: list[ChatMessage]) -> None:
+        Policy.decision = PolicyDecision(action="defer", reason="they said: my PIN is 4711")
+        assert chat.request_compaction(branch[-1]) is None
+        assert [e.payload["code"] for e in events(session)] == ["not_a_code"]
+
     def test_force_passes_the_cool_down(self, settings: Any, branch: list[ChatMessage], session: Any) -> None:
         settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
         chat.compact(branch[-1])

@@ -1,0 +1,64 @@
+"""Django signals: what a host hooks its own code to.
+
+``compaction_started`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
+    A worker began with a run: its branch is read and planned, the model is asked next. Sent at each attempt
+    (``run.attempts``).
+``compaction_finished`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
+    A run ended without a fault: ``run.status`` is ``succeeded``, with ``run.summary``, or ``skipped``, with
+    ``run.skip_reason``.
+``compaction_failed`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
+    A run ended without a summary: ``run.error_code`` says why. Not sent for an attempt that is tried again.
+``summary_retired`` (``sender`` :class:`ChatMessage`, ``session_id``, ``summary_ids``, ``reason``, ``using``)
+    Summaries were taken out of use, all in one go: by a person, or because a message they may hold was redacted.
+
+``using`` is the alias of the database that it happened in. Each is sent after the commit, with nothing locked, in
+the thread that did the work: a worker, or a request where the compaction ran inline. A receiver that raises is
+logged and changes nothing; one that takes long delays its worker.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.dispatch import Signal
+
+from compaction_app.log_lines import log
+
+logger = logging.getLogger("compaction_app.signals")
+
+compaction_started = Signal()
+compaction_finished = Signal()
+compaction_failed = Signal()
+summary_retired = Signal()
+
+_NAMES = {
+    id(compaction_started): "compaction_started",
+    id(compaction_finished): "compaction_finished",
+    id(compaction_failed): "compaction_failed",
+    id(summary_retired): "summary_retired",
+}
+
+
+def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
+    """Send once the transaction that this thread has open is committed; at once if there is none."""
+    if signal.has_listeners(sender):
+        transaction.on_commit(partial(_send, signal, sender, using, arguments), using=using, robust=True)
+
+
+def _send(signal: Signal, sender: Any, using: str, arguments: dict[str, Any]) -> None:
+    for receiver, answer in signal.send_robust(sender, using=using, **arguments):
+        if isinstance(answer, Exception):
+            # Django logs the traceback (django.dispatch); this says in our words what it was about.
+            name = getattr(receiver, "__qualname__", type(receiver).__name__)
+            log(
+                logger,
+                logging.ERROR,
+                "error",
+                signal=_NAMES.get(id(signal)),
+                receiver=name,
+                type=type(answer).__name__,
+                run=getattr(arguments.get("run"), "pk", None),
+            )

@@ -1,0 +1,122 @@
+"""What runs used and cost: every call that gave an answer, its draft accepted or refused, of every attempt."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Case, Count, DecimalField, F, Q, Sum, Value, When
+from django.db.models.functions import Coalesce
+
+from compaction_app import telemetry
+from compaction_app.log_lines import log
+from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.prices import cost_of, cost_of_call
+from compaction_app.values import ModelCall
+
+logger = logging.getLogger("compaction_app.spending")
+
+SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+#: More than any call takes. A summarizer that reports more is mistaken, and the column would overflow.
+_MAX_TOKENS = 10**8
+
+# Models that were already logged as unpriced: one line a model and process, not one a run.
+_logged_models: set[str] = set()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spending:
+    """What all runs of a session used so far."""
+
+    #: Runs for which a model gave an answer.
+    runs: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    #: In the currency of ``PRICES``; None where no run has a known cost.
+    cost: Decimal | None
+    #: Runs whose cost is not known: the cost above is without them.
+    unpriced_runs: int
+
+
+def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Any], using: str) -> None:
+    """Add an attempt's calls to its run, in the row and in the instance.
+
+    Summed by the database, and without asking for the claim: a worker that lost the run in the meantime has paid
+    for its calls all the same.
+    """
+    if not calls:
+        return
+    calls = [_checked(call) for call in calls]
+    _log_unpriced(calls, prices)
+    row = CompactionRun.objects.using(using).filter(pk=run.pk)
+    row.update(
+        input_tokens=Coalesce(F("input_tokens"), 0) + sum(call.input_tokens for call in calls),
+        output_tokens=Coalesce(F("output_tokens"), 0) + sum(call.output_tokens for call in calls),
+        cached_tokens=Coalesce(F("cached_tokens"), 0) + sum(call.cached_tokens for call in calls),
+        cost=_sum_of_costs(cost_of(calls, prices)),
+    )
+    for values in row.values(*SPENDING_FIELDS):
+        for name, value in values.items():
+            setattr(run, name, value)
+    telemetry.count_tokens(run, calls)
+
+
+def _sum_of_costs(cost: Decimal | None) -> Any:
+    """What was known before and what is known now; once a part is unknown the sum stays so."""
+    field: DecimalField[Any, Any] = DecimalField(max_digits=14, decimal_places=8)
+    nothing = Value(None, output_field=field)
+    if cost is None:
+        return nothing
+    unknown_before = When(cost__isnull=True, input_tokens__isnull=False, then=nothing)
+    known = Coalesce(F("cost"), Value(Decimal(0)), output_field=field) + Value(cost, output_field=field)
+    return Case(unknown_before, default=known, output_field=field)
+
+
+def session_spending(session: ChatSession) -> Spending:
+    """The sum over a session's runs, failed ones too; one query."""
+    runs = CompactionRun.objects.using(session._state.db or "default").filter(
+        session=session, input_tokens__isnull=False
+    )
+    sums = runs.aggregate(
+        runs=Count("pk"),
+        input=Coalesce(Sum("input_tokens"), 0),
+        output=Coalesce(Sum("output_tokens"), 0),
+        cached=Coalesce(Sum("cached_tokens"), 0),
+        total=Sum("cost"),
+        unpriced=Count("pk", filter=Q(cost__isnull=True)),
+    )
+    return Spending(
+        runs=sums["runs"],
+        input_tokens=sums["input"],
+        output_tokens=sums["output"],
+        cached_tokens=sums["cached"],
+        cost=sums["total"],
+        unpriced_runs=sums["unpriced"],
+    )
+
+
+def _checked(call: ModelCall) -> ModelCall:
+    """A host's summarizer may report anything; what is no number of tokens counts as not reported."""
+    return replace(
+        call,
+        input_tokens=_tokens(call.input_tokens),
+        output_tokens=_tokens(call.output_tokens),
+        cached_tokens=_tokens(call.cached_tokens),
+    )
+
+
+def _tokens(value: Any) -> int:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= _MAX_TOKENS else 0
+
+
+def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None:
+    for call in calls:
+        if cost_of_call(call, prices) is None and call.model not in _logged_models:
+            _logged_models.add(call.model)
+            reason = "no_usage_reported" if call.model in prices else "not_in_prices"
+            log(logger, logging.INFO, "unpriced", model=call.model or "(none)", reason=reason)

@@ -1,0 +1,231 @@
+"""Spans and metrics, through the API of OpenTelemetry: without an SDK in the host's process all of it does nothing.
+
+A run is one span, each call of its models a span below it, in the names of the GenAI semantic conventions where
+they have one. Attributes are ids, names of models, numbers and codes. An exception is recorded by the name of its
+class alone, for its text may quote the conversation. docs/telemetry.md lists every name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+
+from compaction_app import __version__
+from compaction_app.values import ModelCall, RunStatus
+
+SCOPE = "compaction_app"
+
+#: What the conventions recommend for seconds and for tokens.
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+_MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_ERRORS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
+
+_tracer = trace.get_tracer(SCOPE, __version__)
+_meter = metrics.get_meter(SCOPE, __version__)
+
+_runs = _meter.create_counter("compaction.runs", unit="{run}", description="Runs that ended.")
+_run_seconds = _meter.create_histogram(
+    "compaction.run.duration",
+    unit="s",
+    description="From the last claim of a run to its end.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+_input_tokens = _meter.create_counter(
+    "compaction.input_tokens", unit="{token}", description="Input tokens of summarizers, refused drafts included."
+)
+_output_tokens = _meter.create_counter(
+    "compaction.output_tokens", unit="{token}", description="Output tokens of summarizers, refused drafts included."
+)
+_messages = _meter.create_histogram(
+    "compaction.messages_compacted",
+    unit="{message}",
+    description="Messages that a summary took in.",
+    explicit_bucket_boundaries_advisory=_MESSAGES,
+)
+_suppressions = _meter.create_counter(
+    "compaction.suppressions", unit="{request}", description="Compactions that were wanted and held back."
+)
+_prompts = _meter.create_counter(
+    "compaction.prompts", unit="{prompt}", description="Prompts whose reply was stored, by the layer they needed."
+)
+_estimate_error = _meter.create_histogram(
+    "compaction.estimate_error",
+    unit="1",
+    description="|estimated − reported| ÷ reported tokens of a prompt.",
+    explicit_bucket_boundaries_advisory=_ERRORS,
+)
+_call_seconds = _meter.create_histogram(
+    "gen_ai.client.operation.duration",
+    unit="s",
+    description="GenAI operation duration.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+_call_tokens = _meter.create_histogram(
+    "gen_ai.client.token.usage",
+    unit="{token}",
+    description="Number of input and output tokens used.",
+    explicit_bucket_boundaries_advisory=_TOKENS,
+)
+
+
+@contextmanager
+def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
+    """A span that is the current one; an exception ends it as an error, without its words."""
+    with _tracer.start_as_current_span(
+        name, kind=kind, attributes=dict(attributes), record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:
+            fail_span(span, type(error).__name__)
+            raise
+
+
+def fail_span(span: Span, code: str) -> None:
+    """Mark a span as failed with one of this app's error codes, or the name of an exception's class."""
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR)
+
+
+@contextmanager
+def run_span(run: Any) -> Iterator[Span]:
+    """The span of one attempt at a run, which the calls of its models stand below."""
+    attributes = {
+        "compaction.run.id": run.pk,
+        "compaction.layer": str(run.strategy),
+        "compaction.trigger": str(run.trigger),
+        "compaction.attempt": run.attempts,
+        "gen_ai.conversation.id": str(run.session_id),
+    }
+    with _span("compaction.run", SpanKind.INTERNAL, attributes) as span:
+        yield span
+
+
+def describe_run(span: Span, run: Any) -> None:
+    """How the attempt ended, from the run's row as it is now; ``ready`` is one to be tried again."""
+    outcome = {
+        "compaction.outcome": str(run.status),
+        "compaction.skip_reason": run.skip_reason or None,
+        "compaction.generation": run.generation,
+        "compaction.messages_compacted": run.messages_compacted,
+        "compaction.tokens_before": run.tokens_before,
+        "compaction.tokens_after": run.tokens_after,
+    }
+    span.set_attributes({name: value for name, value in outcome.items() if value is not None})
+    # A code of an earlier attempt stays on the row of a run that was skipped in the end.
+    if run.error_code and run.status in (RunStatus.FAILED, RunStatus.READY):
+        fail_span(span, run.error_code)
+
+
+class CallSpan:
+    """One call of a model while it lasts; tell it how the call ended."""
+
+    def __init__(self, span: Span, attributes: dict[str, Any]) -> None:
+        self._span = span
+        #: What the histograms of the call are told apart by.
+        self.attributes = attributes
+
+    def answered(self, call: ModelCall, *, finish_reason: str = "") -> None:
+        """The model answered, whether the draft is of use or not."""
+        self._span.set_attribute("gen_ai.usage.input_tokens", call.input_tokens)
+        self._span.set_attribute("gen_ai.usage.output_tokens", call.output_tokens)
+        self._span.set_attribute("gen_ai.usage.cache_read.input_tokens", call.cached_tokens)
+        if finish_reason:
+            self._span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])
+        for kind, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
+            if tokens:
+                _call_tokens.record(tokens, {**self.attributes, "gen_ai.token.type": kind})
+
+    def failed(self, code: str) -> None:
+        """No answer; the code is this app's."""
+        self.attributes["error.type"] = code
+        fail_span(self._span, code)
+
+
+@contextmanager
+def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
+    """The span of one call at an OpenAI-compatible address, its duration, and its tokens.
+
+    ``requested``: parameters that the conventions name ``gen_ai.request.…``; None is left out.
+    """
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider_of(url),
+        "gen_ai.request.model": model,
+        **_server(url),
+    }
+    asked = {f"gen_ai.request.{name}": value for name, value in requested.items() if value is not None}
+    began = time.perf_counter()
+    with _span(f"chat {model}", SpanKind.CLIENT, {**attributes, **asked}) as span:
+        call = CallSpan(span, attributes)
+        try:
+            yield call
+        except BaseException as error:
+            call.failed(type(error).__name__)
+            raise
+        finally:
+            _call_seconds.record(time.perf_counter() - began, call.attributes)
+
+
+def provider_of(url: str) -> str:
+    """The conventions' name of a provider. An address that is not known is told by the API that it speaks."""
+    host = urlsplit(url).hostname or ""
+    return "azure.ai.openai" if host.endswith(".openai.azure.com") else "openai"
+
+
+def _server(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return {}
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return {"server.address": parts.hostname, "server.port": port}
+
+
+def count_run(run: Any) -> None:
+    """A run that ended, from its instance."""
+    attributes = {
+        "compaction.layer": str(run.strategy),
+        "compaction.trigger": str(run.trigger),
+        "compaction.outcome": str(run.status),
+    }
+    if run.status == RunStatus.FAILED:
+        attributes["error.type"] = str(run.error_code)
+    _runs.add(1, attributes)
+    if run.started_at and run.finished_at:
+        _run_seconds.record(max(0.0, (run.finished_at - run.started_at).total_seconds()), attributes)
+    if run.messages_compacted:
+        _messages.record(run.messages_compacted, {"compaction.layer": str(run.strategy)})
+
+
+def count_tokens(run: Any, calls: Sequence[ModelCall]) -> None:
+    """What an attempt used, accepted or not."""
+    for call in calls:
+        attributes = {
+            "compaction.layer": str(run.strategy),
+            "compaction.trigger": str(run.trigger),
+            "gen_ai.request.model": call.model,
+        }
+        _input_tokens.add(call.input_tokens, attributes)
+        _output_tokens.add(call.output_tokens, attributes)
+
+
+def count_suppression(*, layer: str, trigger: str, reason: str) -> None:
+    _suppressions.add(1, {"compaction.layer": layer, "compaction.trigger": trigger, "compaction.reason": reason})
+
+
+def count_prompt(*, layer: str) -> None:
+    _prompts.add(1, {"compaction.layer": layer})
+
+
+def record_estimate_error(error: float, *, model: str) -> None:
+    """``error``: a share of what was reported, negative where we thought the prompt smaller than it was."""
+    # A histogram takes no negative values.
+    direction = "under" if error < 0 else "over"
+    _estimate_error.record(abs(error), {"gen_ai.request.model": model, "compaction.direction": direction})

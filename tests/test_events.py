@@ -1,0 +1,404 @@
+"""Events: every kind made to happen, in numbers and codes alone; what they say of reasoning and of the estimate."""
+
+import json
+import re
+
+import openai
+import pytest
+
+from compaction_app import chat
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import CompactionFailed, SummarizerError
+from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import EventKind
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "pelican"
+THOUGHT = {"type": "thinking", "thinking": f"the {SECRET} knows"}
+ENCRYPTED = {"type": "redacted_thinking", "data": "c2VjcmV0"}
+CLEARED = {
+    "context_management": {
+        "applied_edits": [
+            {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3, "cleared_input_tokens": 15_000},
+            {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000},
+        ]
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings):
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session():
+    return chat.start_session(model="house-model")
+
+
+def secret_branch(session):
+    """Over the threshold of 6,000, with thoughts and with a word that no event may hold."""
+    tip = None
+    for turn in range(35):
+        tip = grow(session, tip, "u", word=SECRET)[-1]
+        thought = [THOUGHT] if turn % 2 else None
+        content = words(100, SECRET)
+        tip = chat.append_message(session, tip, role="assistant", content=content, reasoning=thought)
+    return tip
+
+
+def of_kind(session, kind):
+    return list(CompactionEvent.objects.filter(session=session, kind=kind).order_by("id"))
+
+
+def compacted(session):
+    tip = secret_branch(session)
+    chat.compact(tip)
+    return tip
+
+
+def failing(session, code="quota"):
+    FakeSummarizer.error = SummarizerError(f"{SECRET} is away", error_code=code)
+    with pytest.raises(CompactionFailed):
+        chat.compact(secret_branch(session))
+
+
+def oversize(session):
+    FakeSummarizer.text = words(6_000, SECRET)
+    with pytest.raises(CompactionFailed):
+        chat.compact(secret_branch(session))
+
+
+def fall_back(session):
+    tip = grow(session, secret_branch(session), "u a " * 20 + "u", word=SECRET)[-1]
+    context = chat.get_context(tip)
+    chat.append_message(session, tip, role="assistant", content=SECRET, context=context)
+
+
+def ask_for_two(session):
+    tip = grow(session, None, "u", word=SECRET)[-1]
+    with ScriptedOpenAIServer() as server:
+        chat.complete(tip, client=client_of(server), extra_body={"truncation": "auto"})
+
+
+def client_of(server):
+    return openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
+
+
+def report_two(session):
+    tip = grow(session, None, "u", word=SECRET)[-1]
+    chat.append_message(session, tip, role="assistant", content=SECRET, metadata=CLEARED)
+
+
+def redact(session):
+    tip = compacted(session)
+    chat.redact_message(chat.get_branch(tip)[3])
+
+
+HAPPENINGS = {
+    EventKind.THRESHOLD_HIT: lambda session: chat.request_compaction(secret_branch(session)),
+    EventKind.STARTED: compacted,
+    EventKind.COMPLETED: compacted,
+    EventKind.FAILED: failing,
+    EventKind.SUPPRESSED: lambda session: chat.request_compaction(grow(session, None, "u a(6500)", word=SECRET)[-1]),
+    EventKind.FALLBACK_USED: fall_back,
+    EventKind.SUMMARY_OVERSIZE: oversize,
+    EventKind.NO_PROGRESS: lambda session: failing(session, "no_progress"),
+    EventKind.REASONING_DOWNGRADED: compacted,
+    EventKind.DOUBLE_COMPACTION_CONFIGURED: ask_for_two,
+    EventKind.DOUBLE_RAN: report_two,
+    EventKind.RETIRED: lambda session: chat.retire_summary(chat.find_summary(compacted(session)), reason=SECRET),
+    EventKind.INVALIDATED: redact,
+}
+
+CODE = re.compile(r"[\w.:-]*")
+
+
+def only_numbers_and_codes(value):
+    if isinstance(value, dict):
+        return all(CODE.fullmatch(key) and only_numbers_and_codes(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(only_numbers_and_codes, value))
+    return value is None or isinstance(value, bool | int | float) or bool(CODE.fullmatch(value))
+
+
+@pytest.mark.parametrize("kind", list(EventKind))
+def test_every_kind_happens_and_holds_numbers_and_codes_alone(session, kind):
+    HAPPENINGS[kind](session)
+    assert of_kind(session, kind)
+    told = list(CompactionEvent.objects.filter(session=session))
+    assert all(only_numbers_and_codes(event.payload) for event in told)
+    assert SECRET not in str([event.payload for event in told])
+
+
+class TestReasoning:
+    """Which rule the reasoning of each turn went by (design §4), and what is said when it became text."""
+
+    def turns(self, session, reasonings):
+        tip = None
+        for reasoning in reasonings:
+            tip = grow(session, tip, "u")[-1]
+            tip = chat.append_message(session, tip, role="assistant", content=words(100), reasoning=reasoning)
+        return tip
+
+    def completed(self, session):
+        [event] = of_kind(session, "completed")
+        return event.payload["reasoning_turns"]
+
+    def counts(self, verbatim=0, summarized=0, dropped=0, cleared=0):
+        return {
+            "verbatim": verbatim,
+            "summarized": summarized,
+            "dropped": dropped,
+            "cleared_by_provider": cleared,
+        }
+
+    def test_kept_turns_are_verbatim_and_covered_ones_become_text(self, session):
+        tip = self.turns(session, [[THOUGHT]] * 35)
+        run = chat.compact(tip)
+        covered = run.messages_compacted // 2
+        assert self.completed(session) == self.counts(verbatim=35 - covered, summarized=covered)
+        [event] = of_kind(session, "reasoning_downgraded")
+        assert event.payload == {"turns": covered, "messages": covered}
+        assert (event.run_id, event.message_id) == (run.pk, tip.pk)
+        assert f"the {SECRET} knows" in FakeSummarizer.requests[0].user
+
+    def test_reasoning_that_is_dropped_is_counted_and_not_downgraded(self, session, settings):
+        settings.COMPACTION = small(REASONING="drop")
+        tip = self.turns(session, [[THOUGHT]] * 35)
+        covered = chat.compact(tip).messages_compacted // 2
+        assert self.completed(session) == self.counts(verbatim=35 - covered, dropped=covered)
+        assert of_kind(session, "reasoning_downgraded") == []
+        assert SECRET not in FakeSummarizer.requests[0].user
+
+    def test_what_can_not_be_read_is_dropped(self, session):
+        """Encrypted blocks have no text that could enter a prompt."""
+        tip = self.turns(session, [[ENCRYPTED]] * 4 + [[THOUGHT]] * 3 + [None] * 28)
+        chat.compact(tip)
+        assert self.completed(session) == self.counts(summarized=3, dropped=4)
+        assert of_kind(session, "reasoning_downgraded")[0].payload == {"turns": 3, "messages": 3}
+
+    def test_the_extractive_summarizer_does_not_read_it(self, session, settings):
+        settings.COMPACTION = small(MODE="deterministic", SUMMARIZER="compaction_app.summarizers.ExtractiveSummarizer")
+        tip = self.turns(session, [[THOUGHT]] * 4 + [None] * 31)
+        run = chat.compact(tip)
+        assert self.completed(session) == self.counts(dropped=4)
+        assert of_kind(session, "reasoning_downgraded") == []
+        assert SECRET not in run.summary.content
+
+    def test_without_reasoning_all_counts_are_nought(self, session):
+        chat.compact(self.turns(session, [None] * 35))
+        assert self.completed(session) == self.counts()
+        assert of_kind(session, "reasoning_downgraded") == []
+
+    def test_what_the_provider_cleared_is_not_called_verbatim(self, session):
+        """The newest reply says that the thinking of three turns was cleared: of the tail's the oldest three."""
+        tip = self.turns(session, [[THOUGHT]] * 34)
+        tip = grow(session, tip, "u")[-1]
+        tip = chat.append_message(
+            session, tip, role="assistant", content=words(100), reasoning=[THOUGHT], metadata=CLEARED
+        )
+        covered = chat.compact(tip).messages_compacted // 2
+        kept = 35 - covered
+        assert kept > 3
+        assert self.completed(session) == self.counts(verbatim=kept - 3, summarized=covered, cleared=3)
+
+    def test_a_turn_that_the_cutoff_parts_is_counted_on_either_side(self, session):
+        """An agent's loop: one user message, then calls, each with a thought."""
+        tip = grow(session, None, "u")[-1]
+        for n in range(40):
+            call = {"id": f"call_{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            tip = chat.append_message(
+                session, tip, role="assistant", content=words(98), tool_calls=[call], reasoning=[THOUGHT]
+            )
+            tip = chat.append_message(session, tip, role="tool", tool_call_id=f"call_{n}", content=words(100))
+        run = chat.compact(tip)
+        assert run.summary.pinned_message_id
+        assert self.completed(session) == self.counts(verbatim=1, summarized=1)
+
+
+class TestDoubleRan:
+    @pytest.mark.parametrize(
+        ("report", "payload"),
+        [
+            pytest.param(
+                {"metadata": CLEARED},
+                {"cleared_thinking_turns": 3, "cleared_tool_uses": 8, "cleared_input_tokens": 65_000},
+                id="Anthropic's edits",
+            ),
+            pytest.param(
+                {
+                    "usage": {
+                        "input_tokens": 23_000,
+                        "output_tokens": 1_000,
+                        "iterations": [
+                            {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+                            {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
+                        ],
+                    }
+                },
+                {"compactions": 1, "extra_input_tokens": 180_000, "extra_output_tokens": 3_500},
+                id="Anthropic's iterations",
+            ),
+            pytest.param(
+                {"metadata": {"output": [{"type": "compaction", "encrypted_content": "x"}, {"type": "message"}]}},
+                {"compactions": 1},
+                id="OpenAI's output item",
+            ),
+            pytest.param(
+                {"metadata": {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}}},
+                {"compactions": 1},
+                id="LiteLLM's blocks",
+            ),
+            pytest.param({"metadata": {"stop_reason": "compaction"}}, {"compactions": 1}, id="a stop reason"),
+        ],
+    )
+    def test_a_reply_that_reports_it_says_what_was_done(self, session, report, payload):
+        tip = grow(session, None, "u")[-1]
+        reply = chat.append_message(session, tip, role="assistant", content="x", **report)
+        [event] = of_kind(session, "double_ran")
+        assert event.payload == payload
+        assert event.message_id == reply.pk
+
+    @pytest.mark.parametrize(
+        "report",
+        [
+            {},
+            {"metadata": {"context_management": {"applied_edits": []}}},
+            {"metadata": {"context_management": None, "output": [{"type": "message"}]}},
+            {"usage": {"prompt_tokens": 10, "iterations": [{"type": "message", "input_tokens": 10}]}},
+        ],
+    )
+    def test_a_reply_that_reports_nothing_writes_nothing(self, session, report):
+        tip = grow(session, None, "u")[-1]
+        chat.append_message(session, tip, role="assistant", content="x", **report)
+        assert of_kind(session, "double_ran") == []
+
+    def test_with_the_mode_off_only_one_of_the_two_ran(self, session):
+        session.settings = {"MODE": "off"}
+        session.save()
+        tip = grow(session, None, "u")[-1]
+        chat.append_message(session, tip, role="assistant", content="x", metadata=CLEARED)
+        assert of_kind(session, "double_ran") == []
+
+    def test_complete_reads_the_report_and_stores_its_numbers(self, session):
+        def answer(exchange):
+            message = {"role": "assistant", "content": "Noted."}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            edits = [{"type": "compact_20260112", "cleared_input_tokens": 90, "summary": SECRET}]
+            exchange.send_json(
+                200,
+                {
+                    "id": "x",
+                    "object": "chat.completion",
+                    "created": 0,
+                    "model": "house-model",
+                    "choices": [choice],
+                    "usage": {"prompt_tokens": 400, "completion_tokens": 2, "total_tokens": 402},
+                    "context_management": {"applied_edits": edits},
+                },
+            )
+
+        tip = grow(session, None, "u(1000)")[-1]
+        with ScriptedOpenAIServer([answer]) as server:
+            reply = chat.complete(tip, client=client_of(server))
+        [event] = of_kind(session, "double_ran")
+        assert event.payload == {"compactions": 1, "cleared_input_tokens": 90}
+        assert SECRET not in str(reply.metadata)
+        assert "estimate_error" not in reply.sent_context
+        session.refresh_from_db()
+        assert session.token_calibration == {}, "a prompt that was compacted says nothing of how tokens are counted"
+
+
+class TestEstimate:
+    """How far our estimate was off stands on the reply, and with the decision that was made by it."""
+
+    def test_a_reply_keeps_the_error_before_and_after_calibration(self, session):
+        tip = grow(session, None, "u(996)")[-1]
+        errors = []
+        for _ in range(3):
+            context = chat.get_context(tip)
+            usage = {"prompt_tokens": int(context.tokens * 1.5)}
+            session.refresh_from_db()
+            reply = chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+            errors.append(reply.sent_context["estimate_error"])
+            assert reply.sent_context["provider_tokens"] == usage["prompt_tokens"]
+        assert errors[0] == pytest.approx(-1 / 3, abs=0.001), "we thought it a third smaller than it was"
+        assert errors[1:] == pytest.approx([0, 0], abs=0.001)
+
+    def test_anthropic_s_cached_tokens_are_part_of_the_prompt(self, session):
+        tip = grow(session, None, "u(1000)")[-1]
+        context = chat.get_context(tip)
+        usage = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
+        reply = chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+        assert reply.sent_context["provider_tokens"] == 1_000
+        session.refresh_from_db()
+        assert session.token_calibration == {"house-model": 1.0}
+
+    def test_what_is_learned_goes_by_the_name_that_is_asked(self, session):
+        """OpenAI answers gpt-4o-mini as gpt-4o-mini-2024-07-18; the next turn asks for gpt-4o-mini again."""
+        tip = grow(session, None, "u(1000)")[-1]
+        context = chat.get_context(tip)
+        usage = {"prompt_tokens": 1_500}
+        reply = chat.append_message(
+            session, tip, role="assistant", content="x", context=context, usage=usage, model="house-model-2026-01-01"
+        )
+        assert reply.model == "house-model-2026-01-01"
+        session.refresh_from_db()
+        assert session.token_calibration == {"house-model": 1.5}
+        assert chat.get_context(tip).threshold < context.threshold
+
+    def test_the_decision_says_by_how_much_the_estimate_was_off(self, session):
+        tip = grow(session, None, "u a " * 34 + "u")[-1]
+        context = chat.get_context(tip)
+        usage = {"prompt_tokens": int(context.tokens * 1.25)}
+        reply = chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+        run = chat.request_compaction(reply)
+        [event] = of_kind(session, "threshold_hit")
+        assert event.payload["calibration"] == pytest.approx(1.25, abs=0.01)
+        assert event.payload["estimate_error"] == pytest.approx(-0.2, abs=0.01)
+        compact_chat_history(run.pk)
+        assert CompactionRun.objects.get().status == "succeeded"
+
+    @pytest.mark.parametrize("usage", [{"prompt_tokens": 0}, {"prompt_tokens": True}, {"prompt_tokens": "9"}, {"n": 1}])
+    def test_a_provider_that_does_not_count_teaches_nothing(self, session, usage):
+        tip = grow(session, None, "u")[-1]
+        context = chat.get_context(tip)
+        reply = chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+        assert "estimate_error" not in reply.sent_context
+        session.refresh_from_db()
+        assert session.token_calibration == {}
+
+
+def test_a_stream_reports_it_in_a_chunk_of_its_own(session):
+    """LiteLLM puts Anthropic's blocks on the delta."""
+
+    block = {"compaction_blocks": [{"type": "compaction", "content": SECRET}]}
+    deltas = [
+        ({"role": "assistant", "content": "Noted."}, None),
+        ({"provider_specific_fields": block}, None),
+        ({}, "stop"),
+    ]
+
+    def answer(exchange):
+        exchange.start(200, "text/event-stream", {"Connection": "close"})
+        for delta, ended in deltas:
+            choice = {"index": 0, "delta": delta, "finish_reason": ended}
+            chunk = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+            exchange.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+        exchange.write(b"data: [DONE]\n\n")
+        exchange.hang_up()
+
+    tip = grow(session, None, "u")[-1]
+    with ScriptedOpenAIServer([answer]) as server:
+        list(chat.stream(tip, client=client_of(server)))
+    [event] = of_kind(session, "double_ran")
+    assert event.payload == {"compactions": 1}

@@ -1,0 +1,213 @@
+"""Django signals: what is sent, when, and that no receiver can change what a compaction does."""
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connections, transaction
+
+from compaction_app import chat, signals
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import CompactionFailed, SummarizerError
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAMES = ("compaction_started", "compaction_finished", "compaction_failed", "summary_retired")
+
+
+@pytest.fixture(autouse=True)
+def small_window(settings):
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def branch():
+    return grow(chat.start_session(), None, "u a " * 35)
+
+
+@pytest.fixture
+def connect():
+    """Connect receivers for the length of a test."""
+    connected = []
+
+    def connect(signal, receiver):
+        signal.connect(receiver, weak=False)
+        connected.append((signal, receiver))
+
+    yield connect
+    for signal, receiver in connected:
+        signal.disconnect(receiver)
+
+
+@pytest.fixture
+def heard(connect):
+    """What was sent: (name, arguments), and that no transaction was open."""
+    heard = []
+
+    def listen(name):
+        def receiver(sender, signal, using, **arguments):
+            assert not connections[using].in_atomic_block, "sent from within a transaction"
+            heard.append((name, {"sender": sender, "using": using, **arguments}))
+
+        connect(getattr(signals, name), receiver)
+
+    for name in NAMES:
+        listen(name)
+    return heard
+
+
+def names(heard):
+    return [name for name, _ in heard]
+
+
+class TestRuns:
+    def test_a_run_that_succeeds_starts_and_finishes(self, branch, heard):
+        run = chat.compact(branch[-1])
+        assert names(heard) == ["compaction_started", "compaction_finished"]
+        (_, started), (_, finished) = heard
+        assert started["sender"] is finished["sender"] is CompactionRun
+        assert started["using"] == "default"
+        assert (started["run"].pk, started["run"].attempts) == (run.pk, 1)
+        told = finished["run"]
+        assert (told.status, told.summary_id, told.generation) == ("succeeded", run.summary_id, 1)
+        assert (told.tokens_before, told.tokens_after) == (run.tokens_before, run.tokens_after)
+
+    def test_the_asynchronous_twin_says_the_same(self, branch, heard):
+        async_to_sync(chat.acompact)(branch[-1])
+        assert names(heard) == ["compaction_started", "compaction_finished"]
+
+    def test_the_summary_can_be_read_when_it_is_said(self, branch, connect):
+        seen = []
+        connect(signals.compaction_finished, lambda run, **_: seen.append(chat.find_summary(branch[-1]).pk))
+        assert chat.compact(branch[-1]).summary_id == seen[0]
+
+    def test_a_run_that_fails_says_so_once(self, branch, heard):
+        FakeSummarizer.error = SummarizerError("away", error_code="quota")
+        with pytest.raises(CompactionFailed):
+            chat.compact(branch[-1])
+        assert names(heard) == ["compaction_started", "compaction_failed"]
+        failed = heard[-1][1]["run"]
+        assert (failed.status, failed.error_code, failed.attempts) == ("failed", "quota", 1)
+
+    def test_an_attempt_that_is_tried_again_has_not_failed(self, branch, heard):
+        FakeSummarizer.error = SummarizerError("slow", error_code="timeout", transient=True)
+        run = chat.request_compaction(branch[-1])
+        compact_chat_history(run.pk)
+        assert names(heard) == ["compaction_started"]
+        FakeSummarizer.error = None
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
+        compact_chat_history(run.pk)
+        assert names(heard) == ["compaction_started", "compaction_started", "compaction_finished"]
+        assert heard[-1][1]["run"].attempts == 2
+
+    def test_nothing_to_compact_is_a_finish_without_a_start(self, heard):
+        chat.compact(grow(chat.start_session(), None, "u")[0])
+        assert names(heard) == ["compaction_finished"]
+        run = heard[0][1]["run"]
+        assert (run.status, run.skip_reason) == ("skipped", "nothing_to_compact")
+
+    def test_a_branch_that_goes_meanwhile_is_a_finish(self, branch, heard, connect):
+        connect(signals.compaction_started, lambda run, **_: chat.delete_message(branch[-2]))
+        chat.compact(branch[-1])
+        assert names(heard) == ["compaction_started", "compaction_finished"]
+        assert heard[-1][1]["run"].skip_reason == "branch_gone"
+
+    def test_a_second_delivery_says_nothing(self, branch, heard):
+        run = chat.request_compaction(branch[-1])
+        compact_chat_history(run.pk)
+        before = len(heard)
+        assert compact_chat_history(run.pk) is None
+        assert len(heard) == before
+
+
+class TestRetiring:
+    def two_generations(self, branch):
+        first = chat.compact(branch[-1]).summary
+        tip = grow(first.session, branch[-1], "u a " * 35)[-1]
+        return first, chat.compact(tip).summary, tip
+
+    def test_all_that_go_at_once_are_named_together(self, branch, heard):
+        first, second, _ = self.two_generations(branch)
+        heard.clear()
+        chat.retire_summary(first, reason="wrong")
+        [(name, said)] = heard
+        assert name == "summary_retired"
+        assert said == {
+            "sender": ChatMessage,
+            "using": "default",
+            "session_id": first.session_id,
+            "summary_ids": [first.pk, second.pk],
+            "reason": "wrong",
+        }
+
+    def test_retiring_again_says_nothing(self, branch, heard):
+        first, _, _ = self.two_generations(branch)
+        chat.retire_summary(first)
+        heard.clear()
+        chat.retire_summary(first)
+        assert heard == []
+
+    def test_a_redaction_retires_what_may_hold_the_text(self, branch, heard):
+        first, second, _ = self.two_generations(branch)
+        heard.clear()
+        chat.redact_message(branch[3])
+        [(_, said)] = heard
+        assert (said["summary_ids"], said["reason"]) == ([first.pk, second.pk], "redaction")
+
+    def test_a_redaction_that_touches_no_summary_says_nothing(self, branch, heard):
+        _, _, tip = self.two_generations(branch)
+        heard.clear()
+        chat.redact_message(tip)
+        assert heard == []
+
+    def test_nothing_is_said_before_the_host_s_own_commit(self, branch, heard):
+        summary = chat.compact(branch[-1]).summary
+        heard.clear()
+        with transaction.atomic():
+            chat.retire_summary(summary)
+            assert heard == []
+        assert names(heard) == ["summary_retired"]
+
+    def test_nothing_is_said_of_what_is_rolled_back(self, branch, heard):
+        summary = chat.compact(branch[-1]).summary
+        heard.clear()
+        with transaction.atomic():
+            chat.retire_summary(summary)
+            transaction.set_rollback(True)
+        assert heard == []
+
+
+class TestReceivers:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_one_that_raises_is_logged_and_changes_nothing(self, branch, connect, caplog, name):
+        def refuses(**_):
+            raise RuntimeError("a receiver's own trouble")
+
+        after = []
+        connect(getattr(signals, name), refuses)
+        connect(getattr(signals, name), lambda **_: after.append(name))
+        if name == "compaction_failed":
+            FakeSummarizer.error = SummarizerError("away", error_code="quota")
+            with pytest.raises(CompactionFailed):
+                chat.compact(branch[-1])
+        else:
+            summary = chat.compact(branch[-1]).summary
+            chat.retire_summary(summary)
+            summary.refresh_from_db()
+            assert summary.retired_at
+        assert after == [name], "the next receiver is called all the same"
+        ours = [record.getMessage() for record in caplog.records if record.name == "compaction_app.signals"]
+        assert len(ours) == 1
+        assert f"error signal={name} receiver=" in ours[0]
+        assert "type=RuntimeError" in ours[0]
+
+    def test_one_may_compact_write_and_retire_by_itself(self, branch, connect):
+        """Nothing is locked: what a receiver does to the same session goes through."""
+        connect(signals.compaction_finished, lambda run, **_: chat.retire_summary(run.summary, reason="by a receiver"))
+        chat.compact(branch[-1])
+        assert chat.find_summary(branch[-1]) is None

@@ -1,0 +1,105 @@
+"""What replies report of themselves: every dialect is read, and no shape of it can break a chat turn."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.usage_reports import ProviderCompaction, prompt_tokens, provider_compaction, report_of
+
+pytestmark = pytest.mark.pure
+
+WORDS = [
+    "applied_edits",
+    "cleared_input_tokens",
+    "cleared_thinking_turns",
+    "compaction",
+    "compaction_blocks",
+    "content",
+    "context_management",
+    "input_tokens",
+    "iterations",
+    "output",
+    "prompt_tokens",
+    "provider_specific_fields",
+    "stop_reason",
+    "type",
+]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(WORDS)
+SHAPES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(usage=SHAPES, metadata=SHAPES)
+def test_no_shape_of_a_report_raises_or_gives_more_than_numbers(usage: Any, metadata: Any) -> None:
+    """A provider may send anything, and a host may store anything: the turn goes on."""
+    ran = provider_compaction(usage, metadata)
+    numbers = [getattr(ran, name) for name in ProviderCompaction.__dataclass_fields__]
+    assert all(type(number) is int and number >= 0 for number in numbers)
+    counted = prompt_tokens(usage)
+    assert counted is None or (type(counted) is int and counted >= 0)
+    report = report_of(metadata)
+    assert set(report) <= {"context_management", "compaction_blocks"}
+
+
+@given(reported=SHAPES)
+def test_what_is_kept_of_a_report_says_the_same_when_it_is_read_again(reported: Any) -> None:
+    kept = report_of(reported)
+    assert report_of(kept) == kept
+    assert provider_compaction(None, kept) == provider_compaction(None, report_of(kept))
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60}}, 100),
+        ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}}, 100),
+        ({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5}, 100),
+        ({"prompt_tokens": 100, "cache_read_input_tokens": 60}, 100),
+        ({"prompt_tokens": None, "input_tokens": 7}, 7),
+        ({"completion_tokens": 7}, None),
+        ({"prompt_tokens": -1}, None),
+        ({"prompt_tokens": 1.5}, None),
+        ({"prompt_tokens": 10**12}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_cached_tokens_are_part_of_the_prompt_once(usage: Any, tokens: int | None) -> None:
+    """OpenAI counts them among the prompt's, Anthropic beside its input tokens, LiteLLM says both of one reply."""
+    assert prompt_tokens(usage) == tokens
+
+
+def test_one_compaction_that_is_told_in_several_places_is_one() -> None:
+    usage = {"input_tokens": 9, "iterations": [{"type": "compaction", "input_tokens": 50, "output_tokens": 5}]}
+    metadata = {
+        "stop_reason": "compaction",
+        "content": [{"type": "compaction", "content": "…"}],
+        "context_management": {"applied_edits": [{"type": "compact_20260112"}]},
+    }
+    ran = provider_compaction(usage, metadata)
+    assert (ran.compactions, ran.extra_input_tokens, ran.extra_output_tokens) == (1, 50, 5)
+
+
+def test_what_a_block_says_is_not_kept() -> None:
+    """The provider's summary is a copy of the conversation that no redaction would find."""
+    reported = {
+        "compaction_blocks": [{"type": "compaction", "content": "the pelican"}],
+        "context_management": {
+            "applied_edits": [{"type": "compact_20260112\0", "summary": "the pelican", "n": 4, "the pelican\0": 4}]
+        },
+    }
+    assert report_of(reported) == {
+        "context_management": {"applied_edits": [{"type": "compact_20260112", "n": 4}]},
+        "compaction_blocks": [{"type": "compaction"}],
+    }
+
+
+@pytest.mark.parametrize("reported", [None, "truncated", 3, [], {}, {"edits": []}, {"applied_edits": "none"}])
+def test_a_report_that_says_nothing_is_empty(reported: Any) -> None:
+    assert report_of(reported) == {}
+    assert not provider_compaction(None, reported if isinstance(reported, dict) else None).ran
