@@ -48,7 +48,7 @@ class CompactionEventAdmin(RecordAdmin):
 
     @admin.display(description="numbers")
     def numbers(self, obj: CompactionEvent) -> str:
-        parts = [f"{key}: {value}" for key, value in obj.payload.items()]
+        parts = [f"{key}: {value}" for key, value in sorted(obj.payload.items())]
         return display.shortened(", ".join(parts)) or display.EMPTY
 
     @admin.display(description="payload")

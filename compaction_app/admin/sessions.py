@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
@@ -25,6 +28,13 @@ def summaries_of(session: ChatSession) -> QuerySet[ChatMessage]:
     """Said twice, the second time as the partial index on cutoffs knows it."""
     found: QuerySet[ChatMessage] = session.messages.filter(kind=Kind.SUMMARY, last_summarized_message__isnull=False)
     return found
+
+
+def _untitled(session: ChatSession) -> ChatSession:
+    """A copy that is named by its id."""
+    named = copy(session)
+    named.title = ""
+    return named
 
 
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
@@ -162,6 +172,16 @@ class ChatSessionAdmin(RecordAdmin):
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
+
+    # -- the admin's log: it outlives a session, whose title may be its first words -------------------------
+
+    def log_change(self, request: HttpRequest, obj: ChatSession, message: Any) -> LogEntry:
+        return super().log_change(request, _untitled(obj), message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[ChatSession]) -> list[LogEntry]:
+        # A list, as Django itself hands over for one object.
+        untitled: Any = [_untitled(session) for session in queryset]
+        return super().log_deletions(request, untitled)
 
     # -- compacting ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,427 @@
+"""The cases with numbers (design §17): which test holds each, and those that only a whole turn can show.
+
+``HELD`` names for every case the tests that hold it. What planning, pruning and fitting answer by themselves is
+tested there, on values; here the same numbers go through the public door and a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionFailed, ContextOverflow
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.verifying import verify_session
+from tests.origins import names_of_tests
+from tests.small import anchored_summary, shown_ids, small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BRANCHES, COMPACTION, PROMPTS = "tests/test_branches.py", "tests/test_compaction.py", "tests/test_prompts.py"
+BUDGET, PLANNING, PRUNING = "tests/test_budget.py", "tests/test_planning.py", "tests/test_pruning.py"
+HERE, REFUSALS = "tests/test_cases.py", "tests/test_refusals.py"
+
+#: Case of the design → tests, in its order.
+HELD: dict[str, list[str]] = {
+    # Budget
+    "window 10,000, reserved 2,000: 6,000 no, 6,001 yes": [
+        f"{BUDGET}::test_compaction_is_wanted_strictly_over_the_threshold",
+        f"{HERE}::TestBudget::test_compaction_is_wanted_strictly_over_the_threshold",
+    ],
+    "7,000: a tail budget of 1,400": [f"{BUDGET}::test_the_tail_budget_is_a_share_of_the_history"],
+    "four messages and no summary: 400": [
+        f"{BUDGET}::test_the_history_of_a_branch_without_summary_is_its_messages",
+        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch",
+    ],
+    "ten messages, cutoff at the 8th, summary of 30: 230; with a pin: 330": [
+        f"{BUDGET}::test_the_history_of_a_compacted_branch_is_summary_pin_and_tail",
+        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch",
+    ],
+    "presets at 200,000 and at 5,000": [
+        f"{BUDGET}::test_the_presets_have_their_numbers",
+        f"{BUDGET}::test_the_reply_never_reserves_more_than_a_quarter_of_the_window",
+        f"{HERE}::TestBudget::test_the_presets_have_their_numbers",
+    ],
+    # Cut
+    "the six splits": [f"{PLANNING}::TestSplitting::test_the_newest_messages_within_the_budget_stay"],
+    "a cutoff at 2: 1 and 2 nowhere but in the summary": [
+        f"{BRANCHES}::TestApplies::test_what_the_summary_covers_appears_nowhere_but_in_it"
+    ],
+    "an empty history: nothing, no model call": [
+        f"{PLANNING}::TestCuts::test_an_empty_history_has_nothing_to_compact",
+        f"{COMPACTION}::TestOneSummary::test_an_empty_history_calls_no_model",
+    ],
+    "one request and 200 pairs; 200 more; a new turn": [
+        f"{PLANNING}::TestCuts::test_a_tool_loop_is_cut_inside_its_turn",
+        f"{PLANNING}::TestCuts::test_the_pin_is_inherited_while_the_turn_goes_on",
+        f"{PLANNING}::TestCuts::test_a_pin_that_is_let_go_is_the_first_thing_covered_and_once",
+        f"{HERE}::TestCut::test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once",
+    ],
+    # Applies
+    "branch 1, 2, 3, anchor 3, cutoff 2: yes": [
+        f"{BRANCHES}::TestApplies::test_a_summary_applies_where_its_anchor_is_on_the_branch"
+    ],
+    "branch 1, 2, 6, 7, anchor 5, cutoff 4: no": [
+        f"{BRANCHES}::TestApplies::test_a_summary_does_not_apply_where_its_anchor_is_not"
+    ],
+    "a fork below the anchor shares": [f"{BRANCHES}::TestApplies::test_a_fork_below_the_anchor_shares_the_summary"],
+    "a fork between cutoff and anchor falls back": [
+        f"{BRANCHES}::TestApplies::test_a_fork_between_cutoff_and_anchor_falls_back_to_the_older_generation"
+    ],
+    "equal timestamps: the deeper anchor": [f"{BRANCHES}::TestApplies::test_position_decides_and_never_time"],
+    "base anchor 6, the last turn deleted: not above 6": [
+        f"{HERE}::TestAnchors::test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one",
+        f"{PLANNING}::TestAnchors::test_the_anchor_is_not_above_the_base_s",
+    ],
+    "LOOKAHEAD changed from tip to none: the second wins": [
+        f"{HERE}::TestAnchors::test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back",
+        f"{COMPACTION}::TestOneSummary::test_a_base_that_was_anchored_deeper_never_loses_to_its_successor",
+    ],
+    # Prune
+    "4,096 bytes unchanged": [f"{PRUNING}::TestPrune::test_a_result_of_exactly_the_limit_is_unchanged"],
+    "4,097 bytes: at most 4,096 and smaller": [
+        f"{PRUNING}::TestPrune::test_one_byte_more_is_shortened_to_the_limit",
+        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
+    ],
+    "50,000 of three-byte characters": [
+        f"{PRUNING}::TestPrune::test_multibyte_text_stays_valid",
+        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
+    ],
+    "101 bytes at 100; a budget smaller than the notice": [
+        f"{PRUNING}::TestPrune::test_a_limit_smaller_than_the_notice_still_shortens"
+    ],
+    "user and assistant messages of 50,000 bytes untouched": [
+        f"{PRUNING}::TestPrune::test_user_and_assistant_messages_are_untouched_whatever_their_size"
+    ],
+    "the last three turns byte-identical": [
+        f"{PRUNING}::TestPrune::test_the_last_turns_are_byte_identical",
+        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
+    ],
+    # Fit
+    "u a u a u a with room for 350: 5, 6 kept, 4 dropped": [
+        f"{PRUNING}::TestFit::test_the_oldest_turns_go_first_and_whole",
+        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
+    ],
+    "a 100 + u 100,000 with room for 50: ContextOverflow": [
+        f"{PRUNING}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers",
+        f"{HERE}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers",
+    ],
+    "u a(9,000) u at 8,000: the last u alone": [
+        f"{PRUNING}::TestFit::test_the_newest_user_message_alone_is_sent_if_nothing_else_fits",
+        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
+    ],
+    "u a with room for 500: nothing dropped": [
+        f"{PRUNING}::TestFit::test_nothing_is_dropped_where_all_fits",
+        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
+    ],
+    # Idempotent
+    "twice with nothing new: skipped, no model call": [
+        f"{COMPACTION}::TestOneSummary::test_compacting_twice_is_compacting_once"
+    ],
+    "five compactions down one branch": [f"{COMPACTION}::TestOneSummary::test_five_generations_rise_and_stay_readable"],
+    "drafts refused; 30 characters accepted": [
+        f"{PROMPTS}::TestDrafts::test_each_refusal_has_its_code",
+        f"{COMPACTION}::TestRefusals::test_a_draft_that_is_no_summary_changes_nothing",
+        f"{COMPACTION}::TestRefusals::test_thirty_characters_are_a_summary",
+        f"{REFUSALS}::TestManual::test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed",
+        f"{HERE}::TestDrafts::test_a_draft_larger_than_what_it_replaces_is_refused",
+    ],
+    "irreducible once, no loop": [
+        f"{COMPACTION}::TestTrigger::test_what_can_not_be_made_smaller_is_said_once",
+        f"{HERE}::TestDrafts::test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended",
+    ],
+    "calibration 1.5 and 4,900 tokens: wanted": [
+        f"{BUDGET}::test_calibration_divides_the_limits_before_the_comparison",
+        f"{HERE}::TestBudget::test_a_model_that_counts_more_triggers_earlier",
+    ],
+    "a call left open at the cutoff, answered on another branch": [
+        f"{HERE}::TestAnchors::test_a_call_open_at_the_cutoff_and_answered_elsewhere_leaves_no_orphan_result",
+        f"{PLANNING}::TestAnchors::test_a_call_left_open_at_the_cutoff_pulls_the_anchor_below_it",
+    ],
+    "LOOKAHEAD_TOKENS exhausted: the anchor stays": [
+        f"{PLANNING}::TestAnchors::test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted",
+        f"{HERE}::TestAnchors::test_the_anchor_stays_where_it_was_when_the_look_ahead_is_exhausted",
+    ],
+}
+
+#: A recap without a ledger's worth of facts in it.
+RECAP = "Earlier matter was told and settled, all of it."
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(title="a conversation")
+
+
+def test_every_case_is_held_by_tests_that_exist() -> None:
+    tests = [test for names in HELD.values() for test in names]
+    missing = [test for test in tests if test.partition("::")[2] not in names_of_tests(test.partition("::")[0])]
+    assert missing == []
+    assert all(HELD.values())
+
+
+class TestBudget:
+    @pytest.mark.parametrize(("last", "wanted"), [(100, False), (101, True)])
+    def test_compaction_is_wanted_strictly_over_the_threshold(
+        self, session: ChatSession, last: int, wanted: bool
+    ) -> None:
+        tip = grow(session, None, "u a " * 29 + f"u a({last})")[-1]
+        assert chat.should_compact(tip) is wanted
+        assert (chat.request_compaction(tip) is not None) is wanted
+
+    @pytest.mark.parametrize(
+        ("length", "cutoff", "pin", "tokens"), [(4, None, None, 400), (10, 7, None, 230), (10, 7, 6, 330)]
+    )
+    def test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch(
+        self, session: ChatSession, length: int, cutoff: int | None, pin: int | None, tokens: int
+    ) -> None:
+        messages = grow(session, None, "u a " * (length // 2))
+        if cutoff is not None:
+            anchored_summary(messages[cutoff], messages[cutoff], pinned=messages[pin] if pin else None, tokens=30)
+        assert chat.get_context(messages[-1]).history_tokens == tokens
+
+    @pytest.mark.parametrize(
+        ("mode", "window", "reserved", "threshold", "target"),
+        [
+            ("standard", 200_000, 8_192, 143_856, 100_000),
+            ("conservative", 200_000, 8_192, 143_856, 100_000),
+            ("aggressive", 200_000, 8_192, 115_084, 50_000),
+            ("standard", 5_000, 1_250, 2_812, 2_500),
+            ("conservative", 5_000, 1_250, 2_812, 2_500),
+            ("aggressive", 5_000, 1_250, 2_250, 1_250),
+        ],
+    )
+    def test_the_presets_have_their_numbers(
+        self, settings: Any, session: ChatSession, mode: str, window: int, reserved: int, threshold: int, target: int
+    ) -> None:
+        settings.COMPACTION = {"MODE": mode, "CONTEXT_WINDOW": window}
+        context = chat.get_context(grow(session, None, "u")[0])
+        assert (context.reserved_tokens, context.threshold, context.target) == (reserved, threshold, target)
+
+    def test_a_model_that_counts_more_triggers_earlier(self) -> None:
+        session = chat.start_session(model="wordy")
+        tip = grow(session, None, "u a " * 24 + "u")[-1]
+        assert not chat.should_compact(tip)
+        ChatSession.objects.filter(pk=session.pk).update(token_calibration={"wordy": 1.5})
+        context = chat.get_context(tip)
+        assert (context.history_tokens, context.threshold) == (4_900, 4_000)
+        assert chat.should_compact(tip)
+        assert not chat.should_compact(tip, model="another")
+
+
+class TestCut:
+    def test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once(
+        self, session: ChatSession
+    ) -> None:
+        """No pair is split on the way, and no compaction follows one that was enough."""
+        FakeSummarizer.text = RECAP
+        messages = grow(session, None, "u " + "c t " * 200)
+        request, tip = messages[0], messages[-1]
+        first = self.compacted(tip)
+        assert first.summary.pinned_message_id == request.pk
+        tip = grow(session, tip, "c t " * 200)[-1]
+        second = self.compacted(tip)
+        assert second.base_id == first.summary_id
+        assert second.summary.pinned_message_id == request.pk
+        tip = grow(session, tip, "u " + "a u " * 60)[-1]
+        third = self.compacted(tip)
+        assert third.summary.pinned_message_id is None
+        covered = [message.id for asked in FakeSummarizer.requests for message in asked.covered]
+        assert covered.count(request.pk) == 1
+        assert FakeSummarizer.requests[-1].covered[0].id == request.pk
+        others = [pk for pk in covered if pk != request.pk]
+        path = [message.pk for message in chat.get_branch(tip)]
+        assert others == path[1 : len(others) + 1]
+        assert shown_ids(tip) == [third.summary_id, *path[len(others) + 1 :]]
+
+    def compacted(self, tip: ChatMessage) -> CompactionRun:
+        run = chat.request_compaction(tip)
+        assert run is not None
+        tasks.compact_branch(run.pk)
+        run.refresh_from_db()
+        assert run.status == "succeeded"
+        assert run.cutoff.role in ("tool", "assistant")
+        context = chat.get_context(tip)
+        assert context.history_tokens <= context.target
+        sent = context.to_openai()
+        calls = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+        assert calls == [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+        assert not chat.should_compact(tip)
+        return run
+
+
+class TestAnchors:
+    #: Four turns; the last three are so small that they stay verbatim when this share of the history may.
+    TURNS = "u a " + "u(50) a(50) " * 3
+    RECENT = 0.6
+
+    @pytest.fixture
+    def turns(self, settings: Any, session: ChatSession) -> list[ChatMessage]:
+        settings.COMPACTION = small(RECENT_MESSAGES_RATIO=self.RECENT, MIN_SAVING_RATIO=0.01)
+        FakeSummarizer.text = RECAP
+        return grow(session, None, self.TURNS)
+
+    def test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one(
+        self, turns: list[ChatMessage]
+    ) -> None:
+        """By itself the second would be anchored at its cutoff, the 4th, above what its base was told."""
+        first = chat.compact(turns[7])
+        assert (first.cutoff_id, first.anchor_id) == (turns[1].pk, turns[5].pk)
+        chat.delete_message(turns[6])
+        second = chat.compact(turns[5])
+        assert second.base_id == first.summary_id
+        assert (second.cutoff_id, second.anchor_id) == (turns[3].pk, turns[5].pk)
+        assert chat.find_summary(turns[5]) == second.summary
+        fork = grow(second.session, turns[4], "a")[0]
+        assert chat.find_summary(fork) is None, "the 6th was shown to the base: nothing of it may get here"
+
+    def test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back(
+        self, settings: Any, session: ChatSession, turns: list[ChatMessage]
+    ) -> None:
+        settings.COMPACTION = {**settings.COMPACTION, "LOOKAHEAD": "tip"}
+        first = chat.compact(turns[7])
+        assert first.anchor_id == turns[7].pk
+        settings.COMPACTION = {**settings.COMPACTION, "LOOKAHEAD": "none"}
+        tip = grow(session, turns[7], "u(50) a(50)")[-1]
+        second = chat.compact(tip)
+        assert second.cutoff.depth < first.anchor.depth
+        assert second.anchor_id == first.anchor_id
+        assert chat.find_summary(tip) == second.summary
+
+    def test_a_call_open_at_the_cutoff_and_answered_elsewhere_leaves_no_orphan_result(
+        self, settings: Any, session: ChatSession
+    ) -> None:
+        settings.COMPACTION = small(LOOKAHEAD="none", RECENT_MESSAGES_RATIO=0.0625)
+        call = grow(session, None, "u a " * 30 + "u c")[-1]
+        here = grow(session, call, "u a u a")[-1]
+        run = chat.compact(here)
+        assert run.cutoff_id == call.pk
+        there = chat.append_message(
+            session, call, role="tool", content=words(100), tool_call_id=call.tool_calls[0]["id"]
+        )
+        tip = grow(session, there, "a u a")[-1]
+        assert chat.find_summary(here) == run.summary
+        assert chat.find_summary(tip) is None
+        for branch in (here, there, tip):
+            sent = chat.get_context(branch).to_openai()
+            called = [c["id"] for message in sent for c in message.get("tool_calls") or ()]
+            answered = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+            assert called == answered
+        shown = [message["role"] for message in chat.get_context(here).to_openai()]
+        assert shown == ["user", "user", "assistant", "user", "assistant"]
+
+    def test_the_anchor_stays_where_it_was_when_the_look_ahead_is_exhausted(
+        self, settings: Any, session: ChatSession
+    ) -> None:
+        settings.COMPACTION = small(LOOKAHEAD_TOKENS=250)
+        messages = grow(session, None, "u a " * 35)
+        run = chat.compact(messages[-1])
+        assert [message.id for message in FakeSummarizer.requests[0].lookahead] == [m.pk for m in messages[66:68]]
+        assert run.anchor_id == messages[67].pk
+
+
+def turns_with_results(*results: str) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for number, result in enumerate(results):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        messages += [
+            {"role": "user", "content": "x" * 50_000 if number == 0 else "question"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
+            {"role": "assistant", "content": "y" * 50_000 if number == 0 else "answer"},
+        ]
+    return messages
+
+
+class TestPrune:
+    def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(
+        self, settings: Any, session: ChatSession
+    ) -> None:
+        settings.COMPACTION = {"CONTEXT_WINDOW": 1_000_000, "PRUNE": "always"}
+        results = ["a" * 4_096, "b" * 4_097, "語" * 50_000, *["z" * 9_000] * 3]
+        written = turns_with_results(*results)
+        tip = chat.append_messages(session, None, written)[-1]
+        context = chat.get_context(tip)
+        shown = [message.content for message in context.messages]
+        kept, one_more, wide, *newest = [m.content for m in context.messages if m.role == "tool"]
+        assert (kept, newest) == (results[0], results[3:])
+        for before, after in ((results[1], one_more), (results[2], wide)):
+            assert len(after.encode()) <= 4_096
+            assert len(after) < len(before)
+        assert (wide[0], wide[-1]) == ("語", "語")
+        assert (len(shown[0]), len(shown[3])) == (50_000, 50_000)
+        assert (context.strategy, context.pruned) == ("tool_result_budget", 2)
+        assert [message.content for message in chat.get_branch(tip) if message.role == "tool"] == results
+
+
+class TestFit:
+    @pytest.mark.parametrize(
+        ("messages", "room", "kept", "dropped"),
+        [("u a u a u a", 350, [4, 5], 4), ("u a(9000) u", 8_000, [2], 2), ("u a", 500, [0, 1], 0)],
+    )
+    def test_what_is_left_out_is_counted(
+        self, session: ChatSession, messages: str, room: int, kept: list[int], dropped: int
+    ) -> None:
+        rows = grow(session, None, messages)
+        context = chat.get_context(rows[-1], reserved_tokens=10_000 - room)
+        assert [m.message_id for m in context.messages] == [rows[index].pk for index in kept]
+        assert context.dropped == dropped == len(rows) - len(context.messages)
+        assert context.history_tokens <= context.available_tokens == room
+
+    def test_what_can_not_fit_is_an_error_with_the_numbers(self, session: ChatSession) -> None:
+        tip = grow(session, None, "a u(100000)")[-1]
+        with pytest.raises(ContextOverflow) as caught:
+            chat.get_context(tip, reserved_tokens=9_950)
+        assert (caught.value.needed, caught.value.available) == (100_000, 50)
+
+
+class TestDrafts:
+    def test_a_draft_larger_than_what_it_replaces_is_refused(self, session: ChatSession) -> None:
+        """Within what was asked for, so that it is not too long, and still no gain."""
+        tip = grow(session, None, "u a(60) u a")[-1]
+        FakeSummarizer.text = " ".join(["word"] * 100)
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(tip, instructions="now")
+        assert caught.value.error_code == "no_progress"
+        assert chat.find_summary(tip) is None
+
+    def test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended(self, session: ChatSession) -> None:
+        tip = grow(session, None, "u a(6500)")[-1]
+        for _ in range(3):
+            assert chat.request_compaction(tip) is None
+        assert self.reasons(session) == ["irreducible"]
+        told = tasks.compact_session(str(session.pk))
+        assert told == {"tips": 1, "runs": 0, "waiting": 0}
+        assert self.reasons(session) == ["irreducible"]
+        tip = chat.append_message(session, tip, role="assistant", content=words(10))
+        assert chat.request_compaction(tip) is None
+        assert chat.request_compaction(tip) is None
+        assert self.reasons(session) == ["irreducible"] * 2
+        assert FakeSummarizer.requests == []
+        assert not CompactionRun.objects.exists()
+
+    def reasons(self, session: ChatSession) -> list[str]:
+        events = CompactionEvent.objects.filter(session=session).order_by("id")
+        assert {event.kind for event in events} == {"suppressed"}
+        return [event.payload["reason"] for event in events]
+
+
+def test_all_of_it_leaves_trees_that_agree_with_themselves(session: ChatSession) -> None:
+    tip = None
+    for _ in range(3):
+        tip = grow(session, tip, "u a " * 33 + "u " + "c t " * 5)[-1]
+        chat.compact(tip)
+    assert verify_session(session).disagreements == []

@@ -1,0 +1,351 @@
+"""Erased text is nowhere: the whole database is searched, every column of every table.
+
+Each place that can hold a text gets a mark of its own, the summarizer repeats every mark that it is shown, and a
+search before the erasure shows that the marks really stand where they were planted. What a database keeps of old
+rows until it is vacuumed, in its logs and in backups, is beyond an app's reach.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from compaction_app import chat, tasks
+from compaction_app.compaction import acompact_chat_history
+from compaction_app.exceptions import CompactionFailed, InvalidMessage, SummarizerError
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import PolicyDecision, SummaryDraft, SummaryRequest
+from compaction_app.verifying import verify_session
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MARK = "mark7391"
+MESSAGES, RUNS = "compaction_app_chatmessage", "compaction_app_compactionrun"
+SESSIONS, LOG = "compaction_app_chatsession", "django_admin_log"
+
+
+def mark(place: str) -> str:
+    return f"{MARK}{place}"
+
+
+class Repeating(FakeSummarizer):
+    """Its recap repeats every mark in what it was shown; it may be interrupted, or fail and quote them."""
+
+    meanwhile: ClassVar[Callable[[], Any] | None] = None
+    fails: ClassVar[bool] = False
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        meanwhile, Repeating.meanwhile = Repeating.meanwhile, None
+        if meanwhile:
+            meanwhile()
+        marks = " ".join(sorted(set(re.findall(rf"{MARK}\w+", request.system + request.user))))
+        if self.fails:
+            raise SummarizerError(f"no recap of {marks}", error_code="bad_request")
+        with self._lock:
+            self.requests.append(request)
+        return SummaryDraft(text=f"## Recap\n\nSo far it was about this and that: {marks}", model="repeating")
+
+
+def policy(tip: ChatMessage, budget: Any) -> PolicyDecision:
+    return PolicyDecision(prompt_line=f"Keep {mark('policy')}.")
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Repeating", POLICY=f"{__name__}.policy")
+    FakeSummarizer.reset()
+    yield
+    Repeating.meanwhile, Repeating.fails = None, False
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session()
+
+
+def columns_with(text: str) -> set[str]:
+    """``table.column`` wherever the text stands in the database of this test, by introspection."""
+    found = set()
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            columns = [column[0] for column in cursor.description]
+            for row in cursor.fetchall():
+                found |= {f"{table}.{name}" for name, value in zip(columns, row, strict=True) if text in shown(value)}
+    return found
+
+
+def shown(value: Any) -> str:
+    return bytes(value).decode(errors="replace") if isinstance(value, memoryview | bytes) else str(value)
+
+
+def marked_reply(session: ChatSession, parent: ChatMessage) -> ChatMessage:
+    """A reply with a mark in everything that a message can hold."""
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "pay", "arguments": f'{{"card": "{mark("argument")}"}}'},
+        "extra_content": {"thought": mark("extra")},
+    }
+    return chat.append_message(
+        session,
+        parent,
+        role="assistant",
+        content=f"The card is {mark('content')}.",
+        tool_calls=[call],
+        name=mark("name"),
+        reasoning=[{"type": "thinking", "thinking": mark("reasoning")}],
+        attachments=[{"type": "file", "name": mark("attachment"), "url": f"https://host/{mark('url')}"}],
+        usage={"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4, "note": mark("usage")}},
+        metadata={"preview": mark("metadata")},
+    )
+
+
+@pytest.fixture
+def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
+    """A marked reply, and below it all that can come to hold its marks."""
+    head = grow(session, None, "u a " * 3)
+    told = marked_reply(session, head[-1])
+    paid = chat.append_message(session, told, role="tool", content="paid", tool_call_id="call_1", name="pay")
+    context = chat.get_context(paid)
+    reply = chat.append_message(session, paid, role="assistant", content="It is paid.", context=context)
+    trunk = grow(session, reply, "u a " * 32)[-1]
+    first = chat.compact(trunk, instructions=f"Dwell on {mark('instruction')}.").summary
+    confirm = reverse("admin:compaction_app_chatmessage_retire", query={"ids": first.pk})
+    assert admin_client.post(confirm, {"reason": f"It says {mark('reason')}."}).status_code == 302
+    second = chat.compact(trunk).summary
+    forks = [grow(session, trunk, "u a " * 30)[-1] for _ in range(2)]
+    built = [chat.compact(tip).summary for tip in forks]
+    Repeating.fails = True
+    with pytest.raises(CompactionFailed):
+        chat.compact(trunk, instructions=f"Once more: {mark('instruction')}")
+    Repeating.fails = False
+    tip = grow(session, forks[0], "u a " * 30)[-1]
+    waiting = chat.request_compaction(tip)
+    assert waiting is not None
+    assert {run.status for run in CompactionRun.objects.all()} == {"succeeded", "failed", "ready"}
+    return {"told": told, "tip": tip, "summaries": [first, second, *built], "waiting": waiting}
+
+
+EVERYWHERE = {
+    *(f"{MESSAGES}.{c}" for c in ("content", "tool_calls", "name", "reasoning", "attachments", "usage", "metadata")),
+    f"{MESSAGES}.retired_reason",
+    *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
+}
+
+
+def test_the_marks_stand_where_they_were_planted(story: dict[str, Any]) -> None:
+    """Else the tests below could not fail. What was sent, the events and the admin's log hold none of them."""
+    assert columns_with(MARK) == EVERYWHERE
+    for place in ("content", "argument", "reasoning", "attachment", "instruction"):
+        summaries = [summary for summary in story["summaries"] if mark(place) in summary.content]
+        assert len(summaries) == (1 if place == "instruction" else 4), place
+    assert ChatMessage.objects.exclude(sent_context=None).exists()
+
+
+class TestRedaction:
+    def test_nothing_of_it_is_left_in_the_database(self, story: dict[str, Any]) -> None:
+        told = chat.redact_message(story["told"])
+        assert columns_with(MARK) == set()
+        for summary in story["summaries"]:
+            summary.refresh_from_db()
+            assert (summary.content, summary.retired_reason) == ("", "redaction")
+            assert summary.retired_at is not None
+        assert told.usage == {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4}}
+        assert told.tool_calls == [{"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}]
+        assert verify_session(told.session).disagreements == []
+
+    def test_going_on_brings_nothing_of_it_back(self, story: dict[str, Any]) -> None:
+        """The run that waited is carried out afterwards, on what is there now."""
+        chat.redact_message(story["told"])
+        assert tasks.compact_branch(story["waiting"].pk) == "skipped"
+        session = story["told"].session
+        tasks.compact_session(str(session.pk))
+        made = chat.find_summary(story["tip"])
+        assert made is not None
+        assert columns_with(mark("policy")) == {f"{RUNS}.policy_line", f"{MESSAGES}.content"}, "the host's own, anew"
+        ChatMessage.objects.filter(kind="summary").update(content="")
+        CompactionRun.objects.update(policy_line="")
+        assert columns_with(MARK) == set()
+
+    def test_a_users_message_goes_whole(self, session: ChatSession) -> None:
+        head = grow(session, None, "u a")[-1]
+        message = chat.append_message(
+            session, head, role="user", content=mark("content"), name=mark("name"), metadata={"tag": mark("metadata")}
+        )
+        tip = grow(session, message, "a u a u a u a")[-1]
+        chat.compact(tip)
+        assert f"{MESSAGES}.name" in columns_with(MARK)
+        chat.redact_message(message)
+        assert columns_with(MARK) == set()
+        assert verify_session(session).disagreements == []
+
+    def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
+        told = marked_reply(session, grow(session, None, "u")[0])
+        result = chat.append_message(
+            session, told, role="tool", content=mark("result"), tool_call_id="call_1", name="pay"
+        )
+        redacted = chat.redact_message(result)
+        assert (redacted.content, redacted.name, redacted.tool_call_id) == ("[redacted]", "pay", "call_1")
+        assert columns_with(mark("result")) == set()
+
+    def test_a_message_of_any_size_can_be_redacted(self, session: ChatSession) -> None:
+        """It was refused as too large for what was left of a message with many calls or a long usage report."""
+        calls = [{"id": f"c{n}", "function": {"name": "look", "arguments": "{}"}} for n in range(50)]
+        usage = {f"figure_{n}": n for n in range(200)}
+        message = chat.append_message(
+            session, grow(session, None, "u")[0], role="assistant", tool_calls=calls, usage=usage, content=mark("x")
+        )
+        redacted = chat.redact_message(message)
+        assert ([call["id"] for call in redacted.tool_calls], redacted.usage) == ([c["id"] for c in calls], usage)
+        assert columns_with(MARK) == set()
+
+    @pytest.mark.parametrize("replacement", ["\ud800", "\x00", 7])
+    def test_a_replacement_that_can_not_be_stored_is_refused(self, session: ChatSession, replacement: Any) -> None:
+        message = grow(session, None, "u")[0]
+        with pytest.raises(InvalidMessage):
+            chat.redact_message(message, replacement=replacement)
+        message.refresh_from_db()
+        assert message.redacted_at is None
+
+    @pytest.mark.parametrize("title", ["{start}", "{start}…"])
+    def test_a_title_that_is_how_the_message_begins_goes_too(self, session: ChatSession, title: str) -> None:
+        """Chat pages, ours among them, call a conversation after its first message."""
+        start = f"My card is {mark('title')} and"
+        message = chat.append_message(session, None, role="user", content=f"My card\n is {mark('title')} and more.")
+        ChatSession.objects.filter(pk=session.pk).update(title=title.format(start=start))
+        chat.redact_message(message)
+        assert columns_with(MARK) == set()
+
+    def test_any_other_title_stays(self, session: ChatSession) -> None:
+        ChatSession.objects.filter(pk=session.pk).update(title="Of harbours")
+        chat.redact_message(chat.append_message(session, None, role="user", content="Tell me of harbours."))
+        session.refresh_from_db()
+        assert session.title == "Of harbours"
+
+
+class TestInFlight:
+    """The text is erased while a model that was shown it is still writing."""
+
+    def branch(self, session: ChatSession) -> tuple[ChatMessage, ChatMessage]:
+        told = marked_reply(session, grow(session, None, "u a u")[-1])
+        return told, grow(session, told, "u a " * 34)[-1]
+
+    @pytest.mark.parametrize("awaited", [False, True])
+    def test_a_run_that_saw_it_can_not_commit(self, session: ChatSession, awaited: bool) -> None:
+        told, tip = self.branch(session)
+        run = chat.request_compaction(tip)
+        assert run is not None
+        Repeating.meanwhile = lambda: chat.redact_message(told)
+        carry_out: Any = async_to_sync(acompact_chat_history) if awaited else tasks.compact_branch
+        carry_out(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.summary_id) == ("ready", None)
+        assert columns_with(MARK) == set()
+        carry_out(run.pk)
+        run.refresh_from_db()
+        assert run.status == "succeeded"
+        assert columns_with(MARK) == set()
+
+    def test_a_person_who_waits_gets_the_summary_of_what_is_left(self, session: ChatSession) -> None:
+        told, tip = self.branch(session)
+        Repeating.meanwhile = lambda: chat.redact_message(told)
+        run = chat.compact(tip)
+        assert (run.status, run.attempts) == ("succeeded", 2)
+        assert columns_with(MARK) == set()
+
+    def test_an_error_that_quotes_it_afterwards_is_not_kept(self, session: ChatSession) -> None:
+        told, tip = self.branch(session)
+        Repeating.meanwhile = lambda: chat.redact_message(told)
+        Repeating.fails = True
+        with pytest.raises(CompactionFailed):
+            chat.compact(tip)
+        assert CompactionRun.objects.get().error_code == "bad_request"
+        assert columns_with(MARK) == set()
+
+    def test_a_deletion_above_it_ends_the_run(self, session: ChatSession) -> None:
+        told, tip = self.branch(session)
+        run = chat.request_compaction(tip)
+        assert run is not None
+        Repeating.meanwhile = lambda: chat.delete_message(told)
+        assert tasks.compact_branch(run.pk) == "skipped"
+        assert columns_with(MARK) == set()
+
+
+class TestDeletion:
+    def test_of_a_message_leaves_nothing_of_what_was_below_it(self, story: dict[str, Any]) -> None:
+        session = story["told"].session
+        chat.delete_message(story["told"])
+        assert columns_with(MARK) == set()
+        assert tasks.compact_branch(story["waiting"].pk) == "skipped"
+        assert columns_with(MARK) == set()
+        assert not ChatMessage.objects.summaries().exists()
+        assert verify_session(session).disagreements == []
+        assert CompactionRun.objects.count() == 6, "the record of what ran stays, without a word of it"
+
+    def test_of_a_message_takes_along_the_title_that_it_gave(self, session: ChatSession) -> None:
+        """Unless another variant still begins so."""
+        ChatSession.objects.filter(pk=session.pk).update(title=mark("title"))
+        first, edited = (
+            chat.append_message(session, None, role="user", content=f"{mark('title')} {word}") for word in "ab"
+        )
+        chat.delete_message(first)
+        assert columns_with(MARK) == {f"{MESSAGES}.content", f"{SESSIONS}.title"}
+        chat.delete_message(edited)
+        assert columns_with(MARK) == set()
+
+    @pytest.fixture
+    def owned(self) -> ChatSession:
+        owner = get_user_model().objects.create_user("owner")
+        session = chat.start_session(
+            owner=owner, title=mark("title"), system_prompt=mark("prompt"), model=mark("model"), external_id=mark("id")
+        )
+        session.metadata = {"folder": mark("folder")}
+        session.save()
+        told = marked_reply(session, grow(session, None, "u a")[-1])
+        tip = grow(session, told, "u a " * 34)[-1]
+        chat.compact(tip, instructions=mark("instruction"))
+        chat.request_compaction(grow(session, tip, "u a " * 35)[-1])
+        context = chat.get_context(tip)
+        chat.append_message(
+            session, tip, role="assistant", content="x", context=context, usage={"prompt_tokens": 9}, model=mark("m")
+        )
+        return session
+
+    def test_of_a_session_leaves_nothing(self, owned: ChatSession) -> None:
+        assert f"{SESSIONS}.token_calibration" in columns_with(MARK)
+        session_id = owned.pk
+        assert columns_with(session_id.hex) | columns_with(str(session_id))
+        chat.delete_session(owned)
+        assert columns_with(MARK) == set()
+        assert columns_with(str(session_id)) | columns_with(session_id.hex) == set()
+
+    def test_of_a_session_in_the_admin_leaves_nothing(self, owned: ChatSession, admin_client: Client) -> None:
+        """The admin's log keeps that it was deleted, and not what it was called: often its first words."""
+        page = reverse("admin:compaction_app_chatsession_change", args=[owned.pk])
+        changed = admin_client.post(page, {"title": mark("newtitle"), "settings": "{}"})
+        assert changed.status_code == 302
+        page = reverse("admin:compaction_app_chatsession_delete", args=[owned.pk])
+        assert admin_client.post(page, {"post": "yes"}).status_code == 302
+        assert not ChatSession.objects.exists()
+        assert columns_with(MARK) == set()
+        assert columns_with(str(owned.pk)) == {f"{LOG}.object_id", f"{LOG}.object_repr"}
+
+    def test_of_a_user_leaves_nothing(self, owned: ChatSession) -> None:
+        assert owned.owner is not None
+        owned.owner.delete()
+        assert columns_with(MARK) == set()
+        for model in (ChatSession, ChatMessage, CompactionRun, CompactionEvent):
+            assert not model._default_manager.exists()

@@ -1,0 +1,355 @@
+"""Undo in depth: a summary is retired in the middle of a line of generations, and people go on chatting.
+
+What must hold afterwards: the originals are back, all that was built on the retired one is gone from use too,
+the next compaction builds on the newest live one, generation numbers go on, and along every line each message
+was told once: nothing is lost and nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import SummaryDraft, SummaryRequest
+from compaction_app.verifying import verify_session
+from tests.small import shown_ids, small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Messages of 100 tokens: five turns a generation stay far below the threshold of 6,000, so all can be shown.
+TURNS = "u a " * 5
+
+
+class Interrupted(FakeSummarizer):
+    """Lets something else happen in the middle of the next call."""
+
+    meanwhile: ClassVar[Callable[[], Any] | None] = None
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        meanwhile, Interrupted.meanwhile = Interrupted.meanwhile, None
+        if meanwhile:
+            meanwhile()
+        return super().summarize(request)
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Interrupted")
+    FakeSummarizer.reset()
+    yield
+    Interrupted.meanwhile = None
+    FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(title="a conversation")
+
+
+def go_on(
+    session: ChatSession, tip: ChatMessage | None, generations: int
+) -> tuple[ChatMessage | None, list[ChatMessage]]:
+    """Chat and compact so often; the tip, and the summaries in order."""
+    made = []
+    for _ in range(generations):
+        tip = grow(session, tip, TURNS)[-1]
+        made.append(chat.compact(tip).summary)
+    return tip, made
+
+
+def line_of(summary: ChatMessage | None) -> list[CompactionRun]:
+    """The runs that made a summary and what it was built on, the first generation first."""
+    line: list[CompactionRun] = []
+    while summary is not None:
+        run = CompactionRun.objects.select_related("base").get(summary=summary)
+        line.insert(0, run)
+        summary = run.base
+    return line
+
+
+def check_branch(tip: ChatMessage, *, generation: int | None) -> None:
+    """The newest summary at the tip is of that generation, and with the tail it tells each message once."""
+    newest = chat.find_summary(tip)
+    line = line_of(newest)
+    assert (line[-1].generation if line else None) == generation
+    assert all(run.summary.retired_at is None for run in line)
+    told = {request.nonce: request for request in FakeSummarizer.requests}
+    covered = [message.id for run in line for message in told[run.nonce].covered]
+    path = [message.pk for message in chat.get_branch(tip)]
+    assert covered == path[: len(covered)]
+    context = chat.get_context(tip)
+    assert context.dropped == 0
+    assert shown_ids(tip) == [*([newest.pk] if newest else []), *path[len(covered) :]]
+    assert verify_session(tip.session).disagreements == []
+
+
+def live(session: ChatSession) -> list[ChatMessage]:
+    return list(ChatMessage.objects.filter(session=session).live().order_by("id"))
+
+
+def generations(session: ChatSession) -> list[int]:
+    numbers = CompactionRun.objects.filter(session=session, generation__isnull=False).order_by("id")
+    return list(numbers.values_list("generation", flat=True))
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_from_the_retired_generation_on_the_originals_are_back(session: ChatSession, index: int) -> None:
+    tip, made = go_on(session, None, 5)
+    assert tip is not None
+    before = list(ChatMessage.objects.filter(session=session).messages().order_by("id").values())
+    check_branch(tip, generation=5)
+    assert chat.retire_summary(made[index], reason="it got the date wrong") == [s.pk for s in made[index:]]
+    check_branch(tip, generation=index or None)
+    assert live(session) == made[:index]
+    retired = ChatMessage.objects.filter(session=session, kind="summary", retired_at__isnull=False)
+    assert {(s.retired_reason, bool(s.content)) for s in retired} == {("it got the date wrong", True)}
+    [event] = CompactionEvent.objects.filter(session=session, kind="retired")
+    assert (event.payload["summaries"], event.payload["summary"]) == (5 - index, made[index].pk)
+    assert list(ChatMessage.objects.filter(session=session).messages().order_by("id").values()) == before
+
+
+@pytest.mark.parametrize("index", [0, 2, 4])
+def test_the_next_generations_build_on_the_newest_live_one(session: ChatSession, index: int) -> None:
+    """Their numbers go on from the highest ever given: the record keeps the retired ones."""
+    tip, made = go_on(session, None, 5)
+    chat.retire_summary(made[index])
+    tip, (sixth, seventh) = go_on(session, tip, 2)
+    assert tip is not None
+    check_branch(tip, generation=7)
+    assert [run.generation for run in line_of(seventh)] == [*range(1, index + 1), 6, 7]
+    assert live(session) == [*made[:index], sixth, seventh]
+    assert generations(session) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_at_the_same_tip_it_can_be_made_anew_at_once(session: ChatSession) -> None:
+    """Same anchor, same cutoff: the database allows one live summary there, and the other is retired."""
+    tip, made = go_on(session, None, 3)
+    assert tip is not None
+    chat.retire_summary(made[2])
+    again = chat.compact(tip)
+    assert (again.generation, again.base_id) == (4, made[1].pk)
+    assert (again.anchor_id, again.cutoff_id) == (made[2].parent_message_id, made[2].last_summarized_message_id)
+    check_branch(tip, generation=4)
+    assert chat.compact(tip).skip_reason == "nothing_to_compact"
+
+
+def test_over_the_threshold_the_background_goes_on_from_the_live_one(session: ChatSession) -> None:
+    tip, made = go_on(session, None, 5)
+    chat.retire_summary(made[1])
+    assert not chat.should_compact(tip), "with the originals back it is still under"
+    tip = grow(session, tip, "u a " * 10)[-1]
+    assert chat.should_compact(tip)
+    run = chat.request_compaction(tip)
+    assert run is not None
+    assert run.base_id == made[0].pk
+    assert tasks.compact_branch(run.pk) == "succeeded"
+    check_branch(tip, generation=6)
+    assert not chat.should_compact(tip)
+
+
+def test_undoing_what_was_made_after_an_undo(session: ChatSession) -> None:
+    """Back and forth: what was built on a retired one stays retired, what is new goes by its own line."""
+    tip, made = go_on(session, None, 3)
+    chat.retire_summary(made[1])
+    tip, (fourth, fifth) = go_on(session, tip, 2)
+    assert chat.retire_summary(fifth) == [fifth.pk]
+    check_branch(tip, generation=4)
+    assert chat.retire_summary(made[2]) == [], "it went with the second"
+    assert chat.retire_summary(made[0]) == [made[0].pk, fourth.pk]
+    check_branch(tip, generation=None)
+    run = chat.compact(tip)
+    assert (run.generation, run.base_id) == (6, None)
+    check_branch(tip, generation=6)
+    assert generations(session) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_was_undone_holds_nothing_back(session: ChatSession, settings: Any) -> None:
+    """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
+    first = grow(session, None, "u a " * 20)[-1]
+    base = chat.compact(first)
+    CompactionRun.objects.filter(pk=base.pk).update(finished_at=timezone.now() - timedelta(hours=1))
+    tip = grow(session, first, "u a " * 30)[-1]
+    last = chat.compact(tip)
+    assert last.base_id == base.summary_id
+    settings.COMPACTION = {**settings.COMPACTION, "COOLDOWN_SECONDS": 60, "COVERAGE_RATIO": 0.2}
+    chat.retire_summary(last.summary)
+    assert chat.should_compact(tip)
+    assert chat.get_context(tip).dropped == 0, "the prompt still fits, else no cool-down would hold"
+    run = chat.request_compaction(tip)
+    assert run is not None
+    assert tasks.compact_branch(run.pk) == "succeeded"
+    check_branch(tip, generation=3)
+    tip = grow(session, tip, "u a " * 29)[-1]
+    assert chat.should_compact(tip)
+    assert chat.request_compaction(tip) is None, "now the one in use was just made"
+
+
+@pytest.mark.parametrize("reason", ["\x00", "\ud800"])
+def test_a_reason_that_can_not_be_stored_is_refused(session: ChatSession, reason: str) -> None:
+    """As any text: SQLite would take it, PostgreSQL would not."""
+    _, (summary,) = go_on(session, None, 1)
+    with pytest.raises(InvalidMessage):
+        chat.retire_summary(summary, reason=reason)
+    assert live(session) == [summary]
+
+
+class TestForks:
+    """A trunk with two generations; two branches that share both, and one that shares the first only."""
+
+    @pytest.fixture
+    def forks(self, session: ChatSession) -> dict[str, Any]:
+        trunk, (first, second) = go_on(session, None, 2)
+        left, of_left = go_on(session, trunk, 2)
+        right, of_right = go_on(session, trunk, 1)
+        above_its_cutoff = chat.get_branch(trunk)[second.last_summarized_message.depth - 3]
+        apart, of_apart = go_on(session, above_its_cutoff, 1)
+        return {
+            "first": first,
+            "second": second,
+            "trunk": trunk,
+            "left": (left, of_left),
+            "right": (right, of_right),
+            "apart": (apart, of_apart),
+        }
+
+    def test_they_begin_as_they_are_meant_to(self, forks: dict[str, Any]) -> None:
+        for name, line in {"left": [1, 2, 3, 4], "right": [1, 2, 5], "apart": [1, 6]}.items():
+            tip, made = forks[name]
+            assert [run.generation for run in line_of(made[-1])] == line
+            check_branch(tip, generation=line[-1])
+
+    def test_one_branchs_own_generation_is_nothing_to_the_others(self, forks: dict[str, Any]) -> None:
+        left, (third, fourth) = forks["left"]
+        assert chat.retire_summary(third) == [third.pk, fourth.pk]
+        check_branch(left, generation=2)
+        check_branch(forks["right"][0], generation=5)
+        check_branch(forks["apart"][0], generation=6)
+
+    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(
+        self, session: ChatSession, forks: dict[str, Any]
+    ) -> None:
+        """The branch that never saw it keeps its own."""
+        left, of_left = forks["left"]
+        right, of_right = forks["right"]
+        apart, of_apart = forks["apart"]
+        gone = [forks["second"], *of_left, *of_right]
+        assert chat.retire_summary(forks["second"]) == [summary.pk for summary in gone]
+        assert live(session) == [forks["first"], *of_apart]
+        for tip, generation in ((left, 1), (right, 1), (forks["trunk"], 1), (apart, 6)):
+            check_branch(tip, generation=generation)
+        for number, tip in ((7, left), (8, right)):
+            run = chat.compact(tip)
+            assert (run.generation, run.base_id) == (number, forks["first"].pk)
+            check_branch(tip, generation=number)
+        check_branch(apart, generation=6)
+        check_branch(forks["trunk"], generation=1)
+
+    def test_the_first_generation_takes_all(self, session: ChatSession, forks: dict[str, Any]) -> None:
+        assert len(chat.retire_summary(forks["first"])) == 6
+        assert live(session) == []
+        for name in ("left", "right", "apart"):
+            check_branch(forks[name][0], generation=None)
+        made = [chat.compact(forks[name][0]) for name in ("right", "apart", "left")]
+        assert [run.generation for run in made] == [7, 8, 9]
+        for name, run in zip(("right", "apart", "left"), made, strict=True):
+            assert chat.find_summary(forks[name][0]) == run.summary
+            check_branch(forks[name][0], generation=run.generation)
+
+
+class TestInFlight:
+    """The retirement comes while a model is being asked."""
+
+    @pytest.mark.parametrize("index", range(3))
+    def test_a_run_on_anything_that_goes_can_not_commit(self, session: ChatSession, index: int) -> None:
+        tip, made = go_on(session, None, 3)
+        tip = grow(session, tip, TURNS)[-1]
+        Interrupted.meanwhile = lambda: chat.retire_summary(made[index])
+        run = chat.compact(tip)
+        assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "base_changed", None)
+        check_branch(tip, generation=index or None)
+        again = chat.compact(tip)
+        assert (again.generation, again.base_id) == (4, made[index - 1].pk if index else None)
+        check_branch(tip, generation=4)
+
+    def test_a_run_on_another_branch_commits(self, session: ChatSession) -> None:
+        trunk, (first,) = go_on(session, None, 1)
+        _, (second,) = go_on(session, trunk, 1)
+        other = grow(session, trunk, TURNS)[-1]
+        Interrupted.meanwhile = lambda: chat.retire_summary(second)
+        run = chat.compact(other)
+        assert (run.status, run.base_id, run.generation) == ("succeeded", first.pk, 3)
+        check_branch(other, generation=3)
+
+    def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(self, session: ChatSession) -> None:
+        tip, made = go_on(session, None, 3)
+        tip = grow(session, tip, "u a " * 30)[-1]
+        run = chat.request_compaction(tip)
+        assert run is not None
+        chat.retire_summary(made[1])
+        asked = len(FakeSummarizer.requests)
+        with pytest.raises(CompactionRefused, match="open_run"):
+            chat.compact(tip)
+        assert tasks.compact_branch(run.pk) == "skipped"
+        assert len(FakeSummarizer.requests) == asked, "no model is asked for a run on a retired base"
+        run.refresh_from_db()
+        assert run.skip_reason == "base_changed"
+        again = chat.request_compaction(tip)
+        assert again is not None
+        assert tasks.compact_branch(again.pk) == "succeeded"
+        check_branch(tip, generation=4)
+
+    def test_a_summary_retired_as_soon_as_it_is_made_is_no_base_for_its_follow_up(
+        self, session: ChatSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A small summarizer needs several generations; the first is undone while the second waits."""
+        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 3_500)
+        tip = grow(session, None, "u a " * 60)[-1]
+        run = chat.request_compaction(tip)
+        assert run is not None
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        follow_up = CompactionRun.objects.get(session=session, status="ready")
+        run.refresh_from_db()
+        chat.retire_summary(run.summary)
+        assert tasks.compact_branch(follow_up.pk) == "skipped"
+        follow_up.refresh_from_db()
+        assert follow_up.skip_reason == "base_changed"
+        tasks.compact_session(str(session.pk))
+        assert not chat.should_compact(tip)
+        newest = chat.find_summary(tip)
+        assert newest is not None
+        check_branch(tip, generation=newest.made_by.get().generation)
+        assert generations(session) == list(range(1, len(generations(session)) + 1))
+
+
+def test_a_request_that_was_pinned_is_pinned_again(session: ChatSession) -> None:
+    """Three generations inside one turn; whichever is undone, the question stays in sight, and stands once."""
+    tip, made = None, []
+    tip = grow(session, None, "u")[0]
+    request = tip
+    for _ in range(3):
+        tip = grow(session, tip, "c t " * 35)[-1]
+        made.append(chat.compact(tip).summary)
+    assert [summary.pinned_message_id for summary in made] == [request.pk] * 3
+    chat.retire_summary(made[1])
+    path = [message.pk for message in chat.get_branch(tip)]
+    context = chat.get_context(tip, reserved_tokens=0)
+    assert (context.summary_id, context.pinned_id) == (made[0].pk, request.pk)
+    assert [m.message_id for m in context.messages][:2] == [made[0].pk, request.pk]
+    tip = grow(session, tip, "c t")[-1]
+    run = chat.compact(tip)
+    assert (run.base_id, run.summary.pinned_message_id) == (made[0].pk, request.pk)
+    told = {asked.nonce: asked for asked in FakeSummarizer.requests}
+    covered = [message.id for one in line_of(run.summary) for message in told[one.nonce].covered]
+    assert covered == path[1 : len(covered) + 1], "the pin is told to nobody, all others once"
+    assert shown_ids(tip)[:2] == [run.summary_id, request.pk]
+    assert shown_ids(tip)[2:] == [m.pk for m in chat.get_branch(tip)][len(covered) + 1 :]
+    assert verify_session(session).disagreements == []

@@ -1,0 +1,424 @@
+"""What goes wrong, what happens then, and who sees it: a test for each row of the table in design §10.
+
+With a real HTTP server in the model's place, real workers where a model is asked in the background, and the pages
+of the admin as a person reads them. Two rows are shown elsewhere: a worker that dies in the middle of a call in
+``test_tasks`` (``test_a_worker_killed_inside_the_model_call_leaves_one_summary_in_the_end``), and that nothing of
+an erased text is left anywhere in ``test_erased_text``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connections
+from django.test import Client
+from django.urls import reverse
+
+from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionFailed, InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.verifying import verify_session
+from tests.conftest import StartWorker
+from tests.summarizing import GOOD, KEY, KEY_VARIABLE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "Vineta lies under the sea"
+#: At most, for what takes a fraction of it on an idle machine. Below the summarizer's time-out.
+WAIT_SECONDS = 20
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[ScriptedOpenAIServer]:
+    """Two models behind one address."""
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
+        entry = {"base_url": running.url, "api_key_env": KEY_VARIABLE}
+        settings.COMPACTION = {
+            "CONTEXT_WINDOW": 4_000,
+            "COOLDOWN_SECONDS": 0,
+            "SUMMARIZER_TIMEOUT": 30,
+            "SUMMARIZER_MODELS": [{"model": "first", **entry}, {"model": "second", **entry}],
+        }
+        yield running
+
+
+@pytest.fixture
+def worker_env(server: ScriptedOpenAIServer) -> dict[str, str]:
+    return {KEY_VARIABLE: KEY, "COMPACTION_CONTEXT_WINDOW": "4000"}
+
+
+def talk(session: ChatSession, parent: ChatMessage | None = None, turns: int = 60) -> list[ChatMessage]:
+    """More than a prompt can hold, unless fewer turns are asked for; the first message tells a secret."""
+    messages = []
+    for number in range(turns):
+        told = "All is well" if number else SECRET
+        question = f"{told}, says Ida, and berth {number} is taken. What do the tide tables say for {number}? " * 2
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": f"Noted: {number} is on the board."})
+    return chat.append_messages(session, parent, messages)
+
+
+def page_of(client: Client, row: Any) -> str:
+    """What the admin's page of a row says, as a person reads it."""
+    name = f"admin:compaction_app_{row._meta.model_name}_change"
+    return text_of(client.get(reverse(name, args=[row.pk])))
+
+
+def event_list(client: Client, session: ChatSession) -> str:
+    return text_of(client.get(reverse("admin:compaction_app_compactionevent_changelist"), {"session": session.pk}))
+
+
+def text_of(response: Any) -> str:
+    assert response.status_code == 200
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", response.text)).split())
+
+
+def events(session: ChatSession, kind: str) -> list[dict[str, Any]]:
+    found = CompactionEvent.objects.filter(session=session, kind=kind).order_by("id")
+    return list(found.values_list("payload", flat=True))
+
+
+def requested(tip: ChatMessage) -> CompactionRun:
+    run = chat.request_compaction(tip)
+    assert run is not None
+    return run
+
+
+def held_back(gate: Event, then: Step) -> Step:
+    """Answer once the gate is open."""
+
+    def answer(exchange: Exchange) -> None:
+        gate.wait(WAIT_SECONDS)
+        then(exchange)
+
+    return answer
+
+
+@contextmanager
+def carried_out_meanwhile(run: CompactionRun, server: ScriptedOpenAIServer) -> Iterator[None]:
+    """The body runs while another thread waits for the model that it asked about the run."""
+    asked, gate = len(server.requests), Event()
+    server.script([held_back(gate, steps.reply(GOOD))])
+
+    def carry_out() -> None:
+        try:
+            tasks.compact_branch(run.pk)
+        finally:
+            connections.close_all()
+
+    thread = Thread(target=carry_out)
+    thread.start()
+    server.wait_for(asked + 1)
+    try:
+        yield
+    finally:
+        gate.set()
+        thread.join(WAIT_SECONDS)
+    run.refresh_from_db()
+
+
+class TestEveryModelFails:
+    def test_for_now_it_is_tried_again_later_and_the_prompt_fits_meanwhile(
+        self,
+        server: ScriptedOpenAIServer,
+        celery_worker: StartWorker,
+        worker_env: dict[str, str],
+        admin_client: Client,
+    ) -> None:
+        """A worker, and a provider that asks for two seconds: the same run, the same task, one summary."""
+        server.script([steps.rate_limited(retry_after=2)], model="first")
+        server.script([steps.server_error()], model="second")
+        tip = talk(chat.start_session())[-1]
+        run = requested(tip)
+        worker = celery_worker(pool="solo", env=worker_env)
+        worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="ready", attempts=1).exists())
+        waited_from = CompactionRun.objects.get(pk=run.pk).next_attempt_at
+        context = chat.get_context(tip)
+        assert (context.strategy, context.summary_id) == ("truncated", None)
+        assert context.dropped > 0
+        assert context.history_tokens <= context.available_tokens
+        page = page_of(admin_client, run)
+        assert "provider error" in page
+        assert "first: provider_error" in page
+        assert "second: provider_error" in page
+        worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="succeeded").exists())
+        run.refresh_from_db()
+        assert run.started_at >= waited_from
+        assert (run.attempts, run.error_code, run.error_detail) == (2, "", "")
+        assert f"retry run={run.pk} code=provider_error" in worker.log
+        assert [server.count(model) for model in ("first", "second")] == [2, 1]
+        assert [payload["attempt"] for payload in events(tip.session, "started")] == [1, 2]
+        assert events(tip.session, "failed") == []
+        assert chat.get_context(tip).strategy == "auto_compact"
+        assert CompactionRun.objects.count() == ChatMessage.objects.summaries().count() == 1
+
+    def test_for_good_the_run_keeps_code_and_cause_and_the_prompt_still_fits(
+        self, server: ScriptedOpenAIServer, admin_client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server.script(model="first", default=steps.unauthorized())
+        server.script(model="second", default=steps.bad_request("No such model."))
+        tip = talk(chat.start_session())[-1]
+        run = requested(tip)
+        assert tasks.compact_branch(run.pk) == "failed"
+        run.refresh_from_db()
+        assert run.error_code == "authentication"
+        assert "second: bad_request (HTTP 400: No such model.)" in run.error_detail
+        assert KEY not in run.error_detail
+        [failed] = events(tip.session, "failed")
+        assert failed["code"] == "authentication"
+        assert f"failed run={run.pk} code=authentication" in caplog.text
+        page = page_of(admin_client, run)
+        for words in ("Failed authentication", "No such model.", "code: authentication"):
+            assert words in page
+        assert "code: authentication" in event_list(admin_client, tip.session)
+        self.turn_on_a_prompt_that_leaves_messages_out(tip, caplog)
+
+    def turn_on_a_prompt_that_leaves_messages_out(self, tip: ChatMessage, caplog: pytest.LogCaptureFixture) -> None:
+        context = chat.get_context(tip)
+        assert (context.strategy, context.history_tokens <= context.available_tokens) == ("truncated", True)
+        chat.append_message(tip.session, tip, role="user", content="and then?", context=context)
+        [fallback] = events(tip.session, "fallback_used")
+        assert fallback["dropped"] == context.dropped > 0
+        assert f"fallback session={tip.session_id} tip={tip.pk}" in caplog.text
+
+
+class TestManualCompactionFails:
+    def test_the_caller_is_told_and_nothing_is_changed(
+        self, server: ScriptedOpenAIServer, admin_client: Client
+    ) -> None:
+        server.script(default=steps.server_error())
+        tip = talk(chat.start_session(), turns=10)[-1]
+        before = list(ChatMessage.objects.order_by("id").values())
+        sent = chat.get_context(tip).to_openai()
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(tip, instructions="Keep the berths.")
+        error = caught.value
+        assert (error.code, error.error_code) == ("compaction_failed", "provider_error")
+        assert "nothing was changed" in str(error)
+        assert "HTTP 500" in error.error_detail
+        assert list(ChatMessage.objects.order_by("id").values()) == before
+        assert chat.get_context(tip).to_openai() == sent
+        run = CompactionRun.objects.get(pk=error.run_id)
+        assert (run.status, run.trigger) == ("failed", "manual")
+        assert "Failed provider error" in page_of(admin_client, run)
+
+    def test_the_command_says_so_and_ends_with_one(self, server: ScriptedOpenAIServer) -> None:
+        server.script(default=steps.insufficient_quota())
+        tip = talk(chat.start_session(), turns=10)[-1]
+        out = StringIO()
+        with pytest.raises(SystemExit) as ended:
+            call_command("compact", str(tip.pk), stdout=out)
+        assert ended.value.code == 1
+        assert "failed: quota" in " ".join(out.getvalue().split())
+        assert not ChatMessage.objects.summaries().exists()
+
+
+def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(
+    server: ScriptedOpenAIServer, settings: Any, admin_client: Client
+) -> None:
+    """Where the target is most of what is replaced, a draft can be as long as was asked for and gain nothing."""
+    settings.COMPACTION = {
+        **settings.COMPACTION,
+        "CONTEXT_WINDOW": 10_000,
+        "TRIGGER_TOKENS_CAP": 1_600,
+        "RECENT_TOKENS_CAP": 300,
+        "SUMMARIZER_MODELS": settings.COMPACTION["SUMMARIZER_MODELS"][:1],
+    }
+    server.script(default=steps.fill_target(1.3))
+    session = chat.start_session()
+    tip = talk(session, turns=26)[-1]
+    for _ in range(2):
+        run = requested(tip)
+        assert tasks.compact_branch(run.pk) == "failed"
+    asked = len(server.requests)
+    assert chat.request_compaction(tip) is None
+    assert len(server.requests) == asked == 2
+    assert len(events(session, "no_progress")) == 2
+    assert events(session, "suppressed") == [{"reason": "breaker", "failures": 2}]
+    run.refresh_from_db()
+    assert "Failed no progress" in page_of(admin_client, run)
+    listed = event_list(admin_client, session)
+    assert listed.count("code: no_progress") == 2
+    assert "reason: breaker" in listed
+    server.script([steps.reply(GOOD)])
+    assert chat.compact(tip).status == "succeeded", "a person may still try"
+
+
+class TestRedaction:
+    def test_a_run_in_flight_that_saw_the_text_asks_again_without_it(
+        self,
+        server: ScriptedOpenAIServer,
+        celery_worker: StartWorker,
+        worker_env: dict[str, str],
+        admin_client: Client,
+    ) -> None:
+        """In another process: what its model says of the erased text is thrown away, and never stored."""
+        gate = Event()
+        server.script([held_back(gate, steps.reply(f"## Recap\n\nIda told you that {SECRET}."))])
+        session = chat.start_session()
+        messages = talk(session, turns=60)
+        run = requested(messages[-1])
+        worker = celery_worker(pool="solo", env=worker_env)
+        server.wait_for(1)
+        chat.redact_message(messages[0])
+        gate.set()
+        worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="succeeded").exists())
+        first, second = server.requests
+        assert SECRET in first["messages"][1]["content"]
+        assert SECRET not in second["messages"][1]["content"]
+        assert "[redacted]" in second["messages"][1]["content"]
+        assert f"retry run={run.pk}" in worker.log
+        assert not ChatMessage.objects.filter(content__contains=SECRET).exists()
+        assert events(session, "invalidated") == [{"summaries": 0, "erasure": "redaction"}]
+        assert "[redacted]" in page_of(admin_client, messages[0])
+        assert verify_session(session).disagreements == []
+
+    def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(
+        self, server: ScriptedOpenAIServer, admin_client: Client
+    ) -> None:
+        """Transitively, an earlier retired one too, with the runs' texts; a summary above it stays."""
+        server.script(default=steps.reply(f"## Recap\n\nIda told you that {SECRET}."))
+        session = chat.start_session()
+        above = talk(session, turns=10)
+        first = chat.compact(above[-1]).summary
+        messages = talk(session, above[-1], turns=10)
+        second = chat.compact(messages[-1], instructions=SECRET).summary
+        third = chat.compact(talk(session, messages[-1], turns=10)[-1]).summary
+        chat.retire_summary(third, reason="too short")
+        redacted = chat.redact_message(messages[0])
+        for summary in (second, third):
+            summary.refresh_from_db()
+            assert (summary.content, summary.retired_at is None) == ("", False)
+        first.refresh_from_db()
+        assert (SECRET in first.content, first.retired_at) == (True, None)
+        assert chat.find_summary(messages[-1]) == first
+        run = second.made_by.get()
+        assert run.instructions == ""
+        assert redacted.content == "[redacted]"
+        assert events(session, "invalidated") == [{"summaries": 2, "erasure": "redaction"}]
+        listed = event_list(admin_client, session)
+        assert "summaries: 2" in listed
+        assert "erasure: redaction" in listed
+        assert "redaction" in page_of(admin_client, second)
+        assert SECRET not in page_of(admin_client, second)
+        session.refresh_from_db()
+        assert session.erasures == 1
+        assert verify_session(session).disagreements == []
+
+
+class TestDeletion:
+    def test_a_message_goes_with_all_below_it(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+        session = chat.start_session()
+        messages = talk(session, turns=20)
+        fork = talk(session, messages[20], turns=20)
+        summaries = [chat.compact(branch[-1]).summary for branch in (messages, fork)]
+        assert chat.delete_message(messages[10]) == 30 + 40 + 2
+        assert not ChatMessage.objects.filter(pk__in=[summary.pk for summary in summaries]).exists()
+        assert [m.pk for m in chat.tips(session)] == [messages[9].pk]
+        session.refresh_from_db()
+        assert session.erasures == 1
+        assert events(session, "invalidated") == [{"messages": 72, "erasure": "deletion"}]
+        listed = event_list(admin_client, session)
+        assert "messages: 72" in listed
+        assert "erasure: deletion" in listed
+        for run in CompactionRun.objects.all():
+            assert (run.status, run.summary_id, run.tip_id) == ("succeeded", None, None)
+            assert "Succeeded" in page_of(admin_client, run)
+        assert verify_session(session).disagreements == []
+
+    @pytest.mark.parametrize("erase", [chat.delete_message, chat.redact_message])
+    def test_a_summary_is_retired_and_never_erased_by_hand(self, server: ScriptedOpenAIServer, erase: Any) -> None:
+        summary = chat.compact(talk(chat.start_session(), turns=10)[-1]).summary
+        with pytest.raises(InvalidMessage, match="retire"):
+            erase(summary)
+        summary.refresh_from_db()
+        assert summary.content.startswith(GOOD)
+        assert summary.retired_at is None
+
+    def test_a_deletion_elsewhere_makes_a_run_in_flight_read_again(self, server: ScriptedOpenAIServer) -> None:
+        """Rather once too often than a summary of what is gone."""
+        session = chat.start_session()
+        messages = talk(session)
+        other = talk(session, messages[0], turns=1)
+        run = requested(messages[-1])
+        with carried_out_meanwhile(run, server):
+            chat.delete_message(other[0])
+        assert (run.status, run.attempts, run.summary_id) == ("ready", 1, None)
+        assert tasks.compact_branch(run.pk) == "succeeded"
+
+
+def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(
+    server: ScriptedOpenAIServer, admin_client: Client
+) -> None:
+    session = chat.start_session()
+    messages = talk(session)
+    run = requested(messages[-1])
+    with carried_out_meanwhile(run, server):
+        chat.delete_message(messages[-1])
+        before = list(ChatMessage.objects.order_by("id").values())
+    assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "branch_gone", None)
+    assert (run.generation, run.claim_token, run.tip_id) == (None, None, None)
+    assert list(ChatMessage.objects.order_by("id").values()) == before
+    assert [(event.kind, event.payload.get("reason")) for event in run.events.order_by("id")][-1] == (
+        "suppressed",
+        "branch_gone",
+    )
+    assert events(session, "invalidated") == [{"messages": 1, "erasure": "deletion"}]
+    page = page_of(admin_client, run)
+    assert "Skipped branch gone" in page
+    assert "reason: branch_gone" in page
+    again = requested(messages[-2])
+    assert tasks.compact_branch(again.pk) == "succeeded"
+
+
+class TestRetirement:
+    def test_the_originals_are_back_on_the_next_read(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+        """Retired by a person in the admin, with every summary built on it."""
+        session = chat.start_session()
+        messages = talk(session, turns=8)
+        first = chat.compact(messages[-1]).summary
+        messages += talk(session, messages[-1], turns=8)
+        second = chat.compact(messages[-1]).summary
+        confirm = reverse("admin:compaction_app_chatmessage_retire", query={"ids": first.pk})
+        assert admin_client.post(confirm, {"reason": "It got the berths wrong."}).status_code == 302
+        context = chat.get_context(messages[-1])
+        assert (context.summary_id, context.strategy) == (None, "none")
+        assert [m.message_id for m in context.messages] == [m.pk for m in messages]
+        [retired] = events(session, "retired")
+        assert (retired["summaries"], retired["summary"]) == (2, first.pk)
+        assert "summaries: 2" in event_list(admin_client, session)
+        for summary in (first, second):
+            summary.refresh_from_db()
+            assert summary.content.startswith(GOOD), "the record stays"
+            assert "It got the berths wrong." in page_of(admin_client, summary)
+
+    def test_a_run_on_a_retired_base_can_not_commit(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+        session = chat.start_session()
+        messages = talk(session, turns=10)
+        base = chat.compact(messages[-1]).summary
+        tip = talk(session, messages[-1])[-1]
+        run = requested(tip)
+        assert run.base_id == base.pk
+        with carried_out_meanwhile(run, server):
+            chat.retire_summary(base)
+        assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "base_changed", None)
+        assert chat.find_summary(tip) is None
+        assert "Skipped base changed" in page_of(admin_client, run)
+        assert [event.payload.get("reason") for event in run.events.order_by("id")][-1] == "base_changed"
+        again = requested(tip)
+        assert tasks.compact_branch(again.pk) == "succeeded"
+        again.refresh_from_db()
+        assert again.base_id is None
+        assert verify_session(session).disagreements == []
