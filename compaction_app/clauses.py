@@ -7,11 +7,13 @@ never left out of a clause that stays. Code lines and tool markers are kept or l
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from compaction_app import facts
-from compaction_app.facts import BOUND, CONTENT, FUNCTION, NEAR, TELLING, Word
+from compaction_app.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
 from compaction_app.transcript import defuse
 
 #: Between clauses of one speaker on a line; one token, and rare enough in what people write to be read back.
@@ -19,6 +21,15 @@ SEPARATOR = " · "
 #: From the whole text (0) to its telling words (5).
 LEVELS = range(6)
 _WORD = re.compile(r"[^\s，、；：]+[，、；：]*\s*|[，、；：]+\s*")
+#: Cells of a table that is written without spaces.
+_CELLS = re.compile(r"[\d.:+-]+[,;|\t]")
+#: "No silicone anywhere": a prohibition without any verb. Searched in lower case.
+_PROHIBITION = re.compile(
+    r"(?:\A|[,:] )(?:no|nobody|not) "
+    r"(?!(?:idea|problem|worr(?:y|ies)|doubt|longer|matter|one|need|wonder|more|yet|sure|thanks|really)\b)"
+    r"[a-z]{3,} [a-z]{2,}"
+    r"|\bhands off\b|\bnot before\b|\bonly (?:reads?|works?|takes?|accepts?)\b"
+)
 _PAUSE = re.compile(r"[,;:.!?)，、；：。](?:\s|\Z)")
 
 #: A clause with more telling words than this keeps the first and last of them in its shortest form.
@@ -30,13 +41,21 @@ _SUBJECT_WORDS = 2
 #: How many words of a stated value are bound to their statement.
 _VALUE_WORDS = 4
 #: How many words of a rule are kept with its cue, and how many cues of one clause are looked at.
-_WINDOW = 8
+_WINDOW = 10
 _CUES = 3
+#: A rule of so few words is kept as it was said.
+_SHORT_RULE = 7
+#: "48 hours ahead", "40 cm deep": without them an amount is half told.
+_DIRECTIONS = frozenset(
+    "ahead ago later earlier early late before after long wide high deep tall thick old away".split()
+)
 #: What a number of a table counts, compared with one of a sentence.
 _TABLE = 0.15
-#: The weight of a quotation, a date or an amount as a whole, and of the further words of a name.
+#: The weight of a quotation, a date or an amount as a whole.
 _SPAN_WEIGHT = 3.0
-_NAME_REST = 0.6
+#: How much more the further words of a name count: who was introduced in full is known by the first name alone
+#: later, and then the rest would be lost.
+_NAME_REST = 1.67
 #: A longer "word" is a dump or a text without spaces: its short forms show head and tail.
 _WORD_CHARS = 300
 _WORD_SHOWN = 120
@@ -95,12 +114,19 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
     _keep_spans_together(clause)
     _keep_neighbours(clause)
     _keep_subject(clause)
-    cues = [] if text.endswith(("?", "？", "؟")) else facts.find_cues(text)
-    for cue in cues[:_CUES]:
+    _bridge(clause)
+    for cue in _cues(text)[:_CUES]:
         clause.firm = True
         _keep_window(clause, *cue)
     _bound(clause)
     return clause
+
+
+def _cues(text: str) -> list[tuple[int, int]]:
+    """Where a rule, decision or preference shows itself; a question is none."""
+    if text.endswith(("?", "？", "؟")):
+        return []
+    return [*facts.find_cues(text), *(match.span() for match in _PROHIBITION.finditer(text.lower()))]
 
 
 def whole_clause(text: str, weight: float) -> Clause:
@@ -181,12 +207,23 @@ def _keep_neighbours(clause: Clause) -> None:
             # What a number counts stands right after it, and is worth as much as the number.
             if i + 1 < len(words) and strengths[i + 1] == CONTENT:
                 strengths[i + 1] = TELLING
+                if i + 2 < len(words) and words[i + 2].norm in _DIRECTIONS:
+                    strengths[i + 2] = TELLING
             _raise_next(strengths, i, 1, BOUND, -1)
             _keep_bound_before(clause, i)
         else:
             _keep_name_links(clause, i)
             _raise_next(strengths, i, 1, NEAR)
             _raise_next(strengths, i, 1, NEAR, -1)
+
+
+def _bridge(clause: Clause) -> None:
+    """ "Ceremony at 14:00": one small word between two that stay costs a token and keeps them one phrase."""
+    strengths = clause.strengths
+    for i in range(1, len(strengths) - 1):
+        stays = min(strengths[i - 1], strengths[i + 1])
+        if strengths[i] == FUNCTION and stays == TELLING and not _PAUSE.search(clause.tokens[i - 1]):
+            strengths[i] = stays
 
 
 def _keep_bound_before(clause: Clause, at: int) -> None:
@@ -217,8 +254,7 @@ def _keep_name_links(clause: Clause, at: int) -> None:
     for i in range(at + 1, min(at + 4, len(clause.words))):
         if clause.tokens[i][:1].isupper() and clause.tokens[at][:1].isupper():
             clause.strengths[at + 1 : i] = [TELLING] * (i - at - 1)
-            # The words of a name are one name.
-            clause.words[i] = clause.words[i]._replace(weight=min(clause.words[i].weight, _NAME_REST))
+            clause.words[i] = clause.words[i]._replace(weight=clause.words[i].weight * _NAME_REST)
         if clause.words[i].norm not in facts.NAME_LINKS or _PAUSE.search(clause.tokens[i - 1]):
             return
 
@@ -234,23 +270,36 @@ def _raise_next(strengths: list[int], at: int, number: int, to: int, step: int =
 
 
 def _keep_window(clause: Clause, cue_start: int, cue_end: int) -> None:
-    """The words that say what the rule is: from its cue to the next pause, and the subject before it."""
-    position = 0
-    first = -1
-    taken: list[int] = []
-    for i, token in enumerate(clause.tokens):
-        if position + len(token.rstrip()) > cue_start and len(taken) < _WINDOW:
-            first = i if first < 0 else first
-            if clause.strengths[i] >= FUNCTION:
-                taken.append(i)
-            if position > cue_end and _PAUSE.search(token):
+    """The words that say what the rule is, as they were said: from its subject over its cue to the next pause."""
+    starts = list(accumulate((len(token) for token in clause.tokens), initial=0))
+    begin = max(bisect_right(starts, cue_start) - 1, 0)
+    if len(clause.tokens) <= _SHORT_RULE:
+        first, last = 0, len(clause.tokens)
+    else:
+        first = _subject_start(clause, begin)
+        last = begin
+        while last < len(clause.tokens) and last - first < _WINDOW:
+            last += 1
+            if starts[last] > cue_end and _PAUSE.search(clause.tokens[last - 1]):
                 break
-        position += len(token)
-    while taken and clause.strengths[taken[-1]] == FUNCTION and not _told_next(clause, taken[-1]):
-        taken.pop()
-    for i in taken:
-        clause.strengths[i] = max(clause.strengths[i], BOUND)
-    _raise_next(clause.strengths, first, 2, BOUND, -1)
+        while last > first and clause.strengths[last - 1] == FUNCTION and not _told_next(clause, last - 1):
+            last -= 1
+    for i in range(first, last):
+        if clause.strengths[i] > FILLER:
+            clause.strengths[i] = max(clause.strengths[i], BOUND)
+
+
+def _subject_start(clause: Clause, at: int) -> int:
+    """Where the two words before the cue begin, unless a pause is in between."""
+    start, words = at, 0
+    for i in range(at - 1, max(at - 5, -1), -1):
+        if _PAUSE.search(clause.tokens[i]):
+            break
+        if clause.strengths[i] >= CONTENT:
+            start, words = i, words + 1
+            if words == _SUBJECT_WORDS:
+                break
+    return start
 
 
 def _told_next(clause: Clause, at: int) -> bool:
@@ -263,6 +312,9 @@ def _bound(clause: Clause) -> None:
     numbers = sum(word.norm.replace(".", "").replace(",", "").isdigit() for word in clause.words)
     if numbers > _TELLING_KEPT // 2 and numbers > len(clause.words) // 2:
         clause.words = [word._replace(weight=word.weight * _TABLE) for word in clause.words]
+    for i, word in enumerate(clause.words):
+        if len(_CELLS.findall(clause.tokens[i])) > 3:
+            clause.words[i] = word._replace(weight=word.weight * _TABLE)
     telling = [
         i for i, s in enumerate(clause.strengths) if s == TELLING and not facts.is_negation(clause.words[i].norm)
     ]

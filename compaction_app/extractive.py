@@ -2,8 +2,8 @@
 
 Everything said is taken apart into clauses. Each clause has shorter and shorter forms of itself, each form
 costs tokens and is worth what its words tell, and the budget is filled with the moves that tell most per
-token: first the shortest forms of rules, decisions and preferences, then of the rest, then longer forms of
-what is kept. So much is told briefly before anything is left out, and what repeats is worth less each time.
+token: rules, decisions and preferences first, then everything else, always in the form that tells most for
+what it costs. So much is told briefly before anything is left out, and what repeats is worth less each time.
 
 The text of the previous summary is the only state between generations. Its lines are read back into clauses,
 which compete with the new ones by the same measure: what was worth keeping once still is.
@@ -17,11 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from compaction_app.amounts import newer_amounts
+from compaction_app.choosing import Unit
 from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
 from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
 from compaction_app.openai_format import attachment_line
 from compaction_app.relative_dates import resolve_dates
-from compaction_app.selection import Unit, fill
+from compaction_app.selection import fill
 from compaction_app.sentences import split_clauses
 from compaction_app.superseding import find_superseded, read_statement
 from compaction_app.tokens import Count
@@ -29,6 +31,8 @@ from compaction_app.tool_markers import call_name, one_line, tool_marker
 from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
 from compaction_app.values import Message, Role
 
+#: Between its tags a text may count a token more than alone, and a target may be all that a summary is to save.
+_EDGE = 1
 #: Heading of what has no date.
 UNDATED = "Conversation"
 
@@ -42,14 +46,18 @@ _SCALES: dict[str, float] = {
 }
 #: The nth best clause of one message counts 1 / (1 + n × this), so that one long message does not take all
 #: room.
-_CROWDING = 0.12
+_CROWDING = 0.05
 #: Each clause of a long message counts less than a short message: this much for each clause more.
-_VERBOSITY = 0.05
+_VERBOSITY = 0.02
 #: What is read back from a summary has lost sight of the long message it came from; this stands for that.
-_SURVIVORS: dict[str, float] = {Role.USER: 0.95, Role.ASSISTANT: 0.5, Role.TOOL: 0.6}
+_SURVIVORS: dict[str, float] = {Role.USER: 0.8, Role.ASSISTANT: 0.5, Role.TOOL: 0.6}
+#: A rule that a tool has read somewhere, against what else it read.
+_TOLD_RULE = 2.0
 _FOCUS = 1.8
 #: "The dentist is Dr. Virtanen": a fact told plainly by a person.
 _STATED = 1.3
+#: "7." and "(2-3)": a number alone says nothing.
+_BARE, _BARE_CHARS = 0.1, 7
 _MARKER_WEIGHT = 1.2
 _ATTACHMENT_WEIGHT = 2.0
 #: A word with a capital that is also written without one: a heading or a title more often than a name.
@@ -74,12 +82,15 @@ def summarize_extractively(
     """Markdown of at most ``target_tokens``: the most telling clauses in order, a heading a day, speakers
     first.
 
+    ``instructions`` are no prompt here, nobody reads them: clauses that share a telling word with them count
+    almost twice, so what they name is told before other things of its kind. What they forbid is not understood.
     The same arguments give the same bytes, on every run and every machine.
     """
     reader = _Reader(instructions, [previous_summary, *(message.content for message in covered)])
     units = [*reader.read_summary(previous_summary), *reader.read_messages(covered)]
     units, needs = _without_superseded(_without_repeats(units))
-    text = fill(units, target=target_tokens, count=count, needs=needs)
+    room = target_tokens - _EDGE if target_tokens > _EDGE else target_tokens
+    text = fill(units, target=room, count=count, needs=needs)
     return text or _nothing_said(covered, target_tokens, count)
 
 
@@ -139,8 +150,10 @@ class _Reader:
             return self._whole(heading, speaker, text, _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT)
         clause = read_clause(defuse(text), self._weigh, self._common)
         scale *= _SCALES.get(role, 1.0) * self._focused(word.norm for word in clause.words)
+        if len(clause.text) < _BARE_CHARS and not any(character.isalpha() for character in clause.text):
+            scale *= _BARE
         if role == Role.TOOL:
-            return Unit(heading, speaker, clause, scale)
+            return Unit(heading, speaker, clause, scale * (_TOLD_RULE if clause.firm else 1.0))
         statement = read_statement(clause.text)
         if role == Role.ASSISTANT:
             return Unit(heading, speaker, clause, scale, clause.firm and is_agreement(text), statement)
@@ -234,6 +247,8 @@ def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
 
 def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
     replaced, needs = find_superseded([unit.statement for unit in units], [unit.speaker for unit in units])
+    # What a tool dumps has the same names with other numbers in every line.
+    needs = newer_amounts(["" if unit.speaker.startswith(Role.TOOL) else unit.clause.text for unit in units]) | needs
     kept = [i for i in range(len(units)) if not replaced[i]]
     index = {old: new for new, old in enumerate(kept)}
     return [units[i] for i in kept], {index[a]: index[b] for a, b in needs.items() if a in index and b in index}

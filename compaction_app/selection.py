@@ -11,12 +11,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from itertools import accumulate
 
-from compaction_app.clauses import LEVELS, SEPARATOR, Clause, clip
-from compaction_app.facts import CONTENT, TELLING
-from compaction_app.superseding import Statement
+from compaction_app.choosing import Move, Unit, choose
+from compaction_app.clauses import SEPARATOR, clip
 from compaction_app.tokens import Count
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
@@ -28,47 +26,8 @@ _HEADING_SHARE = 0.1
 HEADING_TOKENS = 60
 #: Drafts below this are refused (``MIN_SUMMARY_CHARS``); a tiny target is filled to it where it can be.
 FEWEST_CHARS = 30
-#: About what a speaker and a line end add for a new unit, shared with its neighbours.
-_OWN_LINE, _OTHER_LINE = 2, 5
-#: The numbers of a table tell less than those of a sentence: further ones of a clause count only so much.
-_TELLING_WORDS = 8
-_CROWDED_TELLING = 0.25
-#: A conversation is looked at in so many parts when words are credited to who told them first.
-_PARTS = 16
 #: How many further moves are tried for the room that the best ones leave.
 _TRIES = 48
-
-
-@dataclass(slots=True)
-class Unit:
-    """A clause with who said it, when, and how much its words count."""
-
-    heading: str
-    speaker: str
-    clause: Clause
-    scale: float
-    #: A rule, decision or preference: it is placed before anything else.
-    first: bool = False
-    #: What it says plainly, if a later one may replace it.
-    statement: Statement | None = None
-
-
-class _Point(NamedTuple):
-    """A form of a clause: what it costs and what it tells."""
-
-    level: int
-    cost: int
-    told: float
-
-
-class _Move(NamedTuple):
-    unit: int
-    #: The form before, None if the unit is not in the text yet.
-    before: int | None
-    after: int
-    cost: int
-    #: Position in the order of moves; smaller is earlier.
-    key: tuple[int, float, int]
 
 
 @dataclass(slots=True)
@@ -135,7 +94,7 @@ def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int
     ``needs`` maps a unit to another without which it would mislead.
     """
     page = _Page(units, target, count)
-    moves = _order(_moves(units, count), needs)
+    moves = choose(units, target=target, count=count, needs=needs)
     chosen = _largest_prefix(page, moves)
     if page.join_days(chosen):
         chosen = _largest_prefix(page, moves)
@@ -149,124 +108,7 @@ def _span(days: Sequence[str]) -> str:
     return first if first == last else f"{first}{_TO}{last}"
 
 
-def _moves(units: Sequence[Unit], count: Count) -> list[_Move]:
-    forms = [_forms(unit.clause) for unit in units]
-    costs = iter(count([text for offered in forms for _, text in offered]))
-    priced = [[(level, next(costs) + 1) for level, _ in offered] for offered in forms]
-    told = _told(units, priced)
-    moves: list[_Move] = []
-    for i, offered in enumerate(priced):
-        points: list[_Point] = []
-        for level, cost in offered:
-            # More words for no more tokens: the shorter form has no use.
-            while points and points[-1].cost >= cost:
-                points.pop()
-            points.append(_Point(level, cost, told[i][level]))
-        moves += _unit_moves(i, units[i], points)
-    return moves
-
-
-def _forms(clause: Clause) -> list[tuple[int, str]]:
-    """The distinct forms of a clause, shortest first."""
-    if clause.whole:
-        return [(0, clause.text)]
-    forms: list[tuple[int, str]] = []
-    for level in range(clause.strongest, -1, -1):
-        text = clause.shortened(level)
-        if text and (not forms or text != forms[-1][1]):
-            forms.append((level, text))
-    return forms
-
-
-def _told(units: Sequence[Unit], priced: Sequence[Sequence[tuple[int, int]]]) -> list[list[float]]:
-    """For each unit and level what the form tells, each word less the more often it was told before."""
-    seen: dict[str, int] = {}
-    told: list[list[float]] = [[] for _ in units]
-    for i in _best_of_each_part([_density(unit, offered) for unit, offered in zip(units, priced, strict=True)]):
-        unit = units[i]
-        by_strength = [0.0] * len(LEVELS)
-        telling = 0
-        for word, strength in zip(unit.clause.words, unit.clause.strengths, strict=True):
-            weight = word.weight
-            if word.strength >= CONTENT:
-                times = seen.get(word.norm, 0)
-                seen[word.norm] = times + 1
-                weight /= 1 + times
-            if strength == TELLING:
-                telling += 1
-                weight *= 1.0 if telling <= _TELLING_WORDS else _CROWDED_TELLING
-            by_strength[strength] += weight
-        told[i] = [unit.scale * total for total in reversed(list(accumulate(reversed(by_strength))))]
-    return told
-
-
-def _best_of_each_part(densities: Sequence[float]) -> list[int]:
-    """All units: the best of each part of the conversation, then the second best of each, and so on. Who tells
-    a word first has the credit for it, and no part is to have it all."""
-    size = len(densities) // _PARTS + 1
-    ranked: list[tuple[int, int]] = []
-    for start in range(0, len(densities), size):
-        part = sorted(range(start, min(start + size, len(densities))), key=lambda i: (-densities[i], i))
-        ranked += [(rank, i) for rank, i in enumerate(part)]
-    return [i for _, i in sorted(ranked)]
-
-
-def _density(unit: Unit, offered: Sequence[tuple[int, int]]) -> float:
-    """What the shortest form tells per token if nothing else were told."""
-    if not offered:
-        return 0.0
-    level, cost = offered[0]
-    weights = zip(unit.clause.words, unit.clause.strengths, strict=True)
-    return unit.scale * (unit.first + sum(word.weight for word, strength in weights if strength >= level)) / cost
-
-
-def _unit_moves(i: int, unit: Unit, points: Sequence[_Point]) -> list[_Move]:
-    """From nothing to the shortest form to the longest, each step telling no more per token than the one
-    before."""
-    # The line around a new unit is not free, and another speaker breaks the user's line in two.
-    overhead = _OWN_LINE if unit.speaker.startswith("user") or not unit.speaker else _OTHER_LINE
-    moves: list[_Move] = []
-    before: int | None = None
-    spent = 0
-    steps = iter(_hull(_Point(-1, -overhead, 0.0), points))
-    end, rate = 0, 0.0
-    for level, cost, _ in points:
-        while end < cost:
-            end, rate = next(steps)
-        first = unit.first and before is None
-        moves.append(_Move(i, before, level, cost - spent, (0 if first else 1, -rate, i)))
-        before, spent = level, cost
-    return moves
-
-
-def _hull(start: _Point, points: Sequence[_Point]) -> list[tuple[int, float]]:
-    """(cost, value per token) of the steps along the upper hull: a form that tells little for its cost has
-    the rate of the longer form that it is a step to."""
-    corners = [start]
-    for point in points:
-        while len(corners) > 1 and _rate(corners[-2], corners[-1]) <= _rate(corners[-1], point):
-            corners.pop()
-        corners.append(point)
-    return [(after.cost, _rate(before, after)) for before, after in pairwise(corners)]
-
-
-def _rate(before: _Point, after: _Point) -> float:
-    return (after.told - before.told) / (after.cost - before.cost)
-
-
-def _order(moves: Iterable[_Move], needs: Mapping[int, int]) -> list[_Move]:
-    """Moves in order, a unit that another needs before that one."""
-    keys = {move.unit: move.key for move in moves if move.before is None}
-    for older in sorted(needs):
-        newer = needs[older]
-        if older in keys and newer in keys and keys[newer] > keys[older]:
-            keys[newer] = (*keys[older][:2], -1)
-    return sorted(
-        moves, key=lambda move: (keys[move.unit] if move.before is None else move.key, move.unit, -move.after)
-    )
-
-
-def _largest_prefix(page: _Page, moves: Sequence[_Move]) -> dict[int, int]:
+def _largest_prefix(page: _Page, moves: Sequence[Move]) -> dict[int, int]:
     """The forms after as many of the first moves as the target allows, counted exactly."""
     # Joined text is hardly smaller than the sum of its parts, so what is far over need not be rendered.
     costs = accumulate(move.cost for move in moves)
@@ -281,11 +123,11 @@ def _largest_prefix(page: _Page, moves: Sequence[_Move]) -> dict[int, int]:
     return _after(moves[:low])
 
 
-def _after(moves: Iterable[_Move]) -> dict[int, int]:
+def _after(moves: Iterable[Move]) -> dict[int, int]:
     return {move.unit: move.after for move in moves}
 
 
-def _use_room(page: _Page, moves: Sequence[_Move], chosen: dict[int, int], needs: Mapping[int, int]) -> None:
+def _use_room(page: _Page, moves: Sequence[Move], chosen: dict[int, int], needs: Mapping[int, int]) -> None:
     """Spend what the first move that did not fit has left over on smaller ones behind it."""
     room = page.target - page.size(chosen)
     tries = _TRIES
@@ -303,7 +145,7 @@ def _use_room(page: _Page, moves: Sequence[_Move], chosen: dict[int, int], needs
             room = page.target - size
 
 
-def _squeeze(page: _Page, moves: Sequence[_Move], text: str) -> str:
+def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
     """A target so small that not one clause fits: the head and tail of the most important one."""
     unit = page.units[moves[0].unit]
     prefix = f"{unit.speaker}: " if unit.speaker else ""

@@ -32,14 +32,20 @@ _STATEMENTS = re.compile(
     r"(?:must|should|shall|never|always|prefers?|do not|don['’]t|cannot|can['’]t)\s)",
     re.IGNORECASE,
 )
-_JOINTS = re.compile(r",\s+(?=(?:but|so|and|which|while|because|then|however|although|or)\s)|\s+\(|,\s+\"")
+_JOINTS = re.compile(
+    r",\s+(?=(?:but|so|and|which|while|because|then|however|although)\s)|\s+\(|,\s+\""
+    r"|,\s+(?=(?:the|an?|my|our|his|her|their|its|this|that|these|those|it|he|she|we|they|you|i)\s)|:\s+(?=\w)",
+    re.IGNORECASE,
+)
 _CONDITION = re.compile(r"\A(?:if|unless|when|whenever|in case|wenn|falls|si|cuando|если)\b", re.IGNORECASE)
 _OPENER = re.compile(r"\A(?:by the way|btw|fyi|oh|also|well|anyway|okay|ok)\b[,:;]*\s+(?=\S)", re.IGNORECASE)
 _CLOSER = re.compile(r",?\s+(?:by the way|btw|though|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE)
 
 #: A sentence with more words is divided at its joints, and one with more characters even where it has none.
-_LONG_CLAUSE_WORDS = 40
+_LONG_CLAUSE_WORDS = 20
 _LONG_CLAUSE_CHARS = 600
+#: What is divided at a joint must leave so many spaces on either side: a part too short is not understood.
+_WORDS_BEFORE_JOINT, _WORDS_AFTER_JOINT = 5, 4
 #: A longer line inside a code block is no code: the block was never closed.
 _CODE_CHARS = 200
 
@@ -131,7 +137,10 @@ def _divide(sentence: str) -> Iterator[str]:
         return
     start = 0
     for match in _JOINTS.finditer(sentence):
-        if sentence.count(" ", start, match.start()) >= 8 and sentence.count(" ", match.end(), match.end() + 120) >= 5:
+        if (
+            sentence.count(" ", start, match.start()) >= _WORDS_BEFORE_JOINT
+            and sentence.count(" ", match.end(), match.end() + 120) >= _WORDS_AFTER_JOINT
+        ):
             yield sentence[start : match.start()].strip()
             start = match.end() - (1 if match.group().endswith(("(", '"')) else 0)
     yield sentence[start:].strip()

@@ -41,6 +41,8 @@ def test_no_form_loses_a_negation(words):
         ("Only the people from the Turku office are coming with Anna", "Only"),
         ("The whole group of people has more than 12 bags with Finnair", "more than 12 bags"),
         ("Somewhere near Hanko there were at least 40 boats", "at least 40 boats"),
+        ("Whoever lights the lamp in Hanko has to give notice 48 hours ahead by phone", "48 hours ahead"),
+        ("The children had a wonderful time and will watch the ceremony at 14:00 then", "ceremony at 14:00"),
     ],
 )
 def test_conditions_doubts_and_bounds_stay(text, kept):

@@ -231,6 +231,28 @@ class TestShortening:
         assert "Always answer in British English" in text
 
 
+class TestRules:
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            "No silicone anywhere on the lantern",
+            "keep your hands off the table legacy_guests",
+            "no chlorine in this house, ever",
+        ],
+    )
+    def test_a_rule_without_a_verb_of_its_own_is_kept_in_its_words(self, rule):
+        """Between people and numbers that would fill the target."""
+        others = [f"Guest {n} is Anna Lind{n} from Turku, room {n}, 12{n} euros." for n in range(30)]
+        said = [*others[:15], f"Listen: {rule}.", *others[15:]]
+        text = summarize([message(n, content=content) for n, content in enumerate(said, start=1)], 150)
+        assert rule.split(" ", 1)[1] in text
+
+    def test_the_rows_of_a_table_leave_the_room_to_what_was_said(self):
+        rows = "\n".join(f"2026-03-03T{n:02}:20,6.0,84,12.{n},11.9,130,6.9,0.0" for n in range(24))
+        covered = [message(1, Role.TOOL, rows, name="read"), message(2, content="My brother Olav lives in Bergen.")]
+        assert "Olav" in summarize(covered, 30)
+
+
 class TestSuperseding:
     def test_the_newest_value_stays_and_the_old_one_goes(self):
         text = summarize(chat("The budget is 3,000 euros.", "Fine.", "Actually the budget is 2,400 now."))
@@ -278,6 +300,19 @@ class TestSuperseding:
         for target in range(8, 60):
             text = summarize(covered, target)
             assert "3,000" not in text or "2,400" in text
+
+    @pytest.mark.parametrize(
+        ("older", "newer", "outdated", "valid"),
+        [
+            ("For dinner we expect 46 guests.", "So 52 guests for dinner it is, no more.", "46 guests", "52 guests"),
+            ("We take deposit_percent = 25 here.", "It says deposit_percent = 30 now.", "= 25", "= 30"),
+        ],
+    )
+    def test_an_amount_told_again_stays_only_with_the_newest(self, older, newer, outdated, valid):
+        covered = chat(older, "Fine, and the weather is lovely today.", "I live in Turku with Ana.", newer)
+        for target in range(8, 80):
+            text = summarize(covered, target)
+            assert outdated not in text or valid in text
 
     def test_each_speaker_has_things_of_their_own(self):
         text = summarize(chat("My favourite colour is teal.", "My favourite colour is now ochre."))
