@@ -226,9 +226,15 @@ class _Planner:
     def target(self, replaced: int, kept: int, pinned: Message | None) -> int:
         """Size to ask for. The wrapper that a summary is sent in counts too, so a draft that meets it saves."""
         full = self.budget.summary_target
-        room = self.budget.target - kept - (pinned.tokens if pinned else 0)
-        wanted = max(min(full, room), full // 5)
-        saving = int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS
+        kept += pinned.tokens if pinned else 0
+        least = full // 5
+        wanted = max(min(full, self.budget.target - kept), least)
+        if kept + least > self.budget.threshold:
+            # Not even the shortest brings the branch under its threshold: a prune or the next turn will, and a
+            # summary that was kept short for nothing would have lost what it covers for good.
+            wanted = full
+        # One more, since a text's ends may count otherwise inside the wrapper than alone.
+        saving = int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS - 1
         return max(1, min(wanted, saving))
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:

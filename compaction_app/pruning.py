@@ -128,13 +128,14 @@ def fit(
     fitting.drop_turns(target, cut_short=cut_short)
     fitting.shorten_results(max_bytes, target)
     fitting.drop_groups(target)
-    fitting.drop_preserved(available)
-    fitting.drop_pin(available)
-    fitting.drop_summary(available)
+    # Less of a large result, before what stays for as long as it can: without the summary all before it is lost.
     limit = max_bytes
     while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
         limit = max(limit // 4, SMALLEST_RESULT_BYTES)
         fitting.shorten_results(limit, available)
+    fitting.drop_preserved(available)
+    fitting.drop_pin(available)
+    fitting.drop_summary(available)
     if fitting.total() > available:
         needed = fitting.total()
         raise ContextOverflow(

@@ -156,7 +156,19 @@ class TestTargets:
         """Or a draft that exactly meets its target would be refused for saving too little."""
         assert count_summary("", ExactTokenCounter()) == SUMMARY_WRAPPER_TOKENS
         made = plan("u u u u", focused=True, settings=ROOMY | {"RECENT_MESSAGES_RATIO": 0.4, "TRIGGER_RATIO": 0.6})
-        assert made.target_tokens + SUMMARY_WRAPPER_TOKENS <= 0.9 * made.replaced_tokens
+        assert made.target_tokens + SUMMARY_WRAPPER_TOKENS < 0.9 * made.replaced_tokens
+
+    def test_a_large_kept_part_makes_it_a_fifth(self):
+        """Of the threshold of 6,000 the kept 5,400 leave room for that, and for no more."""
+        made = plan(" ".join(["u a"] * 10) + " u(2700) a(2700)")
+        assert sum(message.tokens for message in made.kept) == 5_400
+        assert made.target_tokens == 240
+
+    def test_a_kept_part_over_the_threshold_alone_costs_the_summary_nothing(self):
+        """No summary is short enough to help there; a short one would lose what it covers for nothing."""
+        made = plan(" ".join(["u a"] * 10) + " u(3000) a(3000)")
+        assert sum(message.tokens for message in made.kept) == 6_000
+        assert made.target_tokens == 1_200
 
     def test_a_pin_is_not_counted_as_replaced(self):
         made = plan("u(500) " + "c t " * 200)

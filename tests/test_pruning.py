@@ -156,6 +156,21 @@ class TestFit:
         assert not result.summary
         assert ids(result.messages) == [1, 2, 3]
 
+    def test_a_large_result_is_shortened_further_before_the_summary_goes(self):
+        result = fit(
+            conversation("small " * 10, "big " * 9_000),
+            summary_tokens=300,
+            pinned=None,
+            available=900,
+            target=800,
+            preserve=2,
+            max_bytes=4_096,
+            count=ExactTokenCounter(),
+        )
+        assert result.summary
+        assert 6 in result.left_out
+        assert sum(m.tokens for m in result.messages) <= 600
+
     def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
         pin = messages_of("u(400)", first_id=900)[0]
         result = fitted("u(300) c(100) t(100)", 800, summary_tokens=200, pinned=pin)

@@ -153,11 +153,11 @@ def fit(head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], lim
     fitting.shorten_results(target, max_bytes)
     fitting.drop(fitting.unprotected(), target)
     # From here on only while it is over what is available.
-    fitting.drop(fitting.preserved_but_last(), limits.available)
-    fitting.drop_heads(limits.available)
     squeezed = fitting.total() > limits.available
     if squeezed:
         fitting.shorten_results(0, 64)
+    fitting.drop(fitting.preserved_but_last(), limits.available)
+    fitting.drop_heads(limits.available)
     pieces = fitting.pieces()
     return Expected(
         [*fitting.heads.values(), *pieces],
