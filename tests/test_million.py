@@ -24,8 +24,9 @@ def text(number):
 
 
 def covered_and_shown(request):
-    """Numbers before and after the cutoff marker of one summarizer request."""
-    before, _, after = request["messages"][1]["content"].partition("<cutoff id=")
+    """Numbers before and after the cutoff marker of one summarizer request; the previous summary's are left out."""
+    *_, material = request["messages"][1]["content"].partition("</previous-summary>")
+    before, _, after = (material or request["messages"][1]["content"]).partition("<cutoff id=")
     return [int(n) for n in NUMBER.findall(before)], [int(n) for n in NUMBER.findall(after)]
 
 
