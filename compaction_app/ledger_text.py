@@ -32,11 +32,6 @@ def with_ledger(prose: str, ledger: str) -> str:
     return f"{prose}\n\n{LEDGER_HEADING}\n{ledger}" if ledger else prose
 
 
-def without_heading(text: str) -> str:
-    """A summary whose ledger reads like the rest of it: for the extractive summarizer, which may quote it."""
-    return _LINE.sub("## Conversation", text)
-
-
 def prose_share(text: str) -> float:
     """How much of a summary is not its ledger, 0–1, in characters."""
     return len(prose_of(text)) / len(text) if text else 1.0

@@ -192,7 +192,9 @@ def _give_up(tried: _Tried) -> SummarizerError:
             error_code=ErrorCode.BAD_REQUEST,
             attempts=[],
         )
-    telling = min(failures, key=_rank)
+    # Of a model that was asked a second time, tighter, the second answer tells.
+    last_words = {failure.model: failure for failure in failures}
+    telling = min(last_words.values(), key=_rank)
     waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
     return SummarizerError(
         "; ".join(f"{f.model}: {f.code}" + (f" ({f.detail})" if f.detail else "") for f in failures),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.ledger import Kept, complete, prose_draft
-from compaction_app.ledger_text import LEDGER_HEADING, LEDGER_NAME, ledger_of, prose_of, prose_share, without_heading
+from compaction_app.ledger_text import LEDGER_HEADING, LEDGER_NAME, ledger_of, prose_of, prose_share
 from compaction_app.prompts import build_request, count_summary, refuse_draft
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft
@@ -304,10 +304,6 @@ class TestCopies:
     def test_a_sentence_with_its_name_is_no_heading(self) -> None:
         text = f"{DRAFT} It is kept word for word."
         assert (prose_of(text), ledger_of(text), prose_share(text)) == (text, "", 1)
-
-    def test_the_extractive_summarizer_reads_its_entries_like_any_other_line(self) -> None:
-        text = keep("Never push to main.").text
-        assert without_heading(text) == f"{DRAFT}\n\n## Conversation\nuser: Never push to main"
 
 
 class TestLanguages:

@@ -1,5 +1,6 @@
 """A branch grown to a million tokens: what is summarized, how often, and what it costs (issue: measurements)."""
 
+import os
 import re
 
 import pytest
@@ -13,7 +14,8 @@ from compaction_app.tokens import ExactTokenCounter
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-TOKENS = 1_000_000
+#: The arithmetic is the same on both databases: on PostgreSQL a quarter of the way is enough to see that.
+TOKENS = 1_000_000 if os.environ["TEST_DATABASE"] == "sqlite" else 250_000
 NUMBER = re.compile(r"message-(\d{6})")
 WORDS = "the harbour office keeps tide tables for ships that wait outside until the water is high enough".split()
 

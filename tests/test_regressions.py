@@ -165,3 +165,23 @@ def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_swee
     with suppress(CompactionFailed):
         chat.compact(branch[-1])
     assert not CompactionRun.objects.filter(session=session).open().exists()
+
+
+class WordyThenVain(FakeSummarizer):
+    """Far too long at first, and the second time of a length that saves nothing."""
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        FakeSummarizer.requests.append(request)
+        times = {1: 3.0, 2: 1.3}[len(FakeSummarizer.requests)]
+        return SummaryDraft(text="wordy " * int(times * FakeSummarizer.requests[0].target_tokens), model="m")
+
+
+def test_of_a_model_asked_twice_the_second_answer_says_why_there_is_no_summary(
+    settings: Any, session: ChatSession
+) -> None:
+    """It said "oversize", and two drafts in a row that saved nothing did not open the breaker."""
+    settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.WordyThenVain")
+    tip = grow(session, None, "u a u(4) a(4)")[-1]
+    with pytest.raises(CompactionFailed) as caught:
+        chat.compact(tip)
+    assert caught.value.error_code == "no_progress"

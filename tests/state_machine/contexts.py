@@ -71,7 +71,7 @@ class Expected:
     overflow: int | None = None
     #: Results had to be shortened beyond PRUNE_TOOL_RESULT_BYTES.
     squeezed: bool = False
-    #: White space collapsed to less than the reader reckons with may let more fit than was read.
+    #: What shrinks to less than the reader reckons with may let more fit than was read.
     read_short: bool = False
     over_threshold: bool = False
 
@@ -106,7 +106,9 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     shown, strategy, raw = prune(head, tail, limits)
     least = max(1, settings.prune_tool_result_bytes // 32)
     reach = sum(min(n.tokens, least) if n.role == "tool" else n.tokens for n in tail)
-    read_short = settings.micro_compact and reach > limits.available
+    # Results that shrink more than the reader reckons with leave room for messages that it has not read.
+    beyond = reach > limits.available
+    read_short = settings.micro_compact and beyond
     total = _tokens(head) + _tokens(shown)
     over = raw > limits.threshold and total > limits.threshold
     if summary or total > limits.threshold:
@@ -115,7 +117,7 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
         pieces = [*head, *shown]
         return Expected(pieces, strategy, pruned=_pruned(shown), over_threshold=over, read_short=read_short)
     expected = fit(head, tail, shown, limits)
-    expected.read_short = read_short
+    expected.read_short = read_short or (expected.squeezed and beyond)
     expected.over_threshold = over
     return expected
 
