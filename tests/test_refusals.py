@@ -50,7 +50,7 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "tool_call": (steps.tool_call(), 1),
     "leaked_wrapper": (steps.reply(f"<user>{GOOD}</user>"), 1),
     "leaked_wrapper by its marker": (steps.reply_with(repeat_the_marker), 1),
-    "oversize": (steps.fill_target(2.0), 2),
+    "oversize": (steps.fill_target(3.0), 2),
     # Not too long for what was asked, and no gain over what it replaces.
     "no_progress": (steps.fill_target(1.35), 1),
 }
