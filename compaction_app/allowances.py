@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_app.arguments import check_asking, check_list_of_dicts
 from compaction_app.budget import calibration_of, make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, get_settings
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.ladder import Surroundings
+from compaction_app.log_lines import log
 from compaction_app.managers import counter
 from compaction_app.models import ChatSession
 from compaction_app.tokens import Count, count_messages, count_tools
@@ -23,6 +25,9 @@ logger = logging.getLogger("compaction_app.budget")
 
 # Models that were already logged as unknown: one line a model and process, not one a turn.
 _logged_models: set[str] = set()
+# Sessions whose reserve was already said to be large.
+_logged_sessions: set[Any] = set()
+_MOST_LOGGED_SESSIONS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +50,16 @@ def allowances_for(
     reserved_tokens: int | None = None,
 ) -> Allowances:
     """The allowances of one request; ``ConfigurationError`` where nothing is left for the conversation."""
+    check_asking(model, tools, reserved_tokens)
+    check_list_of_dicts(contributions, "contributions", "messages (dicts with role and content)")
     settings = get_settings(session.settings)
     count = counter()
     chosen = model or session.model
     window = _window(chosen, settings)
-    reply = _reply(window, settings, reserved_tokens)
+    reply = reply_reserve(window, settings, reserved_tokens)
     surroundings = _surround(session.system_prompt, tools, contributions, count, reply)
     if surroundings.reserved > window // 2:
-        logger.warning(
-            "reserve session=%s reserved=%s window=%s: over half the window, compaction will be frequent",
-            session.pk,
-            surroundings.reserved,
-            window,
-        )
+        _say_reserve(session, surroundings.reserved, window)
     return Allowances(
         session=session,
         settings=settings,
@@ -68,24 +70,27 @@ def allowances_for(
     )
 
 
-def _reply(window: int, settings: Settings, reserved_tokens: int | None) -> int:
-    if reserved_tokens is not None and reserved_tokens < 0:
-        raise InvalidMessage(f"reserved_tokens must be 0 or more, not {reserved_tokens}.", field="reserved_tokens")
-    return reply_reserve(window, settings, reserved_tokens)
-
-
 def _window(model: str, settings: Settings) -> int:
     window = window_of(model, settings)
     if window is not None:
         return window
     if model not in _logged_models:
         _logged_models.add(model)
-        logger.info(
-            "window model=%s unknown, DEFAULT_CONTEXT_WINDOW=%s is used; name it in CONTEXT_WINDOWS",
-            model or "(none)",
-            settings.default_context_window,
-        )
+        tokens = settings.default_context_window
+        log(logger, logging.INFO, "window", model=model or "none", tokens=tokens, reason="unknown_model")
     return settings.default_context_window
+
+
+def _say_reserve(session: ChatSession, reserved: int, window: int) -> None:
+    """Over half the window is reserved: compaction will be frequent. Once a session, not at every turn of it."""
+    if session.pk in _logged_sessions:
+        return
+    if len(_logged_sessions) >= _MOST_LOGGED_SESSIONS:
+        # A process that lives long meets every session; saying it again is cheaper than remembering all.
+        _logged_sessions.clear()
+    _logged_sessions.add(session.pk)
+    reason = "over_half_the_window"
+    log(logger, logging.WARNING, "reserve", session=session.pk, reserved=reserved, window=window, reason=reason)
 
 
 def _surround(

@@ -8,11 +8,12 @@ from typing import Any
 from django.db import transaction
 
 from compaction_app import sendings
+from compaction_app.arguments import check_dict, check_list_of_dicts, check_reasoning
 from compaction_app.branches import using_of
 from compaction_app.budget import calibration_of
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.validation import check_json
+from compaction_app.validation import check_json, check_text
 from compaction_app.values import ChatContext, Role
 
 #: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
@@ -45,6 +46,8 @@ def start_session(
     """Begin a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; wrong ones raise."""
     check_json(system_prompt, "system_prompt")
     check_json(title, "title")
+    check_text(model, "model")
+    check_dict(settings, "settings", "It overrides keys of COMPACTION.")
     session = ChatSession(
         owner=owner,
         title=title,
@@ -99,6 +102,8 @@ def append_message(
         },
     )
     if context is not None:
+        if not isinstance(context, ChatContext):
+            raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
         # Providers answer under a dated name; what is learned is looked up under the one that was asked.
         asked = context.model or model or session.model
         factor = calibration_of(session.token_calibration, asked)
@@ -122,6 +127,7 @@ def append_messages(
 
     A system message that opens a conversation without a system prompt becomes the session's system prompt.
     """
+    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)
     using = using_of(session)
     with transaction.atomic(using=using):
@@ -141,6 +147,8 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     for key in ("tool_calls", "attachments"):
         if key in values and isinstance(values[key], list | tuple):
             values[key] = list(values[key]) or None
+    check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
+    check_reasoning(message.get("reasoning"))
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])

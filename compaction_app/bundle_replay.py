@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,15 +16,16 @@ from compaction_app.bundles import OUTPUT, Bundle
 from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.leaks import Leaks, find_leaks
+from compaction_app.ledger import read_replaced
 from compaction_app.ledger_text import prose_of
 from compaction_app.openai_client import ModelEntry, ask, model_entries
 from compaction_app.prompts import refuse_draft
 from compaction_app.provider_errors import Failure
 from compaction_app.retention import Passages, survey
-from compaction_app.sayings import read_messages, read_summary
+from compaction_app.sayings import read_messages
 from compaction_app.summarizers import run_summarizer
 from compaction_app.tokens import Count
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Asks the request of a bundle.
 Ask = Callable[[Bundle], SummaryDraft | Failure]
@@ -38,7 +39,7 @@ class Scores:
     tokens: int
     #: Tokens ÷ target: 1.0 is as long as was asked, over 1.5 is refused.
     share_of_target: float
-    #: Of what must survive, the share that stands in it or in the look-ahead, 0–1.
+    #: Of what must survive, the share that stands in it or stays verbatim after it, 0–1.
     retention: float
     leaks: Leaks
 
@@ -150,13 +151,16 @@ def score(bundle: Bundle, text: str, count: Count) -> Scores:
     return Scores(
         tokens=tokens,
         share_of_target=round(tokens / max(1, bundle.target_tokens), 3),
-        retention=round(retention_of(text, bundle.request), 3),
+        retention=round(retention_of(text, bundle.request, bundle.following), 3),
         leaks=find_leaks(text, bundle.request.nonce),
     )
 
 
-def retention_of(text: str, request: SummaryRequest) -> float:
-    """The share of what must survive of the material that stands in a text, or in the look-ahead after it."""
-    following = read_messages(request.lookahead)
-    needed = survey([*read_summary(request.previous_summary), *read_messages(request.covered)], following)
-    return needed.share_held(Passages([text, *(saying.text for saying in following)]))
+def retention_of(text: str, request: SummaryRequest, following: Sequence[Message] = ()) -> float:
+    """The share of what must survive of the material that stands in a text, or in the messages that follow it.
+
+    The check of :func:`ledger.complete`, so a run's own figure comes out again.
+    """
+    staying = read_messages(following)
+    needed = survey(read_replaced(request), staying)
+    return needed.share_held(Passages([text, *(saying.text for saying in staying)]))

@@ -10,17 +10,15 @@ Bundles hold conversations in plain text, and no erasure reaches them: folders a
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from compaction_app.bundle_folders import Contents
 from compaction_app.exceptions import BundleError
+from compaction_app.ledger import following_messages
 from compaction_app.ledger_text import ledger_of
 from compaction_app.prompts import WRITING
 from compaction_app.rebuilding import Rebuilt
@@ -31,7 +29,10 @@ from compaction_app.values import Message, SummaryRequest
 FORMAT = "compaction-bundle/1"
 
 SYSTEM, USER, HISTORY, OUTPUT = "system-prompt.md", "user-message.md", "compact-history.xml", "actual-output.md"
-METADATA, REQUEST, INDEX = "metadata.json", "request.json", "index.json"
+METADATA, REQUEST = "metadata.json", "request.json"
+FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
+
+EXPORT = Contents(name="an export", format=FORMAT, entries="summaries", folder="folder", files=FILES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,8 @@ class Bundle:
 
     folder: Path
     request: SummaryRequest
+    #: What stays verbatim after the summary on every branch that shares it: it vouches for what a summary leaves out.
+    following: tuple[Message, ...]
     #: The summary that was made.
     output: str
     metadata: Mapping[str, Any]
@@ -61,7 +64,8 @@ def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
     request, output = rebuilt.request, rebuilt.run.summary.content
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
     texts = {SYSTEM: request.system, USER: request.user, HISTORY: "\n".join(history), OUTPUT: output}
-    return {**texts, REQUEST: as_json(_parts(request))}
+    following = following_messages(rebuilt.plan, rebuilt.settings)
+    return {**texts, REQUEST: as_json(_parts(request, following))}
 
 
 def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -153,8 +157,14 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def find_bundles(folder: Path) -> list[Path]:
-    """Every bundle in a folder, itself included, in the order of names."""
-    return sorted(found.parent for found in folder.rglob(METADATA) if (found.parent / SYSTEM).is_file())
+    """Every bundle in a folder, itself included, in the order of names; also those of which only a part is there."""
+    return sorted({found.parent for name in FILES for found in folder.rglob(name) if found.is_file()})
+
+
+def missing_bundles(folder: Path) -> list[str]:
+    """What the index of an export lists and of which nothing is there any more."""
+    listed = EXPORT.folders_in(folder) or []
+    return [name for name in listed if not any((folder / name / file).is_file() for file in FILES)]
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -163,6 +173,8 @@ def read_bundle(folder: Path) -> Bundle:
         metadata, parts = json.loads(_read(folder, METADATA)), json.loads(_read(folder, REQUEST))
         if metadata["format"] != FORMAT:
             raise BundleError(f"{folder} is a bundle of another format: {metadata['format']}, not {FORMAT}.")
+        # Bundles of before do not hold it: the look-ahead is what they know of it.
+        following = parts.pop("following", parts["lookahead"])
         request = SummaryRequest(
             system=_read(folder, SYSTEM),
             user=_read(folder, USER),
@@ -173,6 +185,7 @@ def read_bundle(folder: Path) -> Bundle:
         return Bundle(
             folder=folder,
             request=request,
+            following=tuple(_message(part) for part in following),
             output=_read(folder, OUTPUT),
             metadata=metadata,
             model=str(metadata["model"]),
@@ -186,59 +199,6 @@ def read_bundle(folder: Path) -> Bundle:
         raise BundleError(f"{folder} is no whole bundle: {type(error).__name__}: {error}") from error
 
 
-@contextmanager
-def new_folder(target: Path, *, force: bool = False) -> Iterator[Path]:
-    """A folder to be filled, which becomes ``target`` all at once; after an error nothing is left of it.
-
-    ``target`` must be new or empty, or with ``force`` what an earlier call has made: anything else is not ours to
-    replace. Raises :class:`BundleError`.
-    """
-    target = Path(os.path.realpath(target))
-    _require_free(target, force)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise BundleError(f"{target} can not be made: {error.strerror}.") from error
-    try:
-        yield made
-        _take_place(made, target, force)
-    except OSError as error:
-        raise BundleError(f"{target} could not be written: {error.strerror}.") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _require_free(target: Path, force: bool) -> None:
-    if target.exists() and not target.is_dir():
-        raise BundleError(f"{target} is a file; name a folder.")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not force:
-        raise BundleError(f"{target} is not empty: name another folder, or replace it with --force.")
-    if not (target / INDEX).is_file():
-        raise BundleError(f"{target} holds something else than bundles (no {INDEX}): it is not replaced.")
-
-
-def _take_place(made: Path, target: Path, force: bool) -> None:
-    """Put ``made`` where ``target`` is; what it replaces goes only after that."""
-    if not (force and target.exists()):
-        with suppress(FileNotFoundError):
-            # Fails where somebody else has put something there meanwhile.
-            target.rmdir()
-        made.rename(target)
-        return
-    before = made.with_name(f"{made.name}.before")
-    target.rename(before)
-    try:
-        made.rename(target)
-    except OSError:
-        with suppress(OSError):
-            before.rename(target)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
-
-
 def as_json(content: Any) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -247,8 +207,8 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-def _parts(request: SummaryRequest) -> dict[str, Any]:
-    """All of a request but its two texts, which have files of their own."""
+def _parts(request: SummaryRequest, following: Sequence[Message]) -> dict[str, Any]:
+    """All of a request but its two texts, which have files of their own; and what follows the summary."""
     return {
         "target_tokens": request.target_tokens,
         "max_output_tokens": request.max_output_tokens,
@@ -257,6 +217,7 @@ def _parts(request: SummaryRequest) -> dict[str, Any]:
         "previous_summary": request.previous_summary,
         "covered": [_as_json(message) for message in request.covered],
         "lookahead": [_as_json(message) for message in request.lookahead],
+        "following": [_as_json(message) for message in following],
     }
 
 

@@ -185,7 +185,7 @@ def _price(units: Sequence[Unit], count: Count) -> list[list[_Point]]:
 
 def _forms(clause: Clause) -> list[tuple[int, str]]:
     """The distinct forms of a clause, shortest first."""
-    if clause.whole:
+    if clause.whole or clause.as_said:
         return [(0, clause.text)]
     forms: list[tuple[int, str]] = []
     for level in range(clause.strongest, -1, -1):
@@ -214,6 +214,7 @@ def _values(unit: Unit, worth: Mapping[str, float]) -> list[list[tuple[str, floa
     values: list[list[tuple[str, float]]] = [[] for _ in LEVELS]
     telling = 0
     clause = unit.clause
+    times: dict[str, int] = {}
     for word, strength in zip(clause.words, clause.strengths, strict=True):
         value = word.weight * unit.scale
         if not value:
@@ -222,6 +223,10 @@ def _values(unit: Unit, worth: Mapping[str, float]) -> list[list[tuple[str, floa
             value *= worth.get(word.norm, 1.0)
         elif word.strength == CONTENT:
             value *= _PLAIN
+        # What a clause says twice it tells once.
+        before = times.get(word.norm, 0)
+        times[word.norm] = before + 1
+        value *= _AGAIN**before
         if strength == TELLING:
             telling += 1
             value *= 1.0 if telling <= _TELLING_WORDS else _CROWDED_TELLING

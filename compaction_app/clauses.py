@@ -1,7 +1,8 @@
 """A clause and its shorter and shorter forms: which of its words may go.
 
-A shortened clause is an in-order part of its source: words are left out, none is changed, and a negation is
-never left out of a clause that stays. Code lines and tool markers are kept or left out whole.
+A shortened clause is an in-order part of its source: words are left out, none is changed. Where leaving any out
+could turn the meaning round (:mod:`meaning`), the clause is told as it was said or not at all, like code lines
+and tool markers. Brackets and quotations stay whole or go whole.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from compaction_app import facts
+from compaction_app import facts, meaning
 from compaction_app.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
 from compaction_app.transcript import defuse
 
@@ -56,6 +57,8 @@ _SPAN_WEIGHT = 3.0
 #: How much more the further words of a name count: who was introduced in full is known by the first name alone
 #: later, and then the rest would be lost.
 _NAME_REST = 1.67
+#: No clause of :mod:`sentences` is longer; what is was no sentence.
+_AS_SAID_CHARS = 2000
 #: A longer "word" is a dump or a text without spaces: its short forms show head and tail.
 _WORD_CHARS = 300
 _WORD_SHOWN = 120
@@ -73,11 +76,15 @@ class Clause:
     firm: bool = False
     #: Code or a tool marker: kept or left out as it is.
     whole: bool = False
+    #: Without one of its words it could say something else.
+    as_said: bool = False
     _forms: dict[int, str] = field(default_factory=dict)
 
     @property
     def strongest(self) -> int:
         """The level of the shortest form that still says something: a name or a number alone does not."""
+        if self.as_said:
+            return 0
         if self.firm and BOUND in self.strengths:
             # The words of a rule are the rule.
             return BOUND
@@ -89,7 +96,7 @@ class Clause:
 
     def shortened(self, level: int) -> str:
         """The words of strength ``level`` and more; the text itself at level 0."""
-        if level == 0 or self.whole:
+        if level == 0 or self.whole or self.as_said:
             return self.text
         if level not in self._forms:
             kept = [token for token, strength in zip(self.tokens, self.strengths, strict=True) if strength >= level]
@@ -111,6 +118,7 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
         words[0] = begins
     strengths = [word.strength for word in words]
     clause = Clause(text, tokens, words, strengths)
+    clause.as_said = len(text) <= _AS_SAID_CHARS and meaning.keeps_all_words(text, [word.norm for word in words])
     _keep_spans_together(clause)
     _keep_neighbours(clause)
     _keep_subject(clause)
@@ -119,6 +127,7 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
         clause.firm = True
         _keep_window(clause, *cue)
     _bound(clause)
+    _keep_enclosed(clause)
     return clause
 
 
@@ -194,10 +203,36 @@ def _keep_spans_together(clause: Clause) -> None:
         position += len(token)
 
 
+def _keep_enclosed(clause: Clause) -> None:
+    """Half a bracket or quotation says nothing, and one without its middle something else: each is as strong as its
+    strongest word."""
+    position = index = 0
+    spans, _ = meaning.enclosed(clause.text)
+    inside: list[list[int]] = [[] for _ in spans]
+    for i, token in enumerate(clause.tokens):
+        end = position + len(token.rstrip())
+        while index < len(spans) and spans[index][1] <= position:
+            index += 1
+        # One word may end a bracket and begin the next: they share their fate.
+        for further in range(index, len(spans)):
+            if spans[further][0] >= end:
+                break
+            inside[further].append(i)
+        position += len(token)
+    for _ in range(2):
+        for members in inside:
+            strongest = max((clause.strengths[i] for i in members), default=FILLER)
+            for i in members:
+                clause.strengths[i] = strongest
+
+
 def _keep_neighbours(clause: Clause) -> None:
     """What a number counts, what a name is doing, and what a negation denies."""
     strengths, words = clause.strengths, clause.words
     for i, word in enumerate(words):
+        if word.strength == BOUND:
+            # "Every" tells nothing without what it is said of.
+            _raise_next(strengths, i, 1, BOUND)
         if word.strength != TELLING:
             continue
         if facts.is_negation(word.norm):

@@ -23,6 +23,9 @@ from compaction_app.spending import add_spending
 from compaction_app.summarizers import arun_summarizer, run_summarizer
 from compaction_app.values import RunStatus, SummaryDraft
 
+#: The code of :class:`CompactionFailed` where another worker has the run.
+CLAIMED = "claimed"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -89,7 +92,7 @@ def next_now(outcome: Outcome | None) -> CompactionRun | None:
 def raise_for(outcome: Outcome | None) -> CompactionRun:
     """What a person who waits is told: the run, or :class:`CompactionFailed`."""
     if outcome is None:
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code="claimed")
+        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED)
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run

@@ -227,9 +227,9 @@ SITE_ONLY = frozenset(
 _KEY_IDS = {key: f"compaction_app.E{100 + n:03d}" for n, key in enumerate(DEFAULTS)}
 
 
-def find_problems(configured: Any, overrides: Any = None) -> list[Problem]:
-    """Everything wrong with the settings dict and a session's overrides; empty if all is well."""
-    problems = _shape_problems(configured, "settings.COMPACTION")
+def find_problems(configured: Any, overrides: Any = None, where: str = "settings.COMPACTION") -> list[Problem]:
+    """Everything wrong with the settings dict (called ``where``) and a session's overrides; empty if all is well."""
+    problems = _shape_problems(configured, where)
     if overrides is not None:
         problems += _shape_problems(overrides, "the session's settings")
     if problems:
@@ -253,6 +253,8 @@ def _key_problem(key: str, value: Any) -> Problem | None:
         return None
     # The list of models is not shown: somebody will have put a key where the name of one belongs.
     shown = "" if key == "SUMMARIZER_MODELS" else f", not {value!r}"
+    if wrong.startswith("can not be imported"):
+        wrong, shown = f"names {value!r}, which {wrong}", ""
     return Problem(_KEY_IDS[key], f"COMPACTION[{key!r}] {wrong}{shown}.", f"Correct or remove {key}.")
 
 
@@ -324,9 +326,9 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     return _build(_merged(configured, overrides))
 
 
-def settings_from(configured: Mapping[str, Any]) -> Settings:
-    """The settings that a dict of ``COMPACTION`` keys stands for, Django's own left out of it."""
-    for problem in find_problems(configured):
+def settings_from(configured: Mapping[str, Any], where: str) -> Settings:
+    """The settings that a dict of ``COMPACTION`` keys stands for, Django's own left out; ``where`` it was given."""
+    for problem in find_problems(configured, where=where):
         if problem.error:
             raise configuration_error(problem)
     return _build(_merged(configured, None))

@@ -11,6 +11,7 @@ from typing import Any
 
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import require_tip, using_of
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.ladder import assemble
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.opening import is_over_threshold, window_at
@@ -55,11 +56,17 @@ def allowances_at(
     reserved_tokens: int | None,
 ) -> Allowances:
     """The allowances of a request at a tip, by its session as it is stored now."""
-    # Read anew: a session object in memory may not know today's calibration or settings.
-    session = ChatSession.objects.using(using_of(tip)).get(pk=tip.session_id)
     return allowances_for(
-        session, model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens
+        session_of(tip), model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens
     )
+
+
+def session_of(tip: ChatMessage) -> ChatSession:
+    """The session of a message, read anew: one in memory may not know today's calibration or settings."""
+    session = ChatSession.objects.using(using_of(tip)).filter(pk=tip.session_id).first()
+    if session is None:
+        raise MessageNotFound(f"Message {tip.pk} does not exist any more, nor does its session {tip.session_id}.")
+    return session
 
 
 def context_at(tip: ChatMessage, allowances: Allowances) -> ChatContext:

@@ -209,6 +209,8 @@ def delete_message(message: ChatMessage) -> int:
 
 def delete_session(session: ChatSession) -> None:
     """Delete a conversation and everything about it, a constant number of statements for each of its roots."""
+    if session.pk is None:
+        raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
     using = using_of(session)
     with transaction.atomic(using=using):
         lock_session(session.pk, using)

@@ -133,10 +133,14 @@ class CompactionFailed(CompactionError):
 
 
 class CompactionRefused(CompactionError):
-    """A compaction was asked for and not started; ``reason`` is a skip or suppression code."""
+    """A compaction was asked for and not started; ``reason`` is a skip or suppression code.
+
+    ``run_id`` is the run in the way, where the reason is ``open_run``.
+    """
 
     code = "compaction_refused"
     reason: str = ""
+    run_id: int | None = None
 
 
 class SummarizerError(CompactionError):

@@ -91,7 +91,7 @@ def summarize_extractively(
     units, needs = _without_superseded(_without_repeats(units))
     room = target_tokens - _EDGE if target_tokens > _EDGE else target_tokens
     text = fill(units, target=room, count=count, needs=needs)
-    return text or _nothing_said(covered, target_tokens, count)
+    return text if text or units else _nothing_said(covered, target_tokens, count)
 
 
 class _Reader:

@@ -9,6 +9,7 @@ shortened once is judged the same when it is read again, so that a summary of a 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Strengths. A text shortened to level n keeps the words of strength n and more.
@@ -27,7 +28,21 @@ NEGATIONS = frozenset(
     "wasnt doesnt didnt shouldnt wouldnt couldnt mustnt hasnt havent unless except nicht kein keine "
     "keinen keiner nie niemals ohne pas jamais sans ni nunca jamás sin não nem sem mai senza non niet "
     "geen nooit ikke ingen aldri inte aldrig ei eikä не нет ни никогда без нельзя لا لم لن ليس بدون nie "
-    "bez".split()
+    "bez nigdy żaden nikdy ne nesmí nelze nikdo nic žádný žádná žádné není değil yok asla hiç hiçbir sakın "
+    "δεν δε μη μην ποτέ όχι χωρίς không đừng chưa chẳng cấm לא אל אין בלי אסור نه نباید هرگز هیچ نیست "
+    "नहीं मत कभी बिना نہیں کبھی بغیر tidak jangan bukan tanpa belum älä ilman utan uden uten aldrig icke "
+    "ні ніколи nem soha niciodată fără".split()
+)
+
+#: Words that turn round what stands beside them without being negations: a shortened sentence may not lose
+#: them, nor what they are said of.
+_REVERSALS = frozenset(
+    "if only hardly barely scarcely rarely seldom instead rather except unable impossible avoid avoids lack lacks "
+    "refuse refuses refused deny denies denied reject rejects rejected forbid forbids forbidden prohibited banned "
+    "cancel cancels canceled cancelled revoked withdrawn stop stops stopped fail fails failed false wrong untrue "
+    "wenn falls nur statt außer verboten abgesagt seulement sauf interdit annulé solo salvo prohibido cancelado "
+    "cancelada proibido tranne vietato annullato behalve verboden если только кроме запрещено отменён отменен "
+    "отменена فقط إلا ممنوع".split()
 )
 
 #: Words without which a sentence claims more than was said: conditions and doubts.
@@ -44,19 +59,26 @@ _BOUNDS = frozenset(
     "должна всегда يجب دائما فقط".split()
 )
 
-_FUNCTION = frozenset(
-    "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself you "
+#: By language: where none of these is met, nobody can tell which words of a sentence may go.
+_SMALL_WORDS = {
+    "en": "a an the this that these those there here it its it's i i'm i've i'd i'll me my mine myself you "
     "you're you've you'd you'll your yours he she him her his hers we we're we've we'd we'll us our "
     "ours they they're they've them their theirs who whom whose which what's that's there's here's is "
     "are was were be been being am do does did done have has had having will would can could may of to "
     "in on at for with from as into onto about and so also too very just then than such some any each "
     "both all own same other another again further once because while where when how what why get gets "
-    "got getting sure let let's lets make makes der das und ist ein eine einen einem einer zu mit auf "
-    "für von dem den im wir ich sie es sind wird auch le la les un une des et est du de que qui dans "
-    "pour sur avec ce cette je vous nous il elle el los las una y en del con por para se lo su al es o "
-    "os um uma do da dos das em na il gli di che per è sono het een van en is dat op te и в на с по "
-    "это к у о из за для что как а но я мы вы он она они و في من على إلى أن".split()
-)
+    "got getting sure let let's lets make makes",
+    "de": "der das und ist ein eine einen einem einer zu mit auf für von dem den im wir ich sie es sind wird auch",
+    "fr": "le la les un une des et est du de que qui dans pour sur avec ce cette je vous nous il elle",
+    "es": "el los las una un la de que y en del con por para se lo su al es o",
+    "pt": "os um uma do da dos das em na o a de que para",
+    "it": "il gli di che per è sono la le un una del con",
+    "nl": "het een van en is dat op te de in",
+    "ru": "и в на с по это к у о из за для что как а но я мы вы он она они",
+    "ar": "و في من على إلى أن",
+}
+_FUNCTION = frozenset(word for words in _SMALL_WORDS.values() for word in words.split())
+_SMALL_BY_LANGUAGE = [frozenset(words.split()) for words in _SMALL_WORDS.values()]
 
 _FILLER = frozenset(
     "well okay ok great thanks thank please actually basically really quite simply literally honestly "
@@ -73,6 +95,13 @@ _IDENTIFIER = re.compile(
 )
 _CONTRACTION = re.compile(r"n['’]t$", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+#: Scripts without spaces whose cue words are known: Chinese, Japanese, Korean.
+_KNOWN_SIGNS = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+#: Letters of languages whose small words are not known: Czech, Polish, Turkish, Vietnamese; Ukrainian, Serbian;
+#: Persian, Urdu. A word that begins with a capital may be a name, and is not looked at.
+_FOREIGN_LETTERS = re.compile(
+    r"(?<!\w)[a-zà-öø-ÿа-яё\u0600-\u06ff]*[\u0100-\u0151\u0154-\u017f\u01a0-\u01b0\u1e00-\u1effіїєґўјљњћђѓќپچژگکیےٹڈڑںہ]"
+)
 _UNSPACED_TELLING = re.compile(
     r"[0-9A-Za-z０-９\u30a1-\u30fa「」『』《》]|[不没沒无無非别別勿未]|必须|必須|禁止|只|ない|ません|決|决|预算|予算|안|않|못|없|금지"
 )
@@ -120,8 +149,24 @@ _OTHER_LANGUAGES = (
     r"jamais|toujours|interdit|il faut|doit|décidé|préfère|"
     r"nunca|siempre|prohibido|debe|decidido|decidimos|prefiero|proibido|prefiro|"
     r"mai|sempre|vietato|deve|deciso|preferisco|nooit|altijd|moet|"
-    r"никогда|всегда|нельзя|запрещено|должен|должна|решили|предпочитаю)\b"
+    r"никогда|всегда|нельзя|запрещено|должен|должна|решили|предпочитаю|"
+    # Czech, Polish, Turkish, Greek, Vietnamese, Hebrew, Indonesian, Swedish, Norwegian, Danish, Finnish, Ukrainian
+    r"nikdy|vždy|nesmí|nesmíš|nesmíte|musí|musíš|musíte|zakázáno|rozhodli jsme|domluvili jsme se|raději|"
+    r"nigdy|zawsze|nie wolno|musi|musisz|zabronione|zdecydowaliśmy|postanowiliśmy|wolę|"
+    r"asla|sakın|hiçbir zaman|her zaman|daima|mutlaka|yasak|yasaktır|zorunda|gerek|karar verdik|tercih ederim|"
+    r"ποτέ|πάντα|απαγορεύεται|πρέπει|μην|αποφασίσαμε|προτιμώ|"
+    r"không bao giờ|không được|đừng|luôn|luôn luôn|phải|cấm|quyết định|thích hơn|"
+    r"לעולם לא|לעולם אל|אף פעם|תמיד|אסור|חייב|חייבת|חייבים|החלטנו|מעדיף|מעדיפה|"
+    r"jangan|tidak boleh|dilarang|selalu|harus|wajib|memutuskan|lebih suka|"
+    r"aldrig|alltid|måste|får inte|förbjudet|bestämde|föredrar|aldri|alltid|må ikke|forbudt|bestemte|foretrekker|"
+    r"altid|besluttede|foretrækker|"
+    r"älä koskaan|ei koskaan|aina|pitää|täytyy|kielletty|päätimme|"
+    r"ніколи|завжди|не можна|заборонено|повинен|повинна|вирішили)\b"
     r"|يجب|ممنوع|دائما|أبدا|قررنا|أفضل|لا ت"
+    # Persian, Urdu, Hindi: written with marks that end a word for \b, so without it.
+    r"|هرگز|هیچ ?وقت|همیشه|نباید|باید|ممنوع|تصمیم گرفتیم|ترجیح می"
+    r"|کبھی|ہمیشہ|ضرور|لازمی|منع ہے|فیصلہ کیا"
+    r"|कभी|हमेशा|मत |ज़रूर|ज़रूरी|चाहिए|मना है|निषिद्ध|फैसला|फ़ैसला|तय किया|पसंद"
     r"|必须|必須|不要|不能|不许|不可|禁止|只能|决定|決定|偏好|喜欢|喜歡|预算|預算|截止"
     r"|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
@@ -159,6 +204,29 @@ def find_spans(text: str) -> list[tuple[int, int]]:
 
 def is_negation(norm: str) -> bool:
     return norm in NEGATIONS or _CONTRACTION.search(norm) is not None
+
+
+def is_reversal(norm: str) -> bool:
+    return norm in _REVERSALS
+
+
+def is_unspaced(text: str) -> bool:
+    return _UNSPACED.search(text) is not None
+
+
+def has_known_signs(text: str) -> bool:
+    """Whether the script without spaces is one whose rules and negations are known."""
+    return _KNOWN_SIGNS.search(text) is not None
+
+
+def most_small_words(norms: Sequence[str]) -> int:
+    """How many of the words are small ones of the same language, at most."""
+    plain = [norm.replace("’", "'") for norm in norms]
+    return max(sum(norm in small for norm in plain) for small in _SMALL_BY_LANGUAGE)
+
+
+def has_foreign_letters(text: str) -> bool:
+    return not text.isascii() and _FOREIGN_LETTERS.search(text) is not None
 
 
 def is_name(token: str, word: Word) -> bool:

@@ -8,21 +8,25 @@ of what the next summary replaces, and what that one leaves out is lost again an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from compaction_app import facts
+from compaction_app import facts, meaning
 from compaction_app.conf import Settings
+from compaction_app.exceptions import RedactionFailed
 from compaction_app.fact_spans import FactKind
 from compaction_app.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
 from compaction_app.needs import Clause, Need, is_advice
 from compaction_app.prompts import count_summary, leaks_wrapper
+from compaction_app.redaction import Redact, guarded_redactor_of, redact_message
 from compaction_app.retention import Passages, repeats, survey
 from compaction_app.sayings import NOBODY, SEPARATOR, Saying, read_messages, read_summary
 from compaction_app.tokens import Count
 from compaction_app.transcript import defuse
-from compaction_app.values import Budget, CompactionPlan, Role, SummaryDraft, SummaryRequest
+from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft, SummaryRequest
 
 #: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
 SHARE = 5
@@ -54,12 +58,22 @@ _AROUND = ((6, 3), (2, 1), (1, 0))
 _WHOLE_CHARS = 90
 #: Facts closer than this are told in one excerpt.
 _GAP_CHARS = 25
+#: … unless they stand so far from the first that the excerpt would be the text: a log without punctuation.
+_GROUP_CHARS = 120
+#: … and one in which a word turns the others round.
+_TURNED_CHARS = 100
+#: A clause of at most so many characters in a language whose small words are not known is told whole.
+_FOREIGN_CHARS = 240
 #: An excerpt of a text without spaces takes so many characters on each side.
 _UNSPACED_CHARS = 30
 #: Tokens of a line's end and speaker.
 _LINE_TOKENS = 4
 #: What is left of a full ledger is offered to so many smaller entries.
 _TRIES = 64
+
+
+_WORD = re.compile(r"\S+")
+_PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 
 
 class Entry(NamedTuple):
@@ -87,14 +101,11 @@ def complete(
 ) -> Kept:
     """The draft with the ledger that its plan leaves room for. Never fails a draft that was accepted.
 
-    Everything told comes from the request, so it has passed the redactor. What follows the anchor is unknown to
-    some branch that shares the summary, and vouches for nothing.
+    Everything told comes from the request, so it has passed the redactor.
     """
     prose = prose_of(draft)
-    shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
-    following = read_messages([*([plan.pinned] if plan.pinned else []), *shared])
-    replaced = [*_read_previous(request.previous_summary), *read_messages(request.covered)]
-    needed = survey(replaced, following)
+    following = read_messages(following_messages(plan, settings))
+    needed = survey(read_replaced(request), following)
     staying = [saying.text for saying in following]
     passages = Passages([prose, *staying])
     lost = {key: need for key, need in needed.keys.items() if not passages.holds(need)}
@@ -110,9 +121,29 @@ def complete(
     return Kept(with_ledger(prose, ledger), before, needed.share_held(Passages([prose, ledger, *staying])))
 
 
-def _read_previous(text: str) -> list[Saying]:
-    """The prose first: what the ledger says was checked against it, and is never older."""
-    return [*read_summary(prose_of(text)), *read_summary(ledger_of(text))]
+def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
+    """What stays verbatim after the summary on every branch that shares it, as a model is shown it.
+
+    What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
+    that the redactor fails on, for no context can hold it.
+    """
+    redact = guarded_redactor_of(settings)
+    shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
+    staying = [*([plan.pinned] if plan.pinned else []), *shared]
+    return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
+
+
+def _as_shown(message: Message, redact: Redact | None) -> Message | None:
+    try:
+        return redact_message(message, redact)
+    except RedactionFailed:
+        return None
+
+
+def read_replaced(request: SummaryRequest) -> list[Saying]:
+    """What the summary takes the place of: the previous one's prose before its ledger, which is never older."""
+    text = request.previous_summary
+    return [*read_summary(prose_of(text)), *read_summary(ledger_of(text)), *read_messages(request.covered)]
 
 
 def _room(
@@ -195,14 +226,18 @@ def _excerpts(clause: Clause, needs: Sequence[Need]) -> Iterator[Entry]:
     """One entry for each group of facts that stand close to each other."""
     groups: list[list[Need]] = []
     for need in sorted(needs, key=lambda need: need.start):
-        if groups and need.start - max(other.end for other in groups[-1]) <= _GAP_CHARS:
+        is_near = groups and need.start - max(other.end for other in groups[-1]) <= _GAP_CHARS
+        if is_near and need.end - groups[-1][0].start <= _GROUP_CHARS:
             groups[-1].append(need)
         else:
             groups.append([need])
     text = clause.saying.text
-    for group in groups:
+    for group in _apart(text, groups):
         start, end = group[0].start, max(need.end for need in group)
-        forms = [_excerpt(text, start, end, before, after) for before, after in _AROUND]
+        spans = [_excerpt_span(text, start, end, before, after) for before, after in _AROUND]
+        forms = [text[left:right] for left, right in (_with_meaning(text, *span) for span in spans)]
+        if clause.saying.role != Role.TOOL and len(text) <= _FOREIGN_CHARS and not _is_understood(text):
+            forms = [text]
         if len(text) <= _WHOLE_CHARS:
             forms.insert(0, text)
         clean = dict.fromkeys(filter(None, (_as_entry(form) for form in forms)))
@@ -214,8 +249,68 @@ def _as_entry(excerpt: str) -> str:
     return defuse(excerpt.replace(SEPARATOR, " - ").strip(" \t\n,;:，、；：").lstrip("# "))
 
 
-def _excerpt(text: str, start: int, end: int, before: int, after: int) -> str:
-    """``text`` from some telling words before ``start`` to some after ``end``, at word ends."""
+def _apart(text: str, groups: Sequence[list[Need]]) -> list[list[Need]]:
+    """The groups, or all of them as one where each would tell the whole text."""
+    if len(text) > _TURNED_CHARS or not _turns_round(text):
+        return list(groups)
+    return [[need for group in groups for need in group]]
+
+
+def _with_meaning(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span grown to whole brackets and quotations, and over each part beside it, up to a pause, that could turn
+    it round: "it carries 3 tons" says something else where "nobody believes that" stands before it."""
+    start, end = meaning.reach(text, start, end)
+    if not _turns_round(text):
+        return start, end
+    if len(text) <= _TURNED_CHARS:
+        return 0, len(text)
+    parts = _parts(text)
+    first = next((i for i, (_, right) in enumerate(parts) if right > start), 0)
+    last = next((i for i, (_, right) in enumerate(parts) if right >= end), len(parts) - 1)
+    turning = [_turns_round(text[left:right]) for left, right in parts]
+    while first and turning[first - 1]:
+        first -= 1
+    # An object may follow its negation after a pause: "never, whatever happens, the red one".
+    while last + 1 < len(parts) and (turning[last + 1] or turning[last]):
+        last += 1
+    if any(turning[first : last + 1]):
+        start, end = min(start, parts[first][0]), max(end, parts[last][1])
+    return start, end
+
+
+def _turns_round(text: str) -> bool:
+    return meaning.turns_round(text, [facts.weigh(token).norm for token in text.split()])
+
+
+def _is_understood(text: str) -> bool:
+    return meaning.is_understood(text, [facts.weigh(token).norm for token in text.split()])
+
+
+def _parts(text: str) -> list[tuple[int, int]]:
+    """From pause to pause, none of them inside a bracket or a quotation."""
+    spans = meaning.enclosed(text)[0]
+    ends = [match.end() for match in _PAUSE.finditer(text)]
+    ends = [end for end in ends if not any(left < end < right for left, right in spans)]
+    bounds = [0, *ends, len(text)]
+    return [(left, right) for left, right in pairwise(bounds) if left < right] or [(0, len(text))]
+
+
+def _without_loose_end(text: str, end: int, right: int) -> int:
+    """Where an excerpt may end at ``right`` or before it: not between "at" and what is there."""
+    if right >= len(text) or _pauses(text[end:right]):
+        return right
+    words = [(match.start() + end, match.group()) for match in _WORD.finditer(text[end:right])]
+    small = [facts.weigh(word).strength == facts.FUNCTION for _, word in words]
+    if True not in small:
+        return right
+    first = len(small) - 1 - small[::-1].index(True)
+    while first and small[first - 1]:
+        first -= 1
+    return end + len(text[end : words[first][0]].rstrip())
+
+
+def _excerpt_span(text: str, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+    """From some telling words before ``start`` to some after ``end``, at word ends."""
     left, right = start, end
     while left > 0 and before >= 0:
         cut = text.rfind(" ", 0, left - 1) + 1
@@ -238,7 +333,7 @@ def _excerpt(text: str, start: int, end: int, before: int, after: int) -> str:
             right = cut
         if _pauses(text[right:cut]):
             break
-    return text[left:right]
+    return left, _without_loose_end(text, end, right)
 
 
 def _pauses(token: str) -> bool:

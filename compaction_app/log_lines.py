@@ -11,6 +11,7 @@ import logging
 import re
 import traceback
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 _PLAIN = re.compile(r"[^\s\"=]+")
@@ -51,7 +52,15 @@ def _simple(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return round(value, 3)
+    if isinstance(value, Decimal):
+        return _amount(value)
     return [_simple(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _amount(value: Decimal) -> str:
+    """Money as people write it: ``0.0004825``, and ``0`` for what the column holds as ``0E-8``."""
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
 def _shown(value: Any) -> str:

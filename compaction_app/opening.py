@@ -58,6 +58,8 @@ class Opening:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     #: The same was said of this tip before.
     repeated: bool = False
+    #: The open run that is in the way, where that is the reason.
+    open_run_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +174,8 @@ def open_locked(request: Request) -> Opening:
         focused=request.focused,
         follow_up=request.previous is not None,
     )
-    if _open_run_in_the_way(request, branch, plan):
-        return _suppress(request, Suppression.OPEN_RUN)
+    if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
+        return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
     if isinstance(plan, Skip):
         return _nothing_to_do(request, branch, over)
     # A next generation goes on with what the last one began; its cool-down would leave the work half done.
@@ -210,20 +212,20 @@ def _code_of(decision: PolicyDecision) -> str:
     return decision.reason if not decision.reason or _CODE.fullmatch(decision.reason) else "not_a_code"
 
 
-def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan | Skip) -> bool:
-    """An open run whose anchor lies in this branch's tail, or on whose branch the new anchor would lie."""
+def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
+    """The id of an open run whose anchor lies in this branch's tail, or on whose branch the new anchor would lie."""
     open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
     tail = {message.id for message in branch.tail}
     for run in open_runs.only("id", "anchor_id", "tip_id"):
         if run.anchor_id in tail:
-            return True
+            return run.pk
         if (
             isinstance(plan, CompactionPlan)
             and run.tip_id is not None
             and branches.is_on_branch(plan.anchor_id, plan.anchor_depth, run.tip_id, request.using)
         ):
-            return True
-    return False
+            return run.pk
+    return None
 
 
 def _nothing_to_do(request: Request, branch: Branch, over: bool) -> Opening:

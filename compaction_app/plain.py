@@ -17,17 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from compaction_app.arguments import check_asking, check_whole_number
 from compaction_app.budget import make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, load, settings_from
 from compaction_app.extractive import summarize_extractively
 from compaction_app.ladder import Shown, climb, history_after_pruning, history_tokens
-from compaction_app.plain_messages import as_values, check, countable, parts_of, text_of
+from compaction_app.plain_messages import as_values, check_all, countable, parts_of, text_of
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import build_request, count_summary, refuse_draft, summary_message, tighter
 from compaction_app.pruning import prune
-from compaction_app.redaction import redactor_of
+from compaction_app.redaction import guarded_redactor_of
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
 from compaction_app.transcript import defuse
+from compaction_app.validation import check_text
 from compaction_app.values import (
     Branch,
     Budget,
@@ -88,14 +90,19 @@ def check_and_compact(
 ) -> Compacted:
     """The messages as they may be sent: as they are, pruned, summarized, or the oldest turns left out.
 
+    They fit, unless ``MODE`` is "off", which leaves them as they are.
+
     ``options``: keys of ``COMPACTION``; ``CONTEXT_WINDOW`` or a ``model`` with a known one says how much fits.
     ``summarize`` is given a :class:`SummaryRequest` and called at most twice, only where pruning is not enough; what
     it raises is logged, named in ``failure`` and otherwise as if there were none. ``summary``: the text that the last
     call gave back, by which its message is known again. System and developer messages at the beginning are never
     touched. Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
-    :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message.
+    :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message or an argument,
+    :class:`RedactionFailed` where ``REDACTOR`` gave no text for the summarizer.
     """
-    settings = settings_from(options or {})
+    check_asking(model, tools, reserved_tokens)
+    check_text(summary, "summary")
+    settings = settings_from({} if options is None else options, where="options")
     count: Count = load(settings.token_counter)()
     history = _History(messages, summary, count)
     window = window_of(model, settings) or settings.default_context_window
@@ -124,6 +131,7 @@ def check_and_compact(
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
+    check_all(messages)
     return sum(count_messages([countable(message) for message in messages], count or ExactTokenCounter()))
 
 
@@ -134,6 +142,8 @@ def apply_tool_result_budget(
 
     ``keep_turns``: so many turns at the end are left alone. Doing it twice is doing it once.
     """
+    check_whole_number(max_bytes, "max_bytes", low=1)
+    check_whole_number(keep_turns, "keep_turns")
     history = _History(messages, "", _no_count)
     end = next((m.id for m in history.last_turns(keep_turns)), None) if keep_turns else None
     old = [m for m in history.branch.tail if end is None or m.id < end]
@@ -157,8 +167,7 @@ class _History:
     """A plain list, taken apart: what is never touched, the summary of before, the messages as values."""
 
     def __init__(self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count) -> None:
-        for position, message in enumerate(messages):
-            check(message, position)
+        check_all(messages)
         self._fixed = list(itertools.takewhile(lambda message: message["role"] in _SURROUNDING_ROLES, messages))
         rest = list(messages[len(self._fixed) :])
         carrier = summary_message(summary) if summary else None
@@ -249,7 +258,7 @@ def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
         nonce=nonce,
         reasoning=settings.reasoning,
         summary_prompt=settings.summary_prompt,
-        redact=redactor_of(settings),
+        redact=guarded_redactor_of(settings),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compaction_app.arguments import check_list_of_dicts
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.values import Message, Role
 
@@ -19,6 +20,13 @@ def check(message: Any, position: int) -> None:
         raise InvalidMessage(f"Message {position} is no dict with a role of the OpenAI chat format.", field="role")
     if not isinstance(message.get("content"), str | list | None):
         raise InvalidMessage(f"The content of message {position} is neither text nor a list of parts.", field="content")
+
+
+def check_all(messages: Any) -> None:
+    """Raise :class:`InvalidMessage` for what is no list of messages."""
+    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
+    for position, message in enumerate(messages):
+        check(message, position)
 
 
 def as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[Message]:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Settings
+from compaction_app.log_lines import log
 from compaction_app.prompts import SUMMARY_WRAPPER_TOKENS
 from compaction_app.values import Branch, Budget, CompactionPlan, Lookahead, Message, Role, Skip, SkipReason, Summary
 
@@ -50,7 +51,8 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
         if kept >= preserve and total + tokens > tokens_for_recent:
             break
         if kept < preserve and tokens > tokens_for_recent > 0:
-            logger.info("keep message=%s tokens=%s budget=%s", messages[start - 1].id, tokens, tokens_for_recent)
+            kept_id = messages[start - 1].id
+            log(logger, logging.INFO, "keep", message=kept_id, tokens=tokens, budget=tokens_for_recent)
         total += tokens
         start -= 1
     following = next((i for i in range(start, len(messages)) if messages[i].starts_turn), None)

@@ -11,13 +11,13 @@ from django.db import DatabaseError
 from compaction_app import branches, ledger, runs, signs
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.connections import give_back_connection
-from compaction_app.exceptions import MessageNotFound
+from compaction_app.exceptions import MessageNotFound, RedactionFailed
 from compaction_app.log_lines import log, log_error
 from compaction_app.managers import counter
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import build_request, refuse_draft
-from compaction_app.summarizer_limits import SummarizerLimit, redactor_of
+from compaction_app.summarizer_limits import SummarizerLimit, guarded_redactor_of
 from compaction_app.summarizers import lease_seconds, make_summarizer
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -88,8 +88,13 @@ def prepare(run: CompactionRun, using: str) -> Work | CompactionRun:
         work = _load(run, settings, using)
     except DatabaseError:
         raise
+    except RedactionFailed as error:
+        # Its words are this app's own and quote nothing; what the redactor raised is the cause.
+        log_error(logger, error.__cause__ or error, run=run.pk, session=run.session_id, step="redact")
+        runs.fail(run, ErrorCode.PROVIDER_ERROR, str(error))
+        return run
     except Exception as error:
-        # Code of the host's (a redactor, a token counter, a summarizer's constructor): the run says so, or its
+        # Code of the host's (a token counter, a summarizer's constructor): the run says so, or its
         # branch would be blocked until the lease ends, again and again. The text may quote the conversation.
         log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
         runs.fail(run, ErrorCode.PROVIDER_ERROR, f"{type(error).__name__} while the request was prepared")
@@ -159,7 +164,7 @@ def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, lim
         reasoning=settings.reasoning,
         summary_prompt=settings.summary_prompt,
         limits=limits,
-        redact=redactor_of(settings),
+        redact=guarded_redactor_of(settings),
     )
 
 

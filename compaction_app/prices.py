@@ -40,6 +40,6 @@ def cost_of_call(call: ModelCall, prices: Mapping[str, Any]) -> Decimal | None:
     ) / MILLION
 
 
-def _exact(number: float) -> Decimal:
+def _exact(number: float | Decimal) -> Decimal:
     # By its text: 0.1 is meant as a tenth, not as the nearest binary fraction.
     return Decimal(str(number))

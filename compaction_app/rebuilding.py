@@ -153,7 +153,8 @@ def _plan(run: CompactionRun) -> CompactionPlan | None:
     return CompactionPlan(
         covered=covered,
         lookahead=lookahead,
-        kept=(),
+        # As far as the anchor, which is all that a summary may count on.
+        kept=tuple(message for message in path if message.depth > cutoff.depth),
         base=base,
         pinned=pin,
         cutoff=cutoff,

@@ -42,11 +42,14 @@ def guarded_redactor_of(settings: Settings) -> Redact | None:
     if settings.redactor is None:
         return None
 
+    made: list[Redact] = []
+
     def guarded(text: str) -> str:
         try:
-            # What makes an instance of a class may raise too.
-            redact = redactor_of(settings) or str
-            result = redact(text)
+            # Here and not before: what imports it, or makes an instance of a class, may raise too.
+            if not made:
+                made.append(redactor_of(settings) or str)
+            result = made[0](text)
         except Exception as error:
             raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error
         if not isinstance(result, str):

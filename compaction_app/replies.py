@@ -13,6 +13,7 @@ from typing import Any
 
 import openai
 
+from compaction_app.arguments import check_client
 from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.provider_errors import is_overflow
 
@@ -41,7 +42,8 @@ def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     try:
         completion = (client or openai.OpenAI()).chat.completions.create(**request)
     except openai.APIError as error:
-        raise _translated(error) from error
+        _raise_overflow(error)
+        raise
     except _NO_JSON as error:
         raise InvalidReply from error
     return _reply(completion)
@@ -52,7 +54,8 @@ async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     try:
         completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
     except openai.APIError as error:
-        raise _translated(error) from error
+        _raise_overflow(error)
+        raise
     except _NO_JSON as error:
         raise InvalidReply from error
     return _reply(completion)
@@ -75,7 +78,8 @@ class OpenedStream:
             opened = cls(client, client.chat.completions.create(**streaming(request)))
             opened._read_first()
         except openai.APIError as error:
-            raise _translated(error) from error
+            _raise_overflow(error)
+            raise
         except _NO_JSON as error:
             raise InvalidReply from error
         return opened
@@ -115,7 +119,8 @@ class AsyncOpenedStream:
             opened = cls(client, await client.chat.completions.create(**streaming(request)))
             await opened._read_first()
         except openai.APIError as error:
-            raise _translated(error) from error
+            _raise_overflow(error)
+            raise
         except _NO_JSON as error:
             raise InvalidReply from error
         return opened
@@ -187,8 +192,20 @@ def first_choice(part: Any) -> Any:
     return None
 
 
-def _translated(error: openai.APIError) -> Exception:
-    return ProviderOverflow() if is_overflow(error) else error
+def require_client(client: Any, *, is_awaited: bool) -> None:
+    """Refuse a client of the other kind: its answer would be a coroutine that nobody awaits, or nothing to await."""
+    if is_awaited:
+        hint = "acomplete() and astream() await an openai.AsyncOpenAI; an OpenAI belongs to complete() and stream()."
+        check_client(client, openai.OpenAI, hint)
+    else:
+        hint = "complete() and stream() call an openai.OpenAI; an AsyncOpenAI belongs to acomplete() and astream()."
+        check_client(client, openai.AsyncOpenAI, hint)
+
+
+def _raise_overflow(error: openai.APIError) -> None:
+    """What the provider means by an error, where it has a word of ours; else the caller raises it as it is."""
+    if is_overflow(error):
+        raise ProviderOverflow from error
 
 
 def _reply(completion: Any) -> Reply:

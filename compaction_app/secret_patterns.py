@@ -63,6 +63,8 @@ _PRIVATE_KEY = re.compile(
     r"|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)*+)"
 )
 _JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(?:\.[{_KEY}]++)*+")
+#: In the address of a call it stands right behind the word ``bot``.
+_TELEGRAM = re.compile(rf"(?:(?<=bot)|{_APART})[0-9]{{8,10}}+:AA[{_KEY}]{{30,}}+")
 _SENDGRID = re.compile(rf"{_ALONE}SG\.[{_KEY}]{{16,}}+\.[{_KEY}]{{16,}}+")
 _SLACK_URL = re.compile(r"(?P<keep>hooks\.slack\.com/(?:services|workflows|triggers)/)[A-Za-z0-9/_+-]{20,}+")
 _HEADER_CHARACTERS = r"[A-Za-z0-9._~+/-]"
@@ -140,6 +142,7 @@ FORMATS: tuple[SecretFormat, ...] = (
     _prefixed("npm token", "npm_", tail=f"[{_KEY}]{{30,}}"),
     _prefixed("PyPI token", "pypi-AgEI"),
     _prefixed("model provider key", "gsk_", "xai-", "pplx-", "r8_", tail=f"{_WITH_DIGIT}[{_KEY}]{{30,}}"),
+    SecretFormat("Telegram token", (":aa",), _TELEGRAM),
     SecretFormat("SendGrid key", ("sg.",), _SENDGRID),
     SecretFormat("JWT", ("eyj",), _JWT),
     SecretFormat("authorization", ("authorization",), _AUTHORIZATION),

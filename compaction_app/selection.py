@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from compaction_app import meaning
 from compaction_app.choosing import Move, Unit, choose
 from compaction_app.clauses import SEPARATOR, clip
 from compaction_app.tokens import Count
@@ -26,6 +27,8 @@ _HEADING_SHARE = 0.1
 HEADING_TOKENS = 60
 #: Drafts below this are refused (``MIN_SUMMARY_CHARS``); a tiny target is filled to it where it can be.
 FEWEST_CHARS = 30
+#: Told where nothing can be cut to the target without saying something else.
+_TOO_SMALL = "What was said is too long for this summary"
 #: How many further moves are tried for the room that the best ones leave.
 _TRIES = 48
 
@@ -100,7 +103,11 @@ def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int
         chosen = _largest_prefix(page, moves)
     _use_room(page, moves, chosen, needs)
     text = page.render(chosen)
-    return _squeeze(page, moves, text) if len(text) < FEWEST_CHARS and moves else text
+    return (
+        _squeeze(page, [move for move in moves if move.unit not in needs] or moves, text)
+        if len(text) < FEWEST_CHARS and moves
+        else text
+    )
 
 
 def _span(days: Sequence[str]) -> str:
@@ -146,11 +153,11 @@ def _use_room(page: _Page, moves: Sequence[Move], chosen: dict[int, int], needs:
 
 
 def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
-    """A target so small that not one clause fits: the head and tail of the most important one."""
-    unit = page.units[moves[0].unit]
-    prefix = f"{unit.speaker}: " if unit.speaker else ""
+    """A target so small that not one clause fits: the head and tail of the most important one that may be cut."""
     candidates = [text, page.render({moves[0].unit: 0})]
-    for full in (prefix + unit.clause.text, unit.clause.text):
+    unit = next((page.units[move.unit] for move in moves if _may_be_cut(page.units[move.unit])), None)
+    prefix = f"{unit.speaker}: " if unit and unit.speaker else ""
+    for full in (prefix + unit.clause.text, unit.clause.text) if unit else ():
         low, high = 0, len(full)
         while low < high:
             middle = (low + high + 1) // 2
@@ -159,4 +166,10 @@ def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
         candidates.append(clip(full, low))
     sizes = page.count(candidates)
     fitting = [text for text, size in zip(candidates, sizes, strict=True) if size <= page.target]
+    if not any(fitting):
+        return _TOO_SMALL if page.count([_TOO_SMALL])[0] <= page.target else ""
     return next((text for text in fitting if len(text) >= FEWEST_CHARS), max(fitting, key=len, default=""))
+
+
+def _may_be_cut(unit: Unit) -> bool:
+    return not unit.clause.as_said and not meaning.enclosed(unit.clause.text)[0]

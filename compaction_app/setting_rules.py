@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -42,7 +43,10 @@ def positive_seconds(value: Any) -> str | None:
 
 
 def price(value: Any) -> str | None:
-    return number(value) or (None if 0 <= value <= MAX_PRICE else f"must be from 0 to {MAX_PRICE}")
+    # Money is often written as Decimal; no other setting takes one.
+    exact = isinstance(value, Decimal) and value.is_finite()
+    wrong = None if exact else number(value)
+    return wrong or (None if 0 <= value <= MAX_PRICE else f"must be from 0 to {MAX_PRICE}")
 
 
 def ratio(value: Any) -> str | None:

@@ -19,7 +19,7 @@ from compaction_app import turns
 from compaction_app.connections import require_no_transaction
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
-from compaction_app.replies import AsyncOpenedStream, OpenedStream, Reply
+from compaction_app.replies import AsyncOpenedStream, OpenedStream, Reply, require_client
 from compaction_app.reply_chunks import ReplyDraft
 from compaction_app.turns import Turn
 
@@ -42,6 +42,7 @@ def stream(
     for (``stream_options``) unless the caller says otherwise: a value of their own, or None to send nothing.
     See :class:`ReplyStream` for what is stored when.
     """
+    require_client(client, is_awaited=False)
     turn = turns.begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
     turn, opened = turns.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.request))
     return ReplyStream(turn, opened)
@@ -62,6 +63,8 @@ def astream(
 
     ``await chat.astream(tip)`` opens it first, so that what fails before the first chunk is raised there.
     """
+
+    require_client(client, is_awaited=True)
 
     async def open_it() -> tuple[Turn, AsyncOpenedStream]:
         begin = sync_to_async(turns.begin)

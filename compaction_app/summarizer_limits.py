@@ -8,7 +8,7 @@ from typing import Any
 from compaction_app.conf import Settings
 from compaction_app.models import CompactionRun
 from compaction_app.prompts import measure_blocks, measure_overhead
-from compaction_app.redaction import redactor_of
+from compaction_app.redaction import guarded_redactor_of
 from compaction_app.tokens import Count
 from compaction_app.values import CompactionPlan, Message, Summary
 
@@ -24,6 +24,7 @@ class SummarizerLimit:
         self.run = run
         self.settings = settings
         self.count = count
+        self._redact = guarded_redactor_of(settings)
         self._overheads: dict[tuple[Any, ...], int] = {}
 
     def blocks(self, messages: Sequence[Message], limits: dict[int, int] | None = None) -> list[int]:
@@ -31,7 +32,7 @@ class SummarizerLimit:
             messages,
             reasoning=self.settings.reasoning,
             limits=limits,
-            redact=redactor_of(self.settings),
+            redact=self._redact,
             count=self.count,
         )
 
@@ -46,7 +47,7 @@ class SummarizerLimit:
                 policy_line=self.run.policy_line,
                 reasoning=self.settings.reasoning,
                 summary_prompt=self.settings.summary_prompt,
-                redact=redactor_of(self.settings),
+                redact=self._redact,
                 count=self.count,
             )
         return self._overheads[key]
@@ -66,4 +67,4 @@ class SummarizerLimit:
         return {m.id: size for m in plan.covered if len(m.content.encode()) > size}
 
 
-__all__ = ["SMALLEST_SHOWN_BYTES", "SummarizerLimit", "redactor_of"]
+__all__ = ["SMALLEST_SHOWN_BYTES", "SummarizerLimit", "guarded_redactor_of"]

@@ -90,7 +90,8 @@ def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[
 
 def fail_span(span: Span, code: str) -> None:
     """Mark a span as failed with one of this app's error codes, or the name of an exception's class."""
-    span.set_attribute("error.type", code)
+    # As a plain text, here and below: exporters may write the members of an enum by their names.
+    span.set_attribute("error.type", str(code))
     span.set_status(StatusCode.ERROR)
 
 
@@ -145,7 +146,7 @@ class CallSpan:
 
     def failed(self, code: str) -> None:
         """No answer; the code is this app's."""
-        self.attributes["error.type"] = code
+        self.attributes["error.type"] = str(code)
         fail_span(self._span, code)
 
 
@@ -217,11 +218,12 @@ def count_tokens(run: Any, calls: Sequence[ModelCall]) -> None:
 
 
 def count_suppression(*, layer: str, trigger: str, reason: str) -> None:
-    _suppressions.add(1, {"compaction.layer": layer, "compaction.trigger": trigger, "compaction.reason": reason})
+    attributes = {"compaction.layer": layer, "compaction.trigger": trigger, "compaction.reason": reason}
+    _suppressions.add(1, {name: str(value) for name, value in attributes.items()})
 
 
 def count_prompt(*, layer: str) -> None:
-    _prompts.add(1, {"compaction.layer": layer})
+    _prompts.add(1, {"compaction.layer": str(layer)})
 
 
 def record_estimate_error(error: float, *, model: str) -> None:

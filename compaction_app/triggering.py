@@ -17,7 +17,7 @@ from compaction_app.contexts import allowances_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.opening import Request, open_run
-from compaction_app.validation import check_json
+from compaction_app.validation import check_text
 from compaction_app.values import Mode, Trigger
 
 #: Characters.
@@ -41,7 +41,7 @@ def request_compaction(
     require_tip(tip)
     _check_instructions(instructions)
     allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
-    request = Request(tip=tip, trigger=Trigger(trigger), allowances=allowances, instructions=instructions)
+    request = Request(tip=tip, trigger=_trigger(trigger), allowances=allowances, instructions=instructions)
     run = open_run(request).run
     if run is not None and run.is_open:
         inline = allowances.settings.mode == Mode.DETERMINISTIC
@@ -88,7 +88,8 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
     )
     opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
     if opening.run is None:
-        raise CompactionRefused(f"No compaction was started: {opening.reason}.", reason=opening.reason)
+        message = f"No compaction was started: {opening.reason}."
+        raise CompactionRefused(message, reason=opening.reason, run_id=opening.open_run_id)
     return opening.run
 
 
@@ -114,9 +115,15 @@ def _carry_out(run: CompactionRun) -> Outcome | None:
     return outcome
 
 
+def _trigger(trigger: str) -> Trigger:
+    if trigger not in list(Trigger):
+        raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
+    return Trigger(trigger)
+
+
 def _check_instructions(instructions: str) -> None:
+    check_text(instructions, "instructions")
     if len(instructions) > MAX_INSTRUCTIONS:
         raise InvalidMessage(
             f"instructions have {len(instructions)} characters; {MAX_INSTRUCTIONS} are allowed.", field="instructions"
         )
-    check_json(instructions, "instructions")

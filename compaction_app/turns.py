@@ -14,11 +14,12 @@ from asgiref.sync import sync_to_async
 from compaction_app import replies, sendings
 from compaction_app.allowances import Allowances
 from compaction_app.appending import append_message
+from compaction_app.arguments import check_params
 from compaction_app.branches import require_tip, using_of
 from compaction_app.connections import give_back_connection, require_no_transaction
-from compaction_app.contexts import allowances_at, context_at
+from compaction_app.contexts import allowances_at, context_at, session_of
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ContextOverflow, InvalidMessage
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.reasoning_room import with_reasoning_that_fits
 from compaction_app.triggering import afinish_now, finish_now, open_now, request_compaction
 from compaction_app.usage_reports import report_of
@@ -44,8 +45,10 @@ def complete(
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply without content and tool calls is :class:`EmptyReply`; nothing is written.
+    The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     Must not run inside a transaction: none is held while the model is called.
     """
+    replies.require_client(client, is_awaited=False)
     turn = begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
     turn, reply = with_recovery(turn, lambda asked: replies.ask(client, asked.request))
     return end(turn, reply)
@@ -63,6 +66,7 @@ async def acomplete(
     **params: Any,
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
+    replies.require_client(client, is_awaited=True)
     turn = await sync_to_async(begin)(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
     turn, reply = await awith_recovery(turn, lambda asked: replies.aask(client, asked.request))
     return await sync_to_async(end)(turn, reply)
@@ -105,8 +109,7 @@ def begin(
 ) -> Turn:
     """Read all that the request needs, and give the connection back."""
     require_tip(tip)
-    if params.get("stream"):
-        raise InvalidMessage("complete() returns a whole reply; stream() is what streams one.", field="stream")
+    check_params(params)
     using = using_of(tip)
     require_no_transaction(using)
     allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
@@ -211,7 +214,7 @@ def _overflow(turn: Turn) -> ContextOverflow:
 
 def end(turn: Turn, reply: replies.Reply) -> ChatMessage:
     """Append the reply and request the next compaction."""
-    session = ChatSession.objects.using(turn.using).get(pk=turn.tip.session_id)
+    session = session_of(turn.tip)
     stored = append_message(
         session,
         turn.tip,

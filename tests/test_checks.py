@@ -85,7 +85,8 @@ def test_all_checks_are_registered_once() -> None:
         (
             {"SUMMARIZER": "nowhere.Summarizer"},
             Error(
-                "COMPACTION['SUMMARIZER'] can not be imported: No module named 'nowhere', not 'nowhere.Summarizer'.",
+                "COMPACTION['SUMMARIZER'] names 'nowhere.Summarizer', which can not be imported: "
+                "No module named 'nowhere'.",
                 hint="Correct or remove SUMMARIZER.",
                 id="compaction_app.E126",
             ),

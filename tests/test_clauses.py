@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.clauses import clip, read_clause
+from compaction_app.clauses import Clause, clip, read_clause
 from compaction_app.facts import is_negation, weigh
 from compaction_app.sentences import split_clauses
 
@@ -82,3 +82,72 @@ def test_clipping_never_cuts_inside_a_joined_emoji_or_accent():
         assert clipped.replace(family, "").replace("…", "") in ("", "👩", "👧", "👩‍👧", "👩‍👩")
         assert not clipped.startswith("\u200d")
         assert "\u200d…" not in clipped
+
+
+def forms_of(text: str) -> list[str]:
+    clause: Clause = read_clause(text, weigh)
+    return list(dict.fromkeys(clause.shortened(level) for level in range(6)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
+        "The crane 1 is [not working: broken pump] and berth 1 is [closed: ice]",
+        "Ship 1 does not carry grain any more, it carries 3 tons of coal",
+        "My key [secret removed: Google key] and the token [secret removed: JWT] are on the server in Oulu",
+        "The ferry to Oslo on 3 May was cancelled by the harbour of Turku",
+        "Wir laden am Montag in Hamburg mit dem Kran keine Kohle",
+        'He measured the 5" pipe of the ship Vega in the harbour of Hanko',
+        "我们下周一去北京，不坐飞机，坐火车",
+    ],
+)
+def test_what_a_missing_word_could_turn_round_is_told_as_it_was_said(text):
+    assert forms_of(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Nikdy nevolej Anně před osmou hodinou ranní",
+        "Anna'yı saat sekizden önce ofisten arama lütfen",
+        "Μην τηλεφωνήσεις στην Άννα πριν από τις οκτώ το πρωί",
+        "Jangan pernah menelepon Anna sebelum jam delapan pagi",
+        "Đừng bao giờ gọi cho Anna trước tám giờ sáng",
+        "لطفا پیش از ساعت هشت صبح به آنا زنگ نزن",
+        "Soitathan Annalle vasta kello kahdeksan jälkeen aamulla Helsingistä",
+    ],
+)
+def test_a_language_whose_small_words_are_not_known_is_not_shortened(text):
+    assert forms_of(text) == [text]
+
+
+def test_a_bracket_stays_whole_or_goes_whole():
+    text = "The great ship Vega (built in Oulu 1999, painted blue) sails to the port of Hanko with coal every summer"
+    forms = forms_of(text)
+    assert len(forms) > 2
+    assert all("(built in Oulu 1999, painted blue)" in form or "(" not in form for form in forms)
+    aside = "The ship Vega (so they say here) sails to the port of Hanko with coal"
+    assert {"(so they say here)" in form for form in forms_of(aside)} == {True, False}
+    assert all(form.count("(") == form.count("they say here") == form.count(")") for form in forms_of(aside))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is not true that the pump is on and the valve is open",
+        'He said "Do not go. Stay here with us." to me',
+        "The card [removed; see the policy] was mine",
+        "Nobody here may ever use these two browsers — the old Chrome and the Opera that Ana has",
+        "We must never at any time on this ship in any weather open the following: the valve of the tank, the door",
+    ],
+)
+def test_a_negation_is_not_divided_from_what_it_denies(text):
+    assert [clause for clause, _ in split_clauses(text)] == [text]
+
+
+def test_what_a_line_says_over_and_over_it_says_once():
+    assert [clause for clause, _ in split_clauses("line 11 value 407 km " * 20)] == ["line 11 value 407 km"]
+    assert [clause for clause, _ in split_clauses("a very very very good day, and no no no rain")] == [
+        "a very very very good day, and no no no rain"
+    ]

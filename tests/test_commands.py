@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from compaction_app import branches, chat, importing, tasks
+from compaction_app import branches, chat, importing, runs, tasks
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import compact_chat_history
 from compaction_app.exceptions import SummarizerError
@@ -22,7 +22,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import is_over_threshold
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from compaction_app.values import ChatContext, Origin
+from compaction_app.values import ChatContext, Origin, RunStatus
 from compaction_app.verifying import verify_session
 from tests.conftest import StartWorker
 from tests.small import small
@@ -118,14 +118,33 @@ class TestCompact:
         assert code == 1
         assert not ChatMessage.objects.summaries().exists()
 
-    def test_an_open_run_and_a_mode_that_is_off_are_failures(self, forked, settings):
+    def test_a_run_at_a_worker_and_a_mode_that_is_off_are_failures(self, forked, settings):
         _, (tip, *_) = forked
         settings.COMPACTION = small(MODE="off")
         assert run("compact", tip.pk)[1] == 1
         settings.COMPACTION = small()
-        chat.request_compaction(tip)
+        taken = runs.claim(chat.request_compaction(tip).pk, "default", 60)
         out, code = run("compact", tip.pk)
-        assert rows_of(out)[tip.pk][3:] == ["failed:", "open_run"]
+        assert " ".join(rows_of(out)[tip.pk][3:]) == f"failed: open_run: a worker has run {taken.pk}"
+        assert code == 1
+        taken.refresh_from_db()
+        assert taken.status == RunStatus.RUNNING
+
+    def test_a_run_that_no_worker_took_is_carried_out_here(self, forked):
+        _, (tip, *_) = forked
+        waiting = chat.request_compaction(tip)
+        CompactionRun.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
+        out, code = run("compact", tip.pk)
+        waiting.refresh_from_db()
+        assert (waiting.status, code) == (RunStatus.SUCCEEDED, 0)
+        assert " ".join(rows_of(out)[tip.pk][3:]) == "compacted (generation 1)"
+
+    def test_what_stops_a_waiting_run_is_told(self, forked):
+        _, (tip, *_) = forked
+        chat.request_compaction(tip)
+        FakeSummarizer.error = SummarizerError("no such key", error_code="authentication")
+        out, code = run("compact", tip.pk)
+        assert " ".join(rows_of(out)[tip.pk][3:]) == "failed: authentication: no such key"
         assert code == 1
 
     def test_an_empty_session_is_nothing_to_compact(self):

@@ -351,7 +351,7 @@ class TestFailures:
             chat.compact(branch[-1])
         run = CompactionRun.objects.get()
         assert (run.status, run.error_code) == ("failed", "provider_error")
-        assert run.error_detail == "UnicodeError while the request was prepared"
+        assert run.error_detail == "REDACTOR raised UnicodeError; nothing was sent."
 
     def test_the_breaker_opens_after_failures_in_a_row_and_a_manual_compaction_passes_it(
         self, session, branch, monkeypatch

@@ -10,6 +10,7 @@ from django.core.management import get_commands, load_command_class
 
 from compaction_app import bundles, chat
 from compaction_app.conf import DEFAULTS
+from compaction_app.models import ChatMessage
 from compaction_app.rebuilding import Proof, Unbuilt
 from compaction_app.values import ErrorCode, EventKind, Mode, SkipReason, Strategy, Suppression
 from tests.bundling import talk
@@ -90,6 +91,14 @@ def test_links_lead_somewhere(text: str) -> None:
             assert target[1:] in headings
         else:
             assert (Path(DOCUMENTS[0].parent) / target).is_file()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_readmes_example_of_a_test_runs() -> None:
+    snippets = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    (snippet,) = [text for text in snippets if "ScriptedOpenAIServer" in text]
+    exec(snippet, {})  # it asserts by itself
+    assert [message.content for message in ChatMessage.objects.order_by("id")] == ["Ready?", "Aye."]
 
 
 @pytest.mark.django_db

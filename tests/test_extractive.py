@@ -253,6 +253,62 @@ class TestRules:
         assert "Olav" in summarize(covered, 30)
 
 
+class TestMeaning:
+    SAID = (
+        "My key [secret removed: Google key] and the token [secret removed: JWT] are on the server of Oulu.",
+        "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so.",
+        "The crane 1 is [not working: broken pump] and berth 1 is [closed: ice].",
+        "Ship 1 does not carry grain any more, it carries 3 tons of coal.",
+        "Nikdy nevolej Anně před osmou hodinou ranní.",
+        "Ποτέ μην τηλεφωνήσεις στην Άννα πριν από τις οκτώ.",
+        "Anna'yı saat sekizden önce asla arama.",
+    )
+
+    def test_each_is_told_as_it_was_said_or_not_at_all(self):
+        told = {sentence.rstrip("."): 0 for sentence in self.SAID}
+        for target in range(4, 220):
+            text = summarize([message(n, content=said) for n, said in enumerate(self.SAID, 1)], target)
+            lines = [line for line in text.splitlines() if not line.startswith("## ")]
+            if lines in ([], ["What was said is too long for this summary"]):
+                continue
+            clauses = [clause for line in lines for clause in line.removeprefix("user: ").split(" · ")]
+            assert [clause for clause in clauses if clause not in told] == []
+            for clause in clauses:
+                told[clause] += 1
+        assert all(told.values())
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            "Nikdy nevolej Anně před osmou hodinou",
+            "Anna'yı sekizden önce asla arama",
+            "Ποτέ μην τηλεφωνήσεις στην Άννα πριν τις οκτώ",
+            "Không bao giờ gọi cho Anna trước tám giờ",
+            "לעולם אל תתקשר לאנה לפני שמונה",
+            "هرگز پیش از ساعت هشت به آنا زنگ نزن",
+            "आठ बजे से पहले अन्ना को कभी फोन मत करना",
+            "آٹھ بجے سے پہلے انا کو کبھی فون مت کرنا",
+            "Jangan menelepon Anna sebelum jam delapan",
+            "Nigdy nie dzwoń do Anny przed ósmą",
+            "Ring aldrig Anna före klockan åtta",
+            "Ніколи не дзвони Анні до восьмої",
+        ],
+    )
+    def test_a_prohibition_comes_before_what_guests_are_called(self, rule):
+        others = [f"Guest {n} is Anna Lind{n} from Turku, room {n}, 12{n} euros." for n in range(30)]
+        said = [*others[:15], f"{rule}.", *others[15:]]
+        assert rule in summarize([message(n, content=content) for n, content in enumerate(said, start=1)], 150)
+
+    def test_a_log_that_repeats_itself_leaves_the_room_to_others(self):
+        rows = [
+            message(n, Role.TOOL, f"line {n} value {n + 400} km " * 20, name="read", created_at=FIRST_DAY)
+            for n in range(11, 15)
+        ]
+        text = summarize([*rows, message(20, content="My brother Olav lives in Bergen.")], 434)
+        assert [text.count(f"value {n + 400} km") for n in range(11, 15)] == [1, 1, 1, 1]
+        assert "My brother Olav lives in Bergen" in text
+
+
 class TestSuperseding:
     def test_the_newest_value_stays_and_the_old_one_goes(self):
         text = summarize(chat("The budget is 3,000 euros.", "Fine.", "Actually the budget is 2,400 now."))

@@ -24,6 +24,7 @@ FLOORS: dict[int, set[str]] = {
     # pure logic: no ORM, clock or network
     1: {
         "amounts",
+        "arguments",
         "budget",
         "choosing",
         "clauses",
@@ -36,6 +37,7 @@ FLOORS: dict[int, set[str]] = {
         "ledger_text",
         "leaks",
         "log_lines",
+        "meaning",
         "needs",
         "outdated",
         "plain",
@@ -85,6 +87,7 @@ FLOORS: dict[int, set[str]] = {
     # work
     3: {
         "appending",
+        "bundle_folders",
         "bundles",
         "committing",
         "compaction",

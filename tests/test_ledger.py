@@ -134,6 +134,45 @@ class TestContent:
         assert "src/a_b.py" in ledger_of(keep(message(1, "", Role.ASSISTANT, tool_calls=(call,))).text)
 
 
+class TestExcerpts:
+    @pytest.mark.parametrize("tokens", [30, 45, 60, 90, 200])
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
+            "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
+            "Ship 1 does not carry grain any more, it carries 3 tons of coal",
+            "Nobody believes that, as Anna Lind said in May, the ship Vega carries 3 tons of coal",
+            "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
+        ],
+    )
+    def test_none_says_the_opposite_or_ends_inside_a_bracket(self, said: str, tokens: int) -> None:
+        ledger = ledger_of(keep(f"{said}.", LEDGER_TOKENS=tokens).text)
+        assert ledger in ("", f"user: {said}")
+        assert ledger or tokens < 60
+
+    def test_one_in_a_long_sentence_takes_whole_brackets_along(self) -> None:
+        words = "and then we sailed along the coast with the old crew "
+        said = f"{words * 2}and stored db_password = [secret removed: database password] at the quay {words * 2}"
+        ledger = ledger_of(keep(said, LEDGER_TOKENS=40).text)
+        assert "db_password = [secret removed: database password]" in ledger
+        assert len(ledger) < len(said) / 2
+
+    def test_none_ends_between_a_small_word_and_what_it_belongs_to(self) -> None:
+        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
+        for tokens in range(40, 300, 20):
+            ledger = ledger_of(keep(message(1, log, Role.TOOL), LEDGER_TOKENS=tokens).text)
+            entries = ledger.removeprefix("tool: ").split(" · ")
+            assert not [entry for entry in entries if entry.endswith((" at", " at berth", " the", " of"))]
+
+    def test_a_log_without_punctuation_is_told_in_part(self) -> None:
+        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
+        kept = keep(message(1, log, Role.TOOL), LEDGER_TOKENS=90)
+        assert "line 23" in log
+        assert kept.after > kept.before
+        assert COUNT([ledger_of(kept.text)])[0] > 20
+
+
 class TestWhatCounts:
     def test_the_messages_from_cutoff_to_anchor_hold_what_they_say(self) -> None:
         tail = message(5, "As I said, booking SNF-2605-017.")

@@ -66,14 +66,19 @@ class TestLogs:
         with caplog.at_level(logging.INFO, logger="compaction_app"):
             windows = [chat.get_context(tip).window for _ in range(3)]
         assert windows == [128_000] * 3
-        assert caplog.text.count("model=a-model-of-nobody unknown") == 1
+        said = [record.compaction for record in caplog.records if "a-model-of-nobody" in record.getMessage()]
+        values = {"model": "a-model-of-nobody", "tokens": 128_000, "reason": "unknown_model"}
+        assert said == [{"event": "window", **values}]
 
     def test_a_reserve_over_half_the_window_is_warned_of(self, session: Any, caplog: pytest.LogCaptureFixture) -> None:
         tip = grow(session, None, "u")[0]
         chat.get_context(tip, reserved_tokens=4_900)
         assert warnings(caplog) == []
-        chat.get_context(tip, reserved_tokens=5_000)
-        assert "over half the window" in warnings(caplog)[0]
+        for _ in range(3):
+            reserved = chat.get_context(tip, reserved_tokens=5_000).reserved_tokens
+        [said] = [record.compaction for record in caplog.records if record.levelno == logging.WARNING]
+        values = {"session": str(session.pk), "reserved": reserved, "window": 10_000}
+        assert said == {"event": "reserve", **values, "reason": "over_half_the_window"}, "once, not at every turn"
 
     def test_a_failed_run_is_a_warning_with_its_code(
         self, branch: list[ChatMessage], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

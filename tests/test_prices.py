@@ -59,6 +59,11 @@ class TestCost:
         """A part of a sum is no cost. Names are exact; a provider that reports no usage leaves the cost open."""
         assert cost_of([call(input=5), unknown], PRICES) is None
 
+    def test_a_price_as_decimal_is_the_same_as_its_number(self):
+        exact = {"small-model": {"input": Decimal("0.2"), "output": Decimal("1.25")}}
+        assert find_problems({"PRICES": exact}) == []
+        assert cost_of([call(input=1_000, output=1_000)], exact) == cost_of([call(input=1_000, output=1_000)], PRICES)
+
     def test_more_cached_than_read_is_never_cheaper_than_all_cached(self):
         assert cost_of([call(input=100, cached=5_000)], PRICES) == cost_of([call(input=100, cached=100)], PRICES)
 
@@ -75,6 +80,8 @@ class TestSetting:
             ({"m": {"input": -1, "output": 1}}, "input must be from 0 to 10000"),
             ({"m": {"input": 1, "output": "1"}}, "output must be a number"),
             ({"m": {"input": 1, "output": float("nan")}}, "output must be a number"),
+            ({"m": {"input": 1, "output": Decimal("NaN")}}, "output must be a number"),
+            ({"m": {"input": Decimal("-0.1"), "output": 1}}, "input must be from 0 to 10000"),
             ({3: {"input": 1, "output": 1}}, "must have model names as keys"),
         ],
     )

@@ -51,6 +51,7 @@ SECRETS: list[tuple[str, str]] = [
     ("npm token", "npm_" + BODY[:36]),
     ("PyPI token", "pypi-" + "AgEIcHlwaS5vcmc" + BODY),
     ("model provider key", "gsk_" + BODY),
+    ("Telegram token", "123456789:AA" + BODY[:33]),
     ("SendGrid key", "SG." + BODY[:22] + "." + BODY),
     ("JWT", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0." + BODY),
     ("private key", PEM),
@@ -439,3 +440,40 @@ class TestHostsOwn:
         assert "word" not in str(caught.value)
         assert server.requests == []
         assert ChatMessage.objects.count() == 1
+
+    @pytest.mark.parametrize(
+        ("redactor", "words", "type_"),
+        [
+            ("raising", "raised ValueError", "ValueError"),
+            ("answering_none", "a NoneType, not a text", "RedactionFailed"),
+        ],
+    )
+    @pytest.mark.parametrize("max_input_tokens", [None, 5_000], ids=["any length", "with a limit"])
+    def test_a_run_says_that_the_redactor_failed(
+        self,
+        settings: Any,
+        server: ScriptedOpenAIServer,
+        caplog: pytest.LogCaptureFixture,
+        redactor: str,
+        words: str,
+        type_: str,
+        max_input_tokens: int | None,
+    ) -> None:
+        """Not that the provider did, which was never asked."""
+        settings.COMPACTION = small()
+        tip = grow(chat.start_session(model="m"), None, "u a " * 9 + "u")[-1]
+        model: dict[str, Any] = {"model": "m", "base_url": server.url}
+        if max_input_tokens:
+            model["max_input_tokens"] = max_input_tokens
+        settings.COMPACTION = small(
+            REDACTOR=f"{__name__}.{redactor}",
+            SUMMARIZER="compaction_app.summarizers.OpenAISummarizer",
+            SUMMARIZER_MODELS=[model],
+        )
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(tip)
+        assert (caught.value.error_code, server.requests) == ("provider_error", [])
+        assert caught.value.error_detail.startswith("REDACTOR ")
+        assert words in caught.value.error_detail
+        [said] = [record.compaction for record in caplog.records if record.compaction["event"] == "error"]
+        assert (said["step"], said["type"]) == ("redact", type_)

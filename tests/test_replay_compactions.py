@@ -1,6 +1,7 @@
 """``replay_compactions``: bundles asked once more, and what is said of the answers."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,29 @@ from django.core.management import CommandError, call_command
 
 from compaction_app import chat
 from compaction_app.bundle_replay import retention_of
-from compaction_app.bundles import read_bundle
+from compaction_app.bundles import FILES, read_bundle
 from compaction_app.exceptions import BundleError
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.bundling import SUMMARY, Export, export, loop, run, site, talk
+from tests.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OTHER = "## Recap\n\nThe user plans a garden & a <shed>; the list of plants is yours to keep."
 FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
+EXTRACT = "compaction_app.summarizers.ExtractiveSummarizer"
+
+
+def hide_first_names(text: str) -> str:
+    return "[removed]" if text.startswith("secret: ") else text.replace("Ilse", "[someone]")
+
+
+def fail_on_poison(text: str) -> str:
+    if text == "poison":
+        raise ValueError(text)
+    return text
 
 
 @pytest.fixture
@@ -50,6 +62,10 @@ def replay(*arguments: Any) -> tuple[dict[str, Any], int]:
 
 def prompts(server: ScriptedOpenAIServer) -> list[list[bytes]]:
     return [[message["content"].encode() for message in body["messages"]] for body in server.requests]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def on_disk(exported: Export) -> list[list[bytes]]:
@@ -231,6 +247,111 @@ class TestAnswers:
         assert replay(exported.folder, "--out", tmp_path / "kept", "--force")[1] == 0
 
 
+class TestRetention:
+    """A run's own figure, and what a replay finds of the same text: the same check of the same messages."""
+
+    @pytest.fixture(autouse=True)
+    def remember_some(self, server):
+        server.script(default=steps.reply(f"{SUMMARY} {prose(40)}"))
+
+    def assert_the_same(self, folder: Path) -> None:
+        made = export(folder)
+        found, _ = replay(made.folder)
+        runs = CompactionRun.objects.order_by("id")
+        told = [round(run.retention_before, 3) for run in runs if run.retention_before is not None]
+        assert [one["before"]["retention"] for one in found["bundles"]] == told
+        assert 0 < told[0] < 1
+
+    def test_over_generations_and_with_what_stays_beyond_the_look_ahead(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, LOOKAHEAD_TOKENS=100)
+        session = chat.start_session()
+        facts = "Never use the well of Ilse Marten. It holds 4,711 litres."
+        tip = chat.append_message(session, None, role="user", content=facts)
+        tip = chat.append_message(session, tip, role="assistant", content="Understood.")
+        tip = talk(session, tip, 7)[-1]
+        chat.compact(tip, instructions="go on")
+        chat.compact(talk(session, tip, 6)[-1], instructions="go on")
+        self.assert_the_same(tmp_path / "out")
+        bundle = read_bundle(export(tmp_path / "again").bundles[1])
+        assert len(bundle.following) > len(bundle.request.lookahead)
+        assert bundle.request.previous_summary
+
+    def test_with_a_pinned_message(self, server, tmp_path):
+        chat.compact(loop(chat.start_session(), None, 20)[-1])
+        assert CompactionRun.objects.get().summary.pinned_message_id
+        self.assert_the_same(tmp_path / "out")
+
+    def test_what_the_redactor_takes_out_vouches_for_nothing(self, server, tmp_path, settings):
+        """The number stands in the tail too, where the model will not see it: it is lost unless the ledger has it."""
+        settings.COMPACTION = site(server, REDACTOR="tests.test_replay_compactions.hide_first_names")
+        session = chat.start_session()
+        tip = chat.append_messages(session, None, [{"role": "user", "content": "Ilse Marten has 4711 apple trees."}])[0]
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        tip = talk(session, tip, 8)[-1]
+        tip = chat.append_message(session, tip, role="user", content="secret: Ilse Marten has 4711 apple trees.")
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        chat.compact(tip, instructions="go on")
+        (made,) = export(tmp_path / "out").bundles
+        following = read_bundle(made).following
+        assert following[-2].content == "[removed]"
+        run = CompactionRun.objects.get()
+        assert "4711" in run.summary.content
+        self.assert_the_same(tmp_path / "again")
+
+    def test_a_message_that_the_redactor_fails_on_costs_no_summary(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, REDACTOR="tests.test_replay_compactions.fail_on_poison", LOOKAHEAD="none")
+        session = chat.start_session()
+        tip = chat.append_message(session, talk(session, None, 8)[-1], role="user", content="poison")
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        assert chat.compact(tip).status == "succeeded"
+        self.assert_the_same(tmp_path / "out")
+
+    def test_a_bundle_of_before_is_read_with_its_look_ahead(self, server, tmp_path):
+        chat.compact(talk(chat.start_session(), None, 8)[-1], instructions="go on")
+        exported = export(tmp_path / "out")
+        path = exported.bundles[0] / "request.json"
+        parts = json.loads(path.read_text())
+        assert parts.pop("following")
+        path.write_text(json.dumps(parts))
+        found = read_bundle(exported.bundles[0])
+        assert found.following == found.request.lookahead
+
+
+class TestWhereItIsKept:
+    @pytest.mark.parametrize("out", ["out", "out/001-A-garden", "out/kept", "."])
+    def test_never_over_the_bundles_that_it_reads(self, server, exported, tmp_path, out):
+        before = files(exported.folder)
+        with pytest.raises(CommandError, match="within each other") as caught:
+            replay(exported.folder, "--out", tmp_path / out, "--force", "--limit", 1)
+        assert caught.value.returncode == 2
+        assert files(exported.folder) == before
+        assert server.requests == []
+
+    def test_never_over_another_export_and_no_export_over_a_replay(self, server, exported, tmp_path):
+        other = export(tmp_path / "other")
+        before = files(other.folder)
+        with pytest.raises(CommandError, match="something else than a replay"):
+            replay(exported.folder, "--out", other.folder, "--force")
+        assert files(other.folder) == before
+        replay(exported.folder, "--out", tmp_path / "kept")
+        with pytest.raises(CommandError, match="something else than an export"):
+            export(tmp_path / "kept", "--force")
+
+    def test_notes_beside_the_answers_stay(self, exported, tmp_path, capsys):
+        kept = tmp_path / "kept"
+        replay(exported.folder, "--out", kept)
+        (kept / "001-A-garden" / "compaction-002" / "notes.md").write_text("mine")
+        replay(exported.folder, "--out", kept, "--force", "--limit", 1)
+        assert capsys.readouterr().err.splitlines()[1:] == ["  001-A-garden/compaction-002/notes.md"]
+        assert sorted(files(kept)) == [
+            "001-A-garden/compaction-001/changes.diff",
+            "001-A-garden/compaction-001/replayed-output.md",
+            "001-A-garden/compaction-001/scores.json",
+            "001-A-garden/compaction-002/notes.md",
+            "index.json",
+        ]
+
+
 class TestWrongCalls:
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -240,6 +361,7 @@ class TestWrongCalls:
             (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
             (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
             (("--prompt", "no such file"), "can not be read"),
+            (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
         ],
     )
     def test_it_says_what_is_wrong(self, server, exported, arguments, said):
@@ -265,6 +387,19 @@ class TestWrongCalls:
             replay(exported.folder)
         assert caught.value.returncode == 2
         assert server.requests == []
+
+    @pytest.mark.parametrize("name", sorted(set(FILES) - {"compact-history.xml"}))
+    def test_a_file_that_is_missing_is_found_before_anything_is_sent(self, server, exported, name):
+        (exported.bundles[1] / name).unlink()
+        with pytest.raises(CommandError, match="compaction-002 is no whole bundle"):
+            replay(exported.folder)
+        assert server.requests == []
+
+    def test_a_bundle_that_is_gone_is_named_and_the_others_are_sent(self, exported, capsys):
+        shutil.rmtree(exported.bundles[0])
+        found, code = replay(exported.folder)
+        assert capsys.readouterr().err == "Listed in index.json and not there: 001-A-garden/compaction-001\n"
+        assert ([one["bundle"] for one in found["bundles"]], code) == (["001-A-garden/compaction-002"], 0)
 
     def test_a_bundle_of_another_format(self, exported):
         path = exported.bundles[0] / "metadata.json"

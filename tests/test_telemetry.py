@@ -5,6 +5,7 @@ import logging
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import openai
@@ -22,7 +23,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from compaction_app import chat, signals, telemetry
 from compaction_app.compaction import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.log_lines import line
+from compaction_app.log_lines import line, log
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -179,6 +180,7 @@ class TestSpans:
             chat.compact(over_threshold()[-1])
         whole, *calls = self.spans(collected)
         assert [span.attributes["error.type"] for span in (whole, *calls)] == ["quota"] * 3
+        assert {type(span.attributes["error.type"]) for span in (whole, *calls)} == {str}
         assert {span.status.status_code for span in (whole, *calls)} == {StatusCode.ERROR}
         assert whole.attributes["compaction.outcome"] == "failed"
 
@@ -315,6 +317,7 @@ class TestMetrics:
         assert {a["compaction.reason"]: point.value for a, point in found} == {"open_run": 1, "irreducible": 1}
         assert all(a["compaction.layer"] == "auto_compact" for a, _ in found)
         assert all(a["compaction.trigger"] == "threshold" for a, _ in found)
+        assert all(type(value) is str for a, _ in found for value in a.values())
 
     def test_prompts_are_counted_by_the_layer_they_needed(self, collected, fake):
         session = chat.start_session()
@@ -523,6 +526,16 @@ class TestLogs:
     )
     def test_a_value_can_not_break_its_line(self, values, said):
         assert line("skip", values) == said
+
+    @pytest.mark.parametrize(
+        ("cost", "said"),
+        [("0E-8", "0"), ("0.00048250", "0.0004825"), ("1E-7", "0.0000001"), ("12.00", "12"), ("1E+2", "100")],
+    )
+    def test_money_is_written_as_people_write_it(self, caplog, cost, said):
+        with caplog.at_level(logging.INFO, logger="compaction_app.spending"):
+            log(logging.getLogger("compaction_app.spending"), logging.INFO, "done", cost=Decimal(cost))
+        [record] = caplog.records
+        assert (record.getMessage(), record.compaction["cost"]) == (f"done cost={said}", said)
 
 
 def deferring_policy(tip, budget):

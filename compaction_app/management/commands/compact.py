@@ -10,15 +10,18 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 from tqdm import tqdm
 
 from compaction_app import branches, chat
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import History
+from compaction_app.compaction import CLAIMED
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import is_over_threshold
+from compaction_app.triggering import finish_now
 from compaction_app.values import Kind, RunStatus
 
 # Each compaction must raise the cutoff, so this only ends a defect.
@@ -44,7 +47,8 @@ class Line:
 
 class Command(BaseCommand):
     help = (
-        "Compact the branch that ends at a message, or every branch of a session, and wait for it. Exit code 0: "
+        "Compact the branch that ends at a message, or every branch of a session, and wait for it. A compaction of the "
+        "branch that only waits for a worker is carried out here. Exit code 0: "
         "done, or nothing to compact; 1: a branch could not be compacted; 2: there is no such session or message."
     )
 
@@ -134,13 +138,34 @@ class _Work:
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
         for _ in range(_MAX_COMPACTIONS):
-            run = chat.compact(tip, instructions=self.instructions)
-            if run.status != RunStatus.SUCCEEDED:
+            try:
+                run, is_ours = chat.compact(tip, instructions=self.instructions), True
+            except CompactionRefused as refused:
+                run, is_ours = self._carry_out_waiting(refused), False
+            if run.status == RunStatus.SUCCEEDED:
+                runs.append(run)
+                self.made.add(run.summary_id or 0)
+                # What waited was opened without these instructions, which are for a summary of their own.
+                if (is_ours or not self.instructions) and not self._is_over(tip):
+                    return
+            elif is_ours:
                 return
-            runs.append(run)
-            self.made.add(run.summary_id or 0)
-            if not self._is_over(tip):
-                return
+
+    def _carry_out_waiting(self, refused: CompactionRefused) -> CompactionRun:
+        """The run in the way, carried out here and now if no worker has it; else the refusal again."""
+        if refused.run_id is None:
+            raise refused
+        in_the_way = CompactionRun.objects.using(self.using).filter(pk=refused.run_id)
+        # Whoever waits for this command does not wait for a retry's delay as well.
+        in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None)
+        waiting = in_the_way.claimable(timezone.now()).first()
+        if waiting is None:
+            raise refused
+        try:
+            return finish_now(waiting)
+        except CompactionFailed as failed:
+            # A worker was faster: it is at work on the run now.
+            raise refused if failed.error_code == CLAIMED else failed from None
 
     def _is_over(self, tip: ChatMessage) -> bool:
         return is_over_threshold(tip, self.allowances)
@@ -164,7 +189,7 @@ class _Work:
 
 def _told(error: CompactionFailed | CompactionRefused) -> str:
     if isinstance(error, CompactionRefused):
-        return error.reason
+        return f"{error.reason}: a worker has run {error.run_id}" if error.run_id else error.reason
     return f"{error.error_code}: {error.error_detail}" if error.error_detail else error.error_code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,10 +14,11 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, OperationalError, Program
 from tqdm import tqdm
 
 from compaction_app.bundle_export import Entry, chosen_sessions, export_sessions, index_of
-from compaction_app.bundles import INDEX, as_json, new_folder, write_texts
+from compaction_app.bundle_folders import INDEX, new_folder
+from compaction_app.bundles import EXPORT, as_json, write_texts
 from compaction_app.databases import opened
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json
+from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.models import ChatSession
 from compaction_app.rebuilding import Proof, succeeded_runs
 
@@ -41,17 +43,22 @@ class Command(BaseCommand):
         parser.add_argument("--session", type=UUID, metavar="ID", help="one conversation only")
         parser.add_argument(
             "--min-messages",
-            type=int,
+            type=number_from(0),
             default=0,
             metavar="N",
             help="only conversations of at least so many messages, all branches counted",
         )
-        parser.add_argument("--force", action="store_true", help="replace an earlier export in DIR")
+        parser.add_argument(
+            "--force", action="store_true", help="replace an earlier export in DIR, and nothing else there"
+        )
         add_json(parser)
 
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
         try:
-            with opened(database) as using, new_folder(out, force=options["force"]) as folder:
+            with (
+                opened(database) as using,
+                new_folder(out, EXPORT, force=options["force"], on_left=partial(tell_left, self.stderr)) as folder,
+            ):
                 entries = self._export(folder, using, options["session"], options["min_messages"])
                 write_texts(folder, {INDEX: _index(entries)})
         except (BundleError, ConfigurationError) as error:

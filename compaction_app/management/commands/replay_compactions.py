@@ -6,6 +6,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from compaction_app import bundles
+from compaction_app.bundle_folders import INDEX, Contents, new_folder, require_apart
 from compaction_app.bundle_replay import (
     Ask,
     Replay,
@@ -23,14 +25,23 @@ from compaction_app.bundle_replay import (
     replay,
     with_prompt,
 )
-from compaction_app.bundles import Bundle, find_bundles, read_bundle
+from compaction_app.bundles import Bundle, find_bundles, missing_bundles, read_bundle
 from compaction_app.conf import RULES, Settings, get_settings
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json
+from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.managers import counter
 from compaction_app.provider_errors import Failure
-from compaction_app.summarizers import make_summarizer
+from compaction_app.summarizers import ExtractiveSummarizer, make_summarizer
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
+
+SCORES, REPLAYED, CHANGES = "scores.json", "replayed-output.md", "changes.diff"
+REPLAYS = Contents(
+    name="a replay",
+    format="compaction-replay/1",
+    entries="bundles",
+    folder="bundle",
+    files=(SCORES, REPLAYED, CHANGES),
+)
 
 
 class Command(BaseCommand):
@@ -57,17 +68,22 @@ class Command(BaseCommand):
             "--prompt", type=Path, metavar="FILE", help="a wording to try, as SUMMARY_PROMPT would hold it"
         )
         parser.add_argument("--summarizer", metavar="DOTTED", help="a class to ask, as SUMMARIZER would name it")
-        parser.add_argument("--limit", type=_count, metavar="N", help="the first N bundles only")
+        parser.add_argument("--limit", type=number_from(1), metavar="N", help="the first N bundles only")
         parser.add_argument("--out", type=Path, metavar="DIR2", help="keep answers, diffs and scores in a new folder")
-        parser.add_argument("--force", action="store_true", help="replace an earlier replay in DIR2")
+        parser.add_argument("--force", action="store_true", help="replace an earlier replay in DIR2, and nothing else")
         add_json(parser)
 
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:
         try:
+            if options["out"]:
+                require_apart(options["out"], folder)
             found = _bundles(folder, options["limit"], _prompt(options["prompt"]))
             ask = _asker(options, get_settings(), found)
+            for gone in missing_bundles(folder):
+                self.stderr.write(f"Listed in {INDEX} and not there: {_plain(gone)}")
             if options["out"]:
-                with bundles.new_folder(options["out"], force=options["force"]) as kept:
+                left = partial(tell_left, self.stderr)
+                with new_folder(options["out"], REPLAYS, force=options["force"], on_left=left) as kept:
                     replays = _replay(found, ask)
                     _keep(kept, folder, replays)
             else:
@@ -129,7 +145,7 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle])
     if not (model or base_url):
         if options["api_key_env"] or options["timeout"]:
             raise ConfigurationError("--api-key-env and --timeout go with --model or --base-url.")
-        return _summarizer(dotted, settings)
+        return _summarizer(dotted, settings, reworded=options["prompt"] is not None)
     if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
         raise ConfigurationError(f"No model wrote {quoted[0].folder}: name the one to ask with --model.")
 
@@ -146,12 +162,14 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle])
     return ask
 
 
-def _summarizer(dotted: str | None, settings: Settings) -> Ask:
+def _summarizer(dotted: str | None, settings: Settings, *, reworded: bool) -> Ask:
     if dotted:
         if wrong := RULES["SUMMARIZER"](dotted):
             raise ConfigurationError(f"--summarizer {wrong}, not {dotted!r}.")
         settings = replace(settings, summarizer=dotted)
     summarizer = make_summarizer(settings)
+    if reworded and isinstance(summarizer, ExtractiveSummarizer):
+        raise ConfigurationError(f"--prompt goes with a model: {settings.summarizer} quotes, and reads no wording.")
     return lambda bundle: ask_summarizer(summarizer, bundle.request)
 
 
@@ -163,15 +181,16 @@ def _replay(found: Sequence[Bundle], ask: Ask) -> list[Replay]:
 
 def _keep(kept: Path, folder: Path, replays: Sequence[Replay]) -> None:
     for one in replays:
-        texts = {"scores.json": bundles.as_json(_scores(folder, one))}
+        texts = {SCORES: bundles.as_json(_scores(folder, one))}
         if one.after:
-            texts |= {"replayed-output.md": one.text, "changes.diff": "\n".join([*one.diff, ""])}
+            texts |= {REPLAYED: one.text, CHANGES: "\n".join([*one.diff, ""])}
         bundles.write_texts(kept / _name(folder, one.bundle), texts)
-    bundles.write_texts(kept, {bundles.INDEX: bundles.as_json(_index(folder, replays))})
+    bundles.write_texts(kept, {INDEX: bundles.as_json(_index(folder, replays))})
 
 
 def _index(folder: Path, replays: Sequence[Replay]) -> dict[str, Any]:
     return {
+        "format": REPLAYS.format,
         "replayed": len(replays),
         "accepted": sum(not one.code for one in replays),
         "bundles": [{**_scores(folder, one), "diff": one.diff if one.after else None} for one in replays],
@@ -206,12 +225,6 @@ def _words(scores: Scores) -> str:
 def _plain(text: str) -> str:
     """Models write what they like: what steers a terminal stays out of it."""
     return "".join(character if character.isprintable() or character == "\t" else "�" for character in text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError("a number from 1 on is wanted")
-    return int(text)
 
 
 def _seconds(text: str) -> float:
