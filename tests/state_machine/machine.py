@@ -253,12 +253,12 @@ class ConversationMachine(RuleBasedStateMachine):
             self.world.carry_out(run, Answer(fill=1.0))
         self.done("carry_out_all")
 
-    @precondition(has_open_runs)
+    @precondition(has_summaries)
     @rule(i=choices.any_of)
     def retire_the_base_of_a_run(self, i: int) -> None:
         """Before a worker comes to it: what it was to build on is out of use."""
-        run = pick([run for run in self.world.open_runs() if run.base_id] or self.world.open_runs(), i)
-        if run.base_id and not self.world.tree[run.base_id].retired:
+        run = self.world.request(self.heavy(i), "manual")
+        if run is not None and run.is_open and run.base_id:
             self.world.retire(self.world.tree[run.base_id])
             self.world.carry_out(run, Answer())
         self.done("retire_the_base_of_a_run")
