@@ -24,7 +24,7 @@ from compaction_app.extractive import summarize_extractively
 from compaction_app.ladder import Shown, climb, history_after_pruning, history_tokens
 from compaction_app.plain_messages import as_values, check_all, countable, parts_of, text_of
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import build_request, count_summary, refuse_draft, summary_message, tighter
+from compaction_app.prompts import count_summary, refuse_draft, request_for, summary_message, tighter
 from compaction_app.pruning import prune
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
@@ -247,19 +247,7 @@ def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
     # No message can hold a digest of all of them, so none can forge the marker; and the same history asks the same.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
-    return build_request(
-        covered=plan.covered,
-        lookahead=plan.lookahead,
-        pinned=plan.pinned,
-        base_text=plan.base.content if plan.base else "",
-        target_tokens=plan.target_tokens,
-        previous_tokens=plan.base.tokens if plan.base else 0,
-        max_output_tokens=settings.summarizer_max_output_tokens,
-        nonce=nonce,
-        reasoning=settings.reasoning,
-        summary_prompt=settings.summary_prompt,
-        redact=guarded_redactor_of(settings),
-    )
+    return request_for(plan, settings, nonce=nonce, redact=guarded_redactor_of(settings))
 
 
 def _ask(

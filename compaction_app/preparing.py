@@ -16,8 +16,9 @@ from compaction_app.log_lines import log, log_error
 from compaction_app.managers import counter
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import build_request, refuse_draft
-from compaction_app.summarizer_limits import SummarizerLimit, guarded_redactor_of
+from compaction_app.prompts import refuse_draft, request_for
+from compaction_app.redaction import guarded_redactor_of
+from compaction_app.summarizer_limits import SummarizerLimit
 from compaction_app.summarizers import lease_seconds, make_summarizer
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -150,19 +151,12 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReas
 
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     """What a plan asks for. ``rebuilding`` makes it again from stored rows, so it depends on nothing else."""
-    return build_request(
-        covered=plan.covered,
-        lookahead=plan.lookahead,
-        pinned=plan.pinned,
-        base_text=plan.base.content if plan.base else "",
-        target_tokens=plan.target_tokens,
-        previous_tokens=plan.base.tokens if plan.base else 0,
-        max_output_tokens=settings.summarizer_max_output_tokens,
+    return request_for(
+        plan,
+        settings,
+        nonce=run.nonce,
         instructions=run.instructions,
         policy_line=run.policy_line,
-        nonce=run.nonce,
-        reasoning=settings.reasoning,
-        summary_prompt=settings.summary_prompt,
         limits=limits,
         redact=guarded_redactor_of(settings),
     )

@@ -18,11 +18,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compaction_app.conf import Settings
 from compaction_app.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.redaction import Redact, redact_message
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.transcript import COMMON_TAGS, OWN_TAGS, render_messages
-from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
+from compaction_app.values import CompactionPlan, ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Rises when the wording below changes in a way that changes summaries. Stored with every run.
 PROMPT_VERSION = "2"
@@ -164,6 +165,35 @@ class _Material:
             instructions=clean(instructions).strip()[:MAX_INSTRUCTIONS],
             policy_line=" ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
         )
+
+
+def request_for(
+    plan: CompactionPlan,
+    settings: Settings,
+    *,
+    nonce: str,
+    instructions: str = "",
+    policy_line: str = "",
+    limits: Mapping[int, int] | None = None,
+    redact: Redact | None = None,
+) -> SummaryRequest:
+    """What a plan asks for, in the wording and the sizes of the settings."""
+    return build_request(
+        covered=plan.covered,
+        lookahead=plan.lookahead,
+        pinned=plan.pinned,
+        base_text=plan.base.content if plan.base else "",
+        target_tokens=plan.target_tokens,
+        previous_tokens=plan.base.tokens if plan.base else 0,
+        max_output_tokens=settings.summarizer_max_output_tokens,
+        instructions=instructions,
+        policy_line=policy_line,
+        nonce=nonce,
+        reasoning=settings.reasoning,
+        summary_prompt=settings.summary_prompt,
+        limits=limits,
+        redact=redact,
+    )
 
 
 def build_request(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,6 @@ import openai
 from compaction_app.arguments import check_client
 from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.provider_errors import is_overflow
-
-_NO_JSON = (json.JSONDecodeError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,25 +38,15 @@ class ProviderOverflow(Exception):
 
 def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
-    try:
+    with _errors_translated():
         completion = (client or openai.OpenAI()).chat.completions.create(**request)
-    except openai.APIError as error:
-        _raise_overflow(error)
-        raise
-    except _NO_JSON as error:
-        raise InvalidReply from error
     return _reply(completion)
 
 
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     """:func:`ask`, awaited."""
-    try:
+    with _errors_translated():
         completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
-    except openai.APIError as error:
-        _raise_overflow(error)
-        raise
-    except _NO_JSON as error:
-        raise InvalidReply from error
     return _reply(completion)
 
 
@@ -74,14 +63,9 @@ class OpenedStream:
     def open(cls, client: Any, request: Mapping[str, Any]) -> OpenedStream:
         """Send the request; the errors are those of :func:`ask`."""
         client = client or openai.OpenAI()
-        try:
+        with _errors_translated():
             opened = cls(client, client.chat.completions.create(**streaming(request)))
             opened._read_first()
-        except openai.APIError as error:
-            _raise_overflow(error)
-            raise
-        except _NO_JSON as error:
-            raise InvalidReply from error
         return opened
 
     def _read_first(self) -> None:
@@ -115,14 +99,9 @@ class AsyncOpenedStream:
     @classmethod
     async def open(cls, client: Any, request: Mapping[str, Any]) -> AsyncOpenedStream:
         client = client or openai.AsyncOpenAI()
-        try:
+        with _errors_translated():
             opened = cls(client, await client.chat.completions.create(**streaming(request)))
             await opened._read_first()
-        except openai.APIError as error:
-            _raise_overflow(error)
-            raise
-        except _NO_JSON as error:
-            raise InvalidReply from error
         return opened
 
     async def _read_first(self) -> None:
@@ -202,10 +181,17 @@ def require_client(client: Any, *, is_awaited: bool) -> None:
         check_client(client, openai.AsyncOpenAI, hint)
 
 
-def _raise_overflow(error: openai.APIError) -> None:
-    """What the provider means by an error, where it has a word of ours; else the caller raises it as it is."""
-    if is_overflow(error):
-        raise ProviderOverflow from error
+@contextmanager
+def _errors_translated() -> Iterator[None]:
+    """What the provider means by an error, where it has a word of ours; any other is raised as it is."""
+    try:
+        yield
+    except openai.APIError as error:
+        if is_overflow(error):
+            raise ProviderOverflow from error
+        raise
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidReply from error
 
 
 def _reply(completion: Any) -> Reply:

@@ -65,6 +65,3 @@ class SummarizerLimit:
 
     def _over(self, plan: CompactionPlan, size: int) -> dict[int, int]:
         return {m.id: size for m in plan.covered if len(m.content.encode()) > size}
-
-
-__all__ = ["SMALLEST_SHOWN_BYTES", "SummarizerLimit", "guarded_redactor_of"]

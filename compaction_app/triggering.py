@@ -64,14 +64,12 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     Raises :class:`CompactionRefused` where a run is open or the mode is off, :class:`CompactionFailed` where
     no summary could be made; nothing is changed then.
     """
-    run = open_now(tip, Trigger.MANUAL, instructions)
-    return finish_now(run) if run.is_open else run
+    return finish_now(open_now(tip, Trigger.MANUAL, instructions))
 
 
 async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    run = await sync_to_async(open_now)(tip, Trigger.MANUAL, instructions)
-    return await afinish_now(run) if run.is_open else run
+    return await afinish_now(await sync_to_async(open_now)(tip, Trigger.MANUAL, instructions))
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **options: Any) -> CompactionRun:
@@ -94,12 +92,17 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
 
 
 def finish_now(run: CompactionRun) -> CompactionRun:
-    """Carry a run out, and every follow-up generation; :class:`CompactionFailed` if it failed."""
-    return raise_for(_carry_out(run))
+    """Carry a run out, and every follow-up generation; :class:`CompactionFailed` if it failed.
+
+    A run that was over when it was opened, since there is nothing to compact, is given back as it is.
+    """
+    return raise_for(_carry_out(run)) if run.is_open else run
 
 
 async def afinish_now(run: CompactionRun) -> CompactionRun:
     """:func:`finish_now` with the model awaited."""
+    if not run.is_open:
+        return run
     using = run._state.db or "default"
     outcome = await acompact_chat_history(run.pk, using)
     while (following := next_now(outcome)) is not None:

@@ -171,9 +171,7 @@ async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -
 
 def _after_overflow(turn: Turn, overflow: Exception) -> Turn:
     try:
-        run = _open_overflow(turn)
-        if run.is_open:
-            run = finish_now(run)
+        run = finish_now(_open_overflow(turn))
     except (CompactionFailed, CompactionRefused) as error:
         raise _overflow(turn) from error
     if run.status != RunStatus.SUCCEEDED:
@@ -183,9 +181,7 @@ def _after_overflow(turn: Turn, overflow: Exception) -> Turn:
 
 async def _aafter_overflow(turn: Turn, overflow: Exception) -> Turn:
     try:
-        run = await sync_to_async(_open_overflow)(turn)
-        if run.is_open:
-            run = await afinish_now(run)
+        run = await afinish_now(await sync_to_async(_open_overflow)(turn))
     except (CompactionFailed, CompactionRefused) as error:
         raise _overflow(turn) from error
     if run.status != RunStatus.SUCCEEDED:

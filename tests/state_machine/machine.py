@@ -188,7 +188,6 @@ class ConversationMachine(RuleBasedStateMachine):
         tip = self.tip(i)
         first = self.world.compact(tip, "", Answer(fill=1.0))
         if first is not None and first.status == "succeeded" and tip.id in self.world.tree:
-            self.world.check_rows()
             raw = chat.branches.history_at(tip.id, "default").tokens
             calls = self.world.teller.calls
             again = self.world.compact(tip, "", Answer(fill=1.0))
