@@ -52,6 +52,7 @@ def grow(size: int) -> Any:
             id=first + n,
             session=session,
             parent_message_id=first + n - 1 if n else None,
+            lane_id=first if n else None,
             role="assistant" if n % 2 else "user",
             content=f"message {n} " + "word " * 20,
             token_count=30,

@@ -122,9 +122,7 @@ def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bo
 
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first."""
-    return list(
-        ChatMessage.objects.using(using_of(session)).filter(session=session).tips().order_by("id").defer("reasoning")
-    )
+    return list(ChatMessage.objects.using(using_of(session)).tips_of(session).order_by("id").defer("reasoning"))
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:

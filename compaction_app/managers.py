@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.exceptions import InvalidPosition
@@ -76,6 +77,12 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         """Messages that no message follows."""
         following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
         return self.messages().filter(~models.Exists(following))
+
+    def tips_of(self, session: ChatSession) -> ChatMessageQuerySet:
+        """The same for one session, by its lanes: it costs what there are of branches, not of messages."""
+        # As the database has it: SQLite keeps a UUID as text.
+        key = session._meta.pk.get_db_prep_value(session.pk, connections[self.db])
+        return self.filter(pk__in=RawSQL(sql.TIPS, [key]))
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete these nodes and all below them: a constant number of statements for each topmost one.

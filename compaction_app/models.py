@@ -145,6 +145,19 @@ class ChatMessage(AL_Node):
         db_index=False,
         editable=False,
     )
+    # A lane is a line of messages drawn without a fork: whoever is its parent's first message goes on in its lane,
+    # every other one begins a lane. It never changes, so what asks for branches asks for lanes, of which there are
+    # few, and not for messages. Of a summary: its anchor's.
+    lane = models.ForeignKey(
+        "self",
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_index=False,
+        editable=False,
+        help_text="The first message of its lane; empty on that message itself.",
+    )
     kind = models.CharField(max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     role = models.CharField(max_length=10, choices=display_words(Role))
     content = models.TextField(blank=True, default="")
@@ -210,6 +223,14 @@ class ChatMessage(AL_Node):
         ]
         indexes = [
             models.Index(fields=["session", "id"], name="compaction_session_messages"),
+            # The lanes of a session, the end of a lane, and the newest summary on it above a depth.
+            models.Index(fields=["session", "id"], condition=Q(lane__isnull=True), name="compaction_lanes"),
+            models.Index(fields=["lane", "depth"], condition=Q(lane__isnull=False), name="compaction_by_lane"),
+            models.Index(
+                fields=["lane", "depth", "id"],
+                condition=Q(kind=Kind.SUMMARY, retired_at__isnull=True),
+                name="compaction_live_on_lane",
+            ),
             # Deleting a message makes the database look for rows that point at it.
             models.Index(
                 fields=["last_summarized_message"],
@@ -355,6 +376,8 @@ class CompactionRun(models.Model):
                 condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
                 name="compaction_open_runs",
             ),
+            # What support asks for: those of a day.
+            models.Index(fields=["created_at"], name="compaction_runs_by_time"),
         ]
 
     def __str__(self) -> str:
@@ -378,7 +401,10 @@ class CompactionEvent(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        indexes = [models.Index(F("session"), F("id").desc(), name="compaction_session_events")]
+        indexes = [
+            models.Index(F("session"), F("id").desc(), name="compaction_session_events"),
+            models.Index(fields=["created_at"], name="compaction_events_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.pk})"

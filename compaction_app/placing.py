@@ -30,18 +30,26 @@ class Place:
         path_tokens: int,
         last_order: int,
         open_calls: list[str],
+        lane_id: int | None,
+        has_messages: bool,
     ) -> None:
         self.parent_id = parent_id
         self.depth = depth
         self.path_tokens = path_tokens
         self.last_order = last_order
         self.open_calls = open_calls
+        #: The parent's lane; None above a root.
+        self.lane_id = lane_id
+        #: Whether a message stands here already: whatever comes now begins a lane.
+        self.has_messages = has_messages
 
     @classmethod
     def root(cls, node: ChatMessage, using: str) -> Place:
         roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
         last = roots.aggregate(last=models.Max("sib_order"))["last"] or 0
-        return cls(parent_id=None, depth=0, path_tokens=0, last_order=last, open_calls=[])
+        return cls(
+            parent_id=None, depth=0, path_tokens=0, last_order=last, open_calls=[], lane_id=None, has_messages=False
+        )
 
     @classmethod
     def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> Place:
@@ -64,6 +72,8 @@ class Place:
             path_tokens=row.path_tokens,
             last_order=row.last_order,
             open_calls=open_calls,
+            lane_id=row.lane_id or row.pk,
+            has_messages=bool(row.has_messages),
         )
 
     def take(self, node: ChatMessage) -> None:
@@ -73,7 +83,9 @@ class Place:
         node.depth = self.depth + 1
         if node.kind == Kind.SUMMARY:
             node.path_tokens = self.path_tokens
+            node.lane_id = self.lane_id
             return
+        node.lane_id = None if self.has_messages else self.lane_id
         waiting = self.open_calls
         self.open_calls = open_calls_after(waiting, vars(node))
         if node.role != Role.TOOL:
@@ -90,4 +102,6 @@ class Place:
             path_tokens=node.path_tokens,
             last_order=0,
             open_calls=self.open_calls,
+            lane_id=node.lane_id or node.pk,
+            has_messages=False,
         )

@@ -176,9 +176,67 @@ WITH RECURSIVE grp(id, parent_id, role, depth) AS (
     FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id WHERE grp.role = 'tool'
 )
 SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.depth,
-       m.path_tokens, m.token_count,
+       m.path_tokens, m.token_count, m.lane_id,
+       EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s AND c.kind = 'message')
+           AS has_messages,
        COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s), 0) AS last_order
 FROM grp JOIN {MESSAGES} m ON m.id = grp.id
+"""
+
+# The last message of a lane: its first one if nothing goes on in it.
+_LANE_END = (
+    f"COALESCE((SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.kind = 'message'"
+    " ORDER BY e.depth DESC LIMIT 1), {lane})"
+)
+_IS_TIP = f"NOT EXISTS (SELECT 1 FROM {MESSAGES} f WHERE f.parent_message_id = {{row}}.id AND f.kind = 'message')"
+
+#: The newest lanes of a session with where they leave and where they end: costs what there are of lanes, whatever
+#: there is of messages. %(before)s and %(limit)s page through them.
+LANES = f"""
+WITH lanes AS (
+    SELECT m.id, m.depth, m.parent_message_id, {_LANE_END.format(lane="m.id")} AS end_id
+    FROM {MESSAGES} m
+    WHERE m.session_id = %(session)s AND m.lane_id IS NULL AND m.id < %(before)s
+    ORDER BY m.id DESC LIMIT %(limit)s
+)
+SELECT l.id, l.depth, l.parent_message_id, COALESCE(p.lane_id, p.id), e.id, e.depth, e.path_tokens,
+       {_IS_TIP.format(row="e")}
+FROM lanes l JOIN {MESSAGES} e ON e.id = l.end_id LEFT JOIN {MESSAGES} p ON p.id = l.parent_message_id
+ORDER BY l.id DESC
+"""
+
+#: Ids of a session's tips as a subquery with one positional parameter, as ``RawSQL`` takes it: a branch has one tip,
+#: and it ends a lane.
+TIPS = f"""
+SELECT e.id FROM {MESSAGES} m JOIN {MESSAGES} e ON e.id = {_LANE_END.format(lane="m.id")}
+WHERE m.session_id = %s AND m.lane_id IS NULL AND {_IS_TIP.format(row="e")}
+"""
+
+_LIVE_ON_LANE = (
+    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
+)
+
+#: What counts at each of some tips, and the summary that applies there: HISTORY_TOKENS for many at once. It goes
+#: from lane to lane instead of from message to message, so a long branch costs what a short one does.
+FILLINGS = f"""
+WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
+    SELECT t.id, COALESCE(t.lane_id, t.id), t.depth,
+           {_LIVE_ON_LANE.format(lane="COALESCE(t.lane_id, t.id)", depth="t.depth")}
+    FROM {MESSAGES} t WHERE t.id IN ({{tips}})
+    UNION ALL
+    SELECT up.tip, COALESCE(p.lane_id, p.id), p.depth,
+           {_LIVE_ON_LANE.format(lane="COALESCE(p.lane_id, p.id)", depth="p.depth")}
+    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
+    WHERE up.summary_id IS NULL
+)
+SELECT t.id, f.summary_id,
+       t.path_tokens - COALESCE(c.path_tokens, 0) + COALESCE(s.token_count, 0) + COALESCE(n.token_count, 0)
+FROM (SELECT tip, max(summary_id) AS summary_id FROM up GROUP BY tip) f
+JOIN {MESSAGES} t ON t.id = f.tip
+LEFT JOIN {MESSAGES} s ON s.id = f.summary_id
+LEFT JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
+LEFT JOIN {MESSAGES} n ON n.id = s.pinned_message_id
 """
 
 #: Every live summary that was built on this one, at any remove: through the runs' bases.

@@ -44,6 +44,7 @@ _MESSAGE_FIELDS = (
     "token_count",
     "path_tokens",
     "depth",
+    "lane_id",
     "sib_order",
     "last_summarized_message_id",
     "pinned_message_id",
@@ -75,6 +76,7 @@ class Finding(StrEnum):
     PATH_TOKENS = "path_tokens"
     TOKEN_COUNT = "token_count"  # noqa: S105 - tokens of text
     SIBLING_ORDER = "sibling_order"
+    LANE = "lane"
     TOOL_RESULT = "tool_result"
     CUTOFF = "cutoff"
     PIN = "pin"
@@ -120,12 +122,14 @@ class _Node:
         "id",
         "jump",
         "kind",
+        "lanes",
         "last_order",
         "open_calls",
         "retired",
         "role",
         "row_depth",
         "row_path",
+        "spoken_for",
         "sums",
         "turn",
         "up",
@@ -151,6 +155,10 @@ class _Node:
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
         self.cutoff: _Node | None = None
         self.last_order = 0
+        #: Its lane as the row has it, by its first message; where that is wrong also as it should be.
+        self.lanes: frozenset[int] = frozenset({row["lane_id"] or self.id})
+        #: A message follows already, so no other goes on in this lane.
+        self.spoken_for = False
         self.wrong: set[Finding] = set()
 
     def _jump(self) -> _Node:
@@ -263,6 +271,8 @@ class _Verification:
         self._check_order(node, row["sib_order"])
         if up and up.kind == Kind.SUMMARY:
             self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which is a leaf", node=node)
+        else:
+            self._check_lane(node)
         self._check_depth(node)
         self._check_tokens(node, row, tokens, valid=not problem)
         if node.kind == Kind.SUMMARY:
@@ -277,6 +287,24 @@ class _Verification:
             node.up.last_order = order
         else:
             self.last_root_order = order
+
+    def _check_lane(self, node: _Node) -> None:
+        """A summary is on its anchor's lane; a message on its parent's or on one of its own.
+
+        On its parent's only as the oldest there. That one may have been deleted: then nobody need go on in it.
+        """
+        above = node.up
+        may_go_on = above is not None and (node.kind == Kind.SUMMARY or not above.spoken_for)
+        lanes = above.lanes if above and may_go_on else frozenset()
+        own = frozenset({node.id}) if node.kind == Kind.MESSAGE else frozenset()
+        if above and node.kind == Kind.MESSAGE:
+            above.spoken_for = True
+        if node.lanes <= lanes | own:
+            return
+        derived = " or ".join(f"#{lane}" for lane in sorted(lanes | own))
+        self._wrong(Finding.LANE, f"it is that of #{min(node.lanes)}, derived {derived}", node=node)
+        # Those below go on in the one that is wrong or in the one that is right, and err in neither.
+        node.lanes |= lanes or own
 
     def _check_depth(self, node: _Node) -> None:
         if node.row_depth == node.depth:

@@ -70,6 +70,7 @@ FLOORS: dict[int, set[str]] = {
         "connections",
         "databases",
         "fields",
+        "lanes",
         "managers",
         "models",
         "openai_client",

@@ -140,7 +140,7 @@ def moved_parent(world: World) -> Expected:
     moved = world.variants[3]
     grow(world.session, moved, "a u a")
     change(moved, parent_message_id=world.variants[1].pk, sib_order=1)
-    return [(Finding.DEPTH, moved), (Finding.PATH_TOKENS, moved)]
+    return [(Finding.DEPTH, moved), (Finding.LANE, moved), (Finding.PATH_TOKENS, moved)]
 
 
 def under_summary(world: World) -> Expected:
@@ -201,6 +201,10 @@ CORRUPTIONS: dict[str, Corruption] = {
     "content": lambda w: wrong(Finding.TOKEN_COUNT, w.trunk[4], content="somebody wrote over it"),
     "content of a summary": lambda w: wrong(Finding.TOKEN_COUNT, w.summaries[1], content="somebody wrote over it"),
     "sibling order": lambda w: wrong(Finding.SIBLING_ORDER, w.variants[2], sib_order=0),
+    "lane of a message": lambda w: wrong(Finding.LANE, w.trunk[4], lane_id=w.variants[0].pk),
+    "lane that begins twice": lambda w: wrong(Finding.LANE, w.variants[1], lane_id=w.trunk[0].pk),
+    "lane of a root": lambda w: wrong(Finding.LANE, w.trunk[0], lane_id=w.trunk[4].pk),
+    "lane of a summary": lambda w: wrong(Finding.LANE, w.summaries[0], lane_id=w.loop[0].pk),
     "order of a root": lambda w: wrong(Finding.SIBLING_ORDER, w.trunk[0], sib_order=0),
     "moved below another message": moved_parent,
     "parent of another session": lambda w: wrong(Finding.PARENT, w.variants[1], parent_message_id=elsewhere().pk),

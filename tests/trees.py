@@ -28,8 +28,8 @@ def deep_chain(session: ChatSession, length: int) -> list[ChatMessage]:
     assert below == list(range(first + 1, first + length)), "each is to stand below the row written before it"
     depth = F("id") - first + 1
     nodes = ChatMessage.objects.filter(session=session)
-    nodes.update(depth=depth, path_tokens=depth * 10, sib_order=1, parent=F("id") - 1)
-    nodes.filter(pk=first).update(parent=None)
+    nodes.update(depth=depth, path_tokens=depth * 10, sib_order=1, parent=F("id") - 1, lane=first)
+    nodes.filter(pk=first).update(parent=None, lane=None)
     return list(nodes.order_by("depth"))
 
 
@@ -45,6 +45,7 @@ def star(session: ChatSession, width: int) -> list[ChatMessage]:
             path_tokens=20,
             depth=2,
             sib_order=n + 1,
+            lane=None if n else root,
         )
         for n in range(width)
     ]

@@ -1,0 +1,154 @@
+"""The shape of a session: its lanes, where they leave each other, what is summarized on them, how full they are.
+
+A branch is a path through lanes, and its tip ends one. Every question here is asked of lanes, of which there is one
+a fork, so a conversation of a hundred thousand messages is as quick to draw as one of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connections
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from compaction_app import sql
+from compaction_app.branches import using_of
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.values import Kind
+
+_ANY_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lane:
+    """A line of messages without a fork. Its first message has no elder sibling in it; forks leave as other lanes."""
+
+    #: Its first message, which is what it is known by.
+    start_id: int
+    start_depth: int
+    #: The message that it forks from, None for a root.
+    parent_id: int | None
+    #: The lane that this message stands on.
+    parent_lane_id: int | None
+    end_id: int
+    end_depth: int
+    #: Tokens from the root to its end.
+    end_path_tokens: int
+    #: False where only forks go on from its end, because what went on in it was deleted.
+    is_tip: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """A summary as a stretch of the tree: up to its cutoff, applied from its anchor down."""
+
+    summary_id: int
+    generation: int | None
+    tokens: int
+    retired_at: datetime | None
+    anchor_id: int
+    anchor_depth: int
+    anchor_lane_id: int
+    cutoff_id: int
+    cutoff_depth: int
+    cutoff_lane_id: int
+    pinned_id: int | None
+
+    @property
+    def is_live(self) -> bool:
+        return self.retired_at is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filling:
+    """What counts at a tip."""
+
+    tip_id: int
+    #: Tokens of the summary, the pinned message and everything after the cutoff.
+    history_tokens: int
+    #: The newest summary that applies there.
+    summary_id: int | None
+
+
+def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
+    """The newest lanes, newest first; ``before``: those that began before that message. One query."""
+    page = {"session": _stored(session), "before": before or _ANY_ID, "limit": limit}
+    with connections[using_of(session)].cursor() as cursor:
+        cursor.execute(sql.LANES, page)
+        return tuple(
+            Lane(
+                start_id=start_id,
+                start_depth=start_depth,
+                parent_id=parent_id,
+                parent_lane_id=parent_lane_id,
+                end_id=end_id,
+                end_depth=end_depth,
+                end_path_tokens=end_path_tokens,
+                is_tip=bool(is_tip),
+            )
+            for start_id, start_depth, parent_id, parent_lane_id, end_id, end_depth, end_path_tokens, is_tip in (
+                cursor.fetchall()
+            )
+        )
+
+
+def read_spans(session: ChatSession, *, limit: int = 200) -> tuple[Span, ...]:
+    """The newest summaries, live and retired, newest first. One query, no text."""
+    made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
+    # Said twice, the second time as the partial index on cutoffs knows it.
+    summaries = (
+        ChatMessage.objects.using(using_of(session))
+        .filter(session=session, kind=Kind.SUMMARY, last_summarized_message__isnull=False)
+        .order_by("-id")
+        .annotate(
+            generation=Subquery(made_by.values("generation")[:1]),
+            cutoff_depth=F("last_summarized_message__depth"),
+            cutoff_lane_id=Coalesce("last_summarized_message__lane_id", "last_summarized_message_id"),
+        )
+        .values(
+            "generation",
+            "retired_at",
+            "cutoff_depth",
+            "cutoff_lane_id",
+            "pinned_message_id",
+            "lane_id",
+            "depth",
+            summary_id=F("pk"),
+            tokens=F("token_count"),
+            anchor_id=F("parent_message_id"),
+            cutoff_id=F("last_summarized_message_id"),
+        )
+    )
+    return tuple(
+        Span(
+            anchor_lane_id=row.pop("lane_id"),
+            # A summary stands one below its anchor.
+            anchor_depth=row.pop("depth") - 1,
+            pinned_id=row.pop("pinned_message_id"),
+            **row,
+        )
+        for row in summaries[:limit]
+    )
+
+
+def fillings(tip_ids: Collection[int], using: str) -> dict[int, Filling]:
+    """What counts at each of these tips: one query for all, from lane to lane. Of tips that are gone: nothing."""
+    if not tip_ids:
+        return {}
+    places = ", ".join(["%s"] * len(tip_ids))
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.FILLINGS.format(tips=places), list(tip_ids))
+        return {
+            tip_id: Filling(tip_id=tip_id, summary_id=summary_id, history_tokens=tokens)
+            for tip_id, summary_id, tokens in cursor.fetchall()
+        }
+
+
+def _stored(session: ChatSession) -> Any:
+    """Its key as the database has it: SQLite keeps a UUID as text."""
+    connection = connections[using_of(session)]
+    return ChatSession._meta.pk.get_db_prep_value(session.pk, connection)

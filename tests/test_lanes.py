@@ -1,0 +1,175 @@
+"""Lanes: what is drawn of a session is read by its forks, and says the same as a walk through its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_app import chat
+from compaction_app.lanes import Filling, fillings, read_lanes, read_spans
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.values import Kind
+from compaction_app.verifying import Finding, verify_session
+from tests.trees import chain, deep_chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+#: What is done to a tree, one after the other; each number names a message.
+Acts = list[tuple[str, int]]
+ACTS = st.lists(
+    st.tuples(st.sampled_from(["child", "child", "child", "root", "summary", "retire", "delete"]), st.integers(0, 60)),
+    max_size=30,
+)
+
+
+def grown(acts: Acts) -> ChatSession:
+    session = start_session()
+    for act, number in acts:
+        messages = list(session.messages.filter(kind=Kind.MESSAGE).order_by("id"))
+        if act == "root" or not messages:
+            chain(session, 1)
+            continue
+        chosen = messages[number % len(messages)]
+        if act == "child":
+            chain(session, 1, chosen)
+        elif act == "summary" and not live_at(chosen):
+            summarize(chosen, ChatMessage.objects.get_path(chosen)[-2:][0])
+        elif act == "retire" and live_at(chosen):
+            chat.retire_summary(live_at(chosen)[0])
+        elif act == "delete" and number % 4 == 0:
+            chat.delete_message(chosen)
+    return session
+
+
+def live_at(anchor: ChatMessage) -> list[ChatMessage]:
+    return list(ChatMessage.objects.live().filter(parent=anchor))
+
+
+def tips_by_walking(session: ChatSession) -> list[int]:
+    messages = list(session.messages.filter(kind=Kind.MESSAGE).order_by("id"))
+    followed = {message.parent_message_id for message in messages}
+    return [message.pk for message in messages if message.pk not in followed]
+
+
+def filling_by_walking(tip: ChatMessage) -> Filling:
+    """Rule 4: the first live summary on the way up, the newest at one anchor; what counts is it and what follows."""
+    path = ChatMessage.objects.get_path(tip)
+    for anchor in reversed(path):
+        if found := sorted(live_at(anchor), key=lambda summary: summary.pk):
+            cutoff = found[-1].last_summarized_message
+            tail = [message for message in path if message.depth > cutoff.depth]
+            tokens = found[-1].token_count + sum(message.token_count for message in tail)
+            return Filling(tip_id=tip.pk, history_tokens=tokens, summary_id=found[-1].pk)
+    return Filling(tip_id=tip.pk, history_tokens=sum(message.token_count for message in path), summary_id=None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(acts=ACTS)
+def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> None:
+    with transaction.atomic():
+        session = grown(acts)
+        lanes = read_lanes(session, limit=1000)
+        tips = tips_by_walking(session)
+        assert sorted(lane.end_id for lane in lanes if lane.is_tip) == tips
+        assert [tip.pk for tip in chat.tips(session)] == tips
+        assert fillings(tips, "default") == {pk: filling_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).disagreements}
+        transaction.set_rollback(True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(acts=ACTS)
+def test_every_message_stands_on_one_lane_which_is_a_line(acts: Acts) -> None:
+    with transaction.atomic():
+        session = grown(acts)
+        lanes = {lane.start_id: lane for lane in read_lanes(session, limit=1000)}
+        by_lane: dict[int, list[ChatMessage]] = {}
+        for message in session.messages.filter(kind=Kind.MESSAGE).order_by("depth"):
+            by_lane.setdefault(message.lane_id or message.pk, []).append(message)
+        assert set(by_lane) == set(lanes)
+        for start, line in by_lane.items():
+            assert_line(line, lanes[start])
+        transaction.set_rollback(True)
+
+
+def assert_line(line: Sequence[ChatMessage], lane: Any) -> None:
+    first, last = line[0], line[-1]
+    assert (lane.start_id, lane.start_depth, lane.parent_id) == (first.pk, first.depth, first.parent_message_id)
+    assert (lane.end_id, lane.end_depth, lane.end_path_tokens) == (last.pk, last.depth, last.path_tokens)
+    assert [message.parent_message_id for message in line[1:]] == [message.pk for message in line[:-1]]
+    above = first.parent_message_id and ChatMessage.objects.get(pk=first.parent_message_id)
+    assert lane.parent_lane_id == (above.lane_id or above.pk if above else None)
+
+
+def test_the_first_reply_goes_on_in_its_lane_and_every_other_begins_one() -> None:
+    session = start_session()
+    root, second = chain(session, 2)
+    summarize(second, root)
+    third = chain(session, 1, second)[0]
+    variant = chain(session, 1, second)[0]
+    assert [message.lane_id for message in (root, second, third, variant)] == [None, root.pk, root.pk, None]
+    newest, oldest = read_lanes(session)
+    assert (newest.start_id, newest.parent_id, newest.parent_lane_id) == (variant.pk, second.pk, root.pk)
+    assert (oldest.end_id, oldest.is_tip) == (third.pk, True)
+
+
+def test_where_what_went_on_is_deleted_the_lane_ends_without_a_tip() -> None:
+    session = start_session()
+    root = chain(session, 1)[0]
+    first = chain(session, 1, root)[0]
+    variant = chain(session, 1, root)[0]
+    chat.delete_message(first)
+    newest, oldest = read_lanes(session)
+    assert (newest.end_id, newest.is_tip) == (variant.pk, True)
+    assert (oldest.end_id, oldest.is_tip) == (root.pk, False)
+
+
+def test_lanes_are_paged_from_the_newest_on() -> None:
+    session = start_session()
+    root = chain(session, 1)[0]
+    chain(session, 1, root)
+    starts = [chain(session, 1, root)[0].pk for _ in range(5)]
+    assert [lane.start_id for lane in read_lanes(session, limit=2)] == [starts[4], starts[3]]
+    assert [lane.start_id for lane in read_lanes(session, limit=2, before=starts[3])] == [starts[2], starts[1]]
+    assert [lane.start_id for lane in read_lanes(session, limit=9, before=starts[0])] == [root.pk]
+
+
+def test_another_session_has_no_part_in_it() -> None:
+    mine, other = start_session(), start_session()
+    messages = chain(mine, 2)
+    summarize(messages[1], messages[0])
+    assert (read_lanes(other), read_spans(other), fillings([], "default")) == ((), (), {})
+    assert (len(read_lanes(mine)), len(read_spans(mine))) == (1, 1)
+
+
+def test_a_span_tells_where_a_summary_stands() -> None:
+    session = start_session()
+    messages = chain(session, 5)
+    fork = chain(session, 2, messages[2])
+    live, retired = summarize(fork[0], messages[1]), summarize(messages[3], messages[1])
+    chat.retire_summary(retired)
+    newest, oldest = read_spans(session)
+    assert (newest.summary_id, newest.is_live, newest.anchor_lane_id) == (retired.pk, False, messages[0].pk)
+    assert (oldest.summary_id, oldest.is_live, oldest.generation) == (live.pk, True, None)
+    assert (oldest.anchor_id, oldest.anchor_depth, oldest.anchor_lane_id) == (fork[0].pk, 4, fork[0].pk)
+    assert (oldest.cutoff_id, oldest.cutoff_depth, oldest.cutoff_lane_id) == (messages[1].pk, 2, messages[0].pk)
+
+
+def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> None:
+    short, long = chain(start_session(), 3), deep_chain(start_session(), 3_000)
+    for messages in (short, long):
+        chain(messages[0].session, 1, messages[1])
+        session = messages[0].session
+        with CaptureQueriesContext(connection) as queries:
+            lanes = read_lanes(session)
+            read_spans(session)
+            filled = fillings([lane.end_id for lane in lanes], "default")
+            chat.tips(session)
+        assert len(queries) == 4
+        assert sorted(filled) == sorted([messages[-1].pk, lanes[0].end_id])
