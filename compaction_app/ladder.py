@@ -85,6 +85,12 @@ def history_after_pruning(branch: Branch, budget: Budget, settings: Settings, co
     return pruned, strategy
 
 
+def tokens_after_free_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> int:
+    """What the free layers leave of the history: a summary is wanted where this is over the threshold."""
+    pruned, _ = history_after_pruning(branch, budget, settings, count)
+    return history_tokens(branch, pruned.messages)
+
+
 def history_tokens(branch: Branch, tail: Sequence[Message]) -> int:
     summary = branch.base.tokens if branch.base else 0
     return summary + branch.pinned_tokens + branch.unread_tokens + sum(message.tokens for message in tail)

@@ -22,7 +22,7 @@ from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
 from compaction_app.conf import load
 from compaction_app.guard import held_back
-from compaction_app.ladder import history_after_pruning, history_tokens
+from compaction_app.ladder import tokens_after_free_layers
 from compaction_app.log_lines import log, log_error
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
@@ -98,9 +98,7 @@ def _tokens_after_free_layers(tip: ChatMessage, allowances: Allowances) -> int:
     history = branches.history_at(tip.pk, using)
     if not get_compaction_params(history.tokens, budget).should_compact:
         return int(history.tokens)
-    branch = window_at(tip, allowances)
-    pruned, _ = history_after_pruning(branch, budget, allowances.settings, allowances.count)
-    return history_tokens(branch, pruned.messages)
+    return tokens_after_free_layers(window_at(tip, allowances), budget, allowances.settings, allowances.count)
 
 
 def window_at(tip: ChatMessage, allowances: Allowances) -> Branch:

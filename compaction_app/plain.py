@@ -21,7 +21,8 @@ from compaction_app.arguments import check_asking, check_whole_number
 from compaction_app.budget import make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, load, settings_from
 from compaction_app.extractive import summarize_extractively
-from compaction_app.ladder import Shown, climb, history_after_pruning, history_tokens
+from compaction_app.ladder import Shown, climb, tokens_after_free_layers
+from compaction_app.log_lines import log, log_error
 from compaction_app.plain_messages import as_values, check_all, countable, parts_of, text_of
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import count_summary, refuse_draft, request_for, summary_message, tighter
@@ -222,10 +223,7 @@ class _Compaction:
 
 
 def _is_summary_wanted(branch: Branch, budget: Budget, settings: Settings, count: Count) -> bool:
-    if settings.mode == Mode.OFF:
-        return False
-    pruned, _ = history_after_pruning(branch, budget, settings, count)
-    return history_tokens(branch, pruned.messages) > budget.threshold
+    return settings.mode != Mode.OFF and tokens_after_free_layers(branch, budget, settings, count) > budget.threshold
 
 
 def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any) -> _Compaction:
@@ -237,7 +235,7 @@ def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, s
     if failure == ErrorCode.OVERSIZE:
         text, failure = _ask(tighter(request), plan, settings, count, summarize)
     if failure:
-        logger.warning("no summary: code=%s messages=%s", failure, len(plan.covered))
+        log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return _Compaction(failure=failure)
     base = replace(_summary(text, count), pinned=plan.pinned)
     return _Compaction(branch=replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
@@ -259,7 +257,7 @@ def _ask(
         answer = ask(request)
     except Exception as error:
         # A host's code: a prompt that has to leave turns out is better than none. The text of the error may quote.
-        logger.warning("summarize raised %s", type(error).__name__)
+        log_error(logger, error, messages=len(plan.covered))
         return "", type(error).__name__
     draft = answer if isinstance(answer, SummaryDraft) else SummaryDraft(text=str(answer or ""))
     refusal = refuse_draft(

@@ -6,17 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import pytest
 from django.db import connection
 from kombu import pools
 
+from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
+from tests.small import small
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
@@ -31,6 +33,15 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(NO_SHARED_DATA)
     return folder
+
+
+@pytest.fixture
+def small_window(settings: Any) -> Iterator[None]:
+    """The small world of exact numbers, and a fake summarizer that remembers nothing of the test before."""
+    settings.COMPACTION = small()
+    FakeSummarizer.reset()
+    yield
+    FakeSummarizer.reset()
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,9 @@ from compaction_app import branches, chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
-from tests.small import anchored_summary, shown_ids, small
+from tests.small import anchored_summary, shown_ids
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

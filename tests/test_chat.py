@@ -24,13 +24,7 @@ from tests.small import anchored_summary, small
 
 UNPARSABLE_CALL = {"id": "a", "function": {"name": "f", "arguments": "{"}}
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

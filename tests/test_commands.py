@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,8 @@ def rows_of(table: str) -> dict[int, list[str]]:
     return {int(line[0].lstrip("#")): line[1:] for line in lines}
 
 
+@pytest.mark.usefixtures("small_window")
 class TestCompact:
-    @pytest.fixture(autouse=True)
-    def small_window(self, settings: Any) -> Iterator[None]:
-        settings.COMPACTION = small()
-        FakeSummarizer.reset()
-        yield
-        FakeSummarizer.reset()
-
     @pytest.fixture
     def forked(self) -> tuple[ChatSession, list[ChatMessage]]:
         """A trunk of 10,000 tokens, two variants of its last turn, and a branch near its beginning."""

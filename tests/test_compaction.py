@@ -21,15 +21,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import PolicyDecision, SummaryDraft
 from tests.small import shown_ids, small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

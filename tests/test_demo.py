@@ -467,11 +467,8 @@ def printed(view: SessionView, **options: Any) -> str:
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("small_window")
 class TestReport:
-    @pytest.fixture(autouse=True)
-    def small_window(self, settings: Any) -> None:
-        settings.COMPACTION = small()
-
     @pytest.fixture
     def view(self) -> SessionView:
         session = chat.start_session(title="[bold]not markup[/bold] :smile:")

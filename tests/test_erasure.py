@@ -10,17 +10,11 @@ from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASumma
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import anchored_summary, shown_ids, small
+from tests.small import anchored_summary, shown_ids
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 SECRET = "4242-4242"
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import EventKind
 from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 SECRET = "pelican"
 THOUGHT = {"type": "thinking", "thinking": f"the {SECRET} knows"}
@@ -29,14 +29,6 @@ CLEARED = {
         ]
     }
 }
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

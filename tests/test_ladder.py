@@ -13,18 +13,11 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.pruning import collapse_blanks
 from compaction_app.testing.builders import grow, words
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transcript import shorten
 from compaction_app.values import ChatContext
 from tests.small import anchored_summary, small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings: Any) -> None:
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 def assert_true(context: ChatContext, tip: ChatMessage, max_bytes: int, *, collapses: bool = False) -> None:

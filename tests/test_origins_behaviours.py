@@ -21,17 +21,9 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import PolicyDecision
 from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 THOUGHT = "the tide turns at four"
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings: Any) -> Iterator[None]:
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

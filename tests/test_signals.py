@@ -10,19 +10,10 @@ from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 NAMES = ("compaction_started", "compaction_finished", "compaction_failed", "summary_retired")
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

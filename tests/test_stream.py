@@ -27,18 +27,8 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings: Any) -> Iterator[None]:
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

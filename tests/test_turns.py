@@ -22,12 +22,7 @@ from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings: Any) -> None:
-    settings.COMPACTION = small()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

@@ -19,18 +19,11 @@ from django.utils import timezone
 from compaction_app import chat, verifying
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.verifying import Finding, verify_session
 from tests.small import small
 
 # Compacting calls a model, which no open transaction may wait for.
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_window(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @dataclass
