@@ -1,19 +1,24 @@
-"""Storing what was said: a session, a message, a chain of messages. All of a call is stored, or none of it."""
+"""Storing what was said: a session, a message, a chain of messages. All of a call is stored, or none of it.
+
+A message that comes with an idempotency key is stored once, however often it is sent: the database allows one a
+session and key, and who comes second is given the first one's message.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from compaction_app import sendings
 from compaction_app.arguments import check_dict, check_list_of_dicts, check_reasoning
-from compaction_app.branches import using_of
+from compaction_app.branches import require_row, using_of
 from compaction_app.budget import calibration_of
-from compaction_app.exceptions import InvalidMessage
+from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.validation import check_json, check_text
+from compaction_app.validation import check_json, check_moment, check_text
 from compaction_app.values import ChatContext, Role
 
 #: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
@@ -31,6 +36,10 @@ _MESSAGE_KEYS = (
     "created_at",
     "external_id",
 )
+#: What a redaction leaves as it is: all that can still be compared of a message that was redacted.
+_KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
+#: Set by this app, or not part of what was said.
+_NOT_COMPARED = ("created_at",)
 
 
 def start_session(
@@ -41,6 +50,7 @@ def start_session(
     system_prompt: str = "",
     settings: Mapping[str, Any] | None = None,
     external_id: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> ChatSession:
     """Begin a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; wrong ones raise."""
@@ -48,6 +58,7 @@ def start_session(
     check_json(title, "title")
     check_text(model, "model")
     check_dict(settings, "settings", "It overrides keys of COMPACTION.")
+    check_dict(metadata, "metadata")
     session = ChatSession(
         owner=owner,
         title=title,
@@ -55,6 +66,7 @@ def start_session(
         system_prompt=system_prompt,
         settings=dict(settings or {}),
         external_id=external_id or "",
+        metadata=dict(metadata or {}),
     )
     session.save(using=using)
     return session
@@ -77,12 +89,14 @@ def append_message(
     context: ChatContext | None = None,
     created_at: Any = None,
     external_id: str | None = None,
+    idempotency_key: str = "",
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
     ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
-    out, and with ``usage`` it calibrates the token estimate for ``model``. Raises :class:`InvalidMessage`
-    (nothing is written) for what can not be stored.
+    out, and with ``usage`` it calibrates the token estimate for ``model``. ``idempotency_key``: sent again with the
+    same message it gives back the stored one, with another :class:`IdempotencyConflict`. Raises
+    :class:`InvalidMessage` (nothing is written) for what can not be stored.
     """
     node = _node(
         session,
@@ -109,6 +123,27 @@ def append_message(
         factor = calibration_of(session.token_calibration, asked)
         node.sent_context = sendings.sent_context(context, usage=usage, metadata=metadata, calibration=factor)
     using = using_of(session)
+    if parent is not None:
+        require_row(parent, ChatMessage, "parent")
+    if not idempotency_key:
+        return _stored(session, parent, node, context, using)
+    check_text(idempotency_key, "idempotency_key", longest=255)
+    node.idempotency_key = idempotency_key
+    if (found := _stored_before(node, parent, using)) is not None:
+        return found
+    try:
+        return _stored(session, parent, node, context, using)
+    except IntegrityError:
+        # Sent twice at once: the other one got the session's lock first, and the database took one of them.
+        if (found := _stored_before(node, parent, using)) is None:
+            raise
+        return found
+
+
+def _stored(
+    session: ChatSession, parent: ChatMessage | None, node: ChatMessage, context: ChatContext | None, using: str
+) -> ChatMessage:
+    usage, metadata, model = node.usage, node.metadata, node.model
     with transaction.atomic(using=using):
         stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
         if context is not None:
@@ -120,6 +155,35 @@ def append_message(
     return stored
 
 
+def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) -> ChatMessage | None:
+    """The message that this session's key stands for already; raises where it is another one."""
+    rows = ChatMessage.objects.using(using).filter(session_id=node.session_id, idempotency_key=node.idempotency_key)
+    found = rows.first()
+    if found is None:
+        return None
+    compared = [name for name in _MESSAGE_KEYS if name not in _NOT_COMPARED]
+    if found.redacted_at is not None:
+        # Its text is gone, and with it what the one that comes now could be compared with.
+        compared = list(_KEPT_BY_REDACTION)
+    same = all(_alike(getattr(found, name), getattr(node, name)) for name in compared)
+    if not same or found.parent_message_id != (parent.pk if parent else None):
+        raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It stands for message {found.pk}.")
+    return found
+
+
+def _alike(kept: Any, given: Any) -> bool:
+    """Whether JSON that was read back is what is given now. PostgreSQL gives 1.5e300 back as a whole number."""
+    if isinstance(kept, Mapping) and isinstance(given, Mapping):
+        return kept.keys() == given.keys() and all(_alike(kept[key], given[key]) for key in kept)
+    if isinstance(kept, list | tuple) and isinstance(given, list | tuple):
+        return len(kept) == len(given) and all(map(_alike, kept, given))
+    if isinstance(kept, bool) or isinstance(given, bool):
+        return kept is given
+    if isinstance(kept, int) and isinstance(given, float):
+        return kept == Decimal(repr(given))
+    return bool(kept == given)
+
+
 def append_messages(
     session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]]
 ) -> list[ChatMessage]:
@@ -129,6 +193,9 @@ def append_messages(
     """
     check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)
+    require_row(session, ChatSession, "session")
+    if parent is not None:
+        require_row(parent, ChatMessage, "parent")
     using = using_of(session)
     with transaction.atomic(using=using):
         if parent is None and messages and messages[0].get("role") == Role.SYSTEM and not session.system_prompt:
@@ -141,6 +208,7 @@ def append_messages(
 
 
 def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
+    require_row(session, ChatSession, "session")
     if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
         raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
     values = {key: message[key] for key in _MESSAGE_KEYS if message.get(key) not in (None, "")}
@@ -149,6 +217,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
             values[key] = list(values[key]) or None
     check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     check_reasoning(message.get("reasoning"))
+    check_moment(message.get("created_at"))
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])

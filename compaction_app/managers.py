@@ -22,6 +22,7 @@ from treebeard.utils import check_create_args as _check_create_args
 from compaction_app import sql
 from compaction_app.conf import load, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
+from compaction_app.fields import IsOpen
 from compaction_app.placing import Place
 from compaction_app.references import ReferencesIntoSubtree
 from compaction_app.tokens import count_messages
@@ -49,16 +50,16 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
     """Runs by state."""
 
     def open(self) -> CompactionRunQuerySet:
-        return self.filter(status__in=[RunStatus.READY, RunStatus.RUNNING])
+        return self.filter(IsOpen("status"))
 
     def finished(self) -> CompactionRunQuerySet:
-        return self.exclude(status__in=[RunStatus.READY, RunStatus.RUNNING])
+        return self.exclude(IsOpen("status"))
 
     def claimable(self, now: Any) -> CompactionRunQuerySet:
         """Ready and due, or claimed and abandoned: the lease ran out."""
         due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
         stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
-        return self.filter((Q(status=RunStatus.READY) & due) | stalled)
+        return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
 
 
 class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):

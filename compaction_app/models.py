@@ -231,6 +231,11 @@ class ChatMessage(AL_Node):
                 condition=Q(kind=Kind.SUMMARY, retired_at__isnull=True),
                 name="compaction_live_on_lane",
             ),
+            models.Index(
+                fields=["session", "id"],
+                condition=Q(last_summarized_message__isnull=False),
+                name="compaction_session_summaries",
+            ),
             # Deleting a message makes the database look for rows that point at it.
             models.Index(
                 fields=["last_summarized_message"],

@@ -43,6 +43,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "treebeard",
+    # For the page about the JSON API, whose scripts then come from here and from no other server.
+    "ninja",
     "compaction_app",
     "project",
 ]

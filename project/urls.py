@@ -12,6 +12,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/login/", LoginPage.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("chat/", include("project.chat.urls")),
-    # The HTTP API goes here.
+    path("api/v1/", include("compaction_app.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -292,6 +293,17 @@ def test_runs_are_claimable_when_ready_or_abandoned() -> None:
     assert set(CompactionRun.objects.open()) == {ready, working, stalled}
     assert set(CompactionRun.objects.finished()) == {done}
     assert [run.is_open for run in (ready, working, stalled, done)] == [True, True, True, False]
+
+
+def test_runs_that_wait_are_found_by_their_own_index() -> None:
+    """The sweep asks for them every half minute, and finished runs only become more."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            # An empty table is read whole for good reasons.
+            cursor.execute("SET LOCAL enable_seqscan = off")
+    for runs in (CompactionRun.objects.open(), CompactionRun.objects.claimable(timezone.now())):
+        # One of the two that hold open runs only.
+        assert re.search("compaction_(one_open_run|open_runs)", runs.explain())
 
 
 # -- sessions --------------------------------------------------------------------------------------------

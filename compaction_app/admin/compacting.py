@@ -24,12 +24,23 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Mode, RunStatus, Trigger
 
 
+class LinesField(forms.CharField):
+    """Text of several lines. A browser counts a line's end as one character and sends it as two."""
+
+    def to_python(self, value: Any) -> str:
+        text = super().to_python(value) or ""
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 class CompactForm(forms.Form):
-    instructions = forms.CharField(
+    instructions = LinesField(
         required=False,
         max_length=MAX_INSTRUCTIONS,
-        widget=forms.Textarea(attrs={"rows": 4, "class": "vLargeTextField", "dir": "auto"}),
-        help_text="Optional: what the summary should pay attention to.",
+        widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
+        help_text=f"Optional, at most {MAX_INSTRUCTIONS:,} characters: what the summary should pay attention to.",
+        error_messages={
+            "max_length": "Instructions have at most %(limit_value)d characters; these have %(show_value)d.",
+        },
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.admin.utils import display_for_value
@@ -12,6 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 
 from compaction_app.validation import canonical
 
@@ -48,7 +50,7 @@ def text_block(text: str) -> str:
 def json_block(value: Any) -> str:
     if value in (None, {}, [], ""):
         return EMPTY
-    return _code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
+    return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
 
 
 def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
@@ -57,7 +59,7 @@ def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
     for call in calls or ():
         name, arguments = name_and_arguments(call)
         heading = format_html("<strong>{}</strong> <code>{}</code>", name, call.get("id", ""))
-        blocks.append((heading, _code_block(pretty_arguments(arguments))))
+        blocks.append((heading, code_block(pretty_arguments(arguments))))
     return format_html_join("", '<div class="compaction-call">{} {}</div>', blocks) or EMPTY
 
 
@@ -99,8 +101,30 @@ def moment(when: datetime) -> str:
     return display_for_value(when, EMPTY)
 
 
+def exact_moment(when: datetime | None) -> str:
+    """A time to the second, as a log has it, in the time zone of the request."""
+    return EMPTY if when is None else f"{localtime(when):%Y-%m-%d %H:%M:%S}"
+
+
 def number(value: int | None) -> str:
     return EMPTY if value is None else f"{value:,}"
+
+
+def lasted(span: timedelta) -> str:
+    """How long something took, to two figures that matter: "0.8 s", "4 min 10 s", "2 d 3 h"."""
+    seconds = max(span.total_seconds(), 0.0)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    left = round(seconds)
+    for unit, size, below, size_below in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if left >= size:
+            return f"{left // size} {unit} {left % size // size_below} {below}"
+    return f"{left} s"
+
+
+def money(amount: Decimal) -> str:
+    """An amount as people write it, without the zeros that the column keeps."""
+    return f"{amount:,.8f}".rstrip("0").rstrip(".")
 
 
 def words(code: str) -> str:
@@ -113,5 +137,5 @@ def badge(state: str, label: str) -> SafeString:
     return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
 
 
-def _code_block(text: str) -> str:
+def code_block(text: str) -> str:
     return format_html('<pre class="compaction-code" dir="auto" tabindex="0">{}</pre>', text)

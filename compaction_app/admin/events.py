@@ -7,19 +7,21 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from compaction_app.admin import display
+from compaction_app.admin.dated import DatedAdmin, DateFilter
 from compaction_app.admin.filters import related_filters
-from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import CompactionEvent
 
 
 @admin.register(CompactionEvent)
-class CompactionEventAdmin(RecordAdmin):
+class CompactionEventAdmin(DatedAdmin):
     texts = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
+    change_list_template = "admin/compaction_app/dated_list.html"
     title, list_title = "Event", "Events"
+    empty_text = "No event yet. What compaction does, notices or is kept from is written here, in numbers and codes."
     list_display = ("event", "kind", "run_link", "message_link", "created_at", "numbers", "in_session")
     list_filter = (
+        DateFilter,
         "kind",
-        ("created_at", admin.DateFieldListFilter),
         *related_filters(session="session", run="run", message="message"),
     )
     list_select_related = ("session",)

@@ -12,8 +12,10 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from compaction_app.conf import site_setting
+from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import display_words
-from compaction_app.values import ErrorCode, Kind, SkipReason
+from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Kind, SkipReason
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
@@ -98,6 +100,30 @@ class ErrorCodeFilter(CodeFilter):
     title = "error code"
     parameter_name = field = "error_code"
     codes = ErrorCode
+
+
+class ModelFilter(admin.SimpleListFilter):
+    """By the model that was asked last. Its choices are those of the site's settings, and the one of the address:
+    the names that are in use are known by reading the whole table only."""
+
+    title = "model"
+    parameter_name = "model"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        names = [*_configured_models(), EXTRACTIVE_MODEL, *filter(None, [self.value()])]
+        return [(name, name) for name in dict.fromkeys(names)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(summarizer_model=self.value()) if self.value() else queryset
+
+
+def _configured_models() -> list[str]:
+    try:
+        entries = site_setting("SUMMARIZER_MODELS")
+    except ConfigurationError:
+        # A list is to be looked at also where the settings are wrong; `manage.py check` says so.
+        return []
+    return [str(entry if isinstance(entry, str) else entry["model"]) for entry in entries]
 
 
 class RelatedFilter(admin.SimpleListFilter):

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 
-from compaction_app.admin import display
+from compaction_app.admin import display, long_texts
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.admin.summaries import state_of
 from compaction_app.models import ChatMessage
@@ -62,8 +62,17 @@ _SHOWN_IF_SET = {
 
 
 def fieldsets_of(message: ChatMessage | None) -> list[tuple[str | None, dict[str, Any]]]:
-    """The fields of a message that say something."""
-    return [(title, {"fields": [row for row in rows if _is_shown(row, message)]}) for title, rows in FIELDSETS]
+    """The fields of a message that say something; the record of it folded, so that the contexts are near."""
+    return [
+        (
+            title,
+            {
+                "fields": [row for row in rows if _is_shown(row, message)],
+                "classes": ["collapse"] if title == "Record" else [],
+            },
+        )
+        for title, rows in FIELDSETS
+    ]
 
 
 def _is_shown(row: str | tuple[str, ...], message: ChatMessage | None) -> bool:
@@ -87,31 +96,31 @@ class MessageFields(RecordAdmin):
 
     @admin.display(description="text")
     def text(self, obj: ChatMessage) -> str:
-        return display.text_block(obj.content)
+        return long_texts.begins(obj.content, self._text_url(obj, "content"))
 
     @admin.display(description="tool calls")
     def calls(self, obj: ChatMessage) -> str:
-        return display.tool_calls_block(obj.tool_calls)
+        return long_texts.calls_begin(obj, self._text_url(obj, "tool_calls"))
 
     @admin.display(description="attachments")
     def attached(self, obj: ChatMessage) -> str:
-        return display.json_block(obj.attachments)
+        return self._json(obj, "attachments")
 
     @admin.display(description="reasoning")
     def reasoned(self, obj: ChatMessage) -> str:
-        return display.json_block(obj.reasoning)
+        return self._json(obj, "reasoning")
 
     @admin.display(description="usage")
     def usage_block(self, obj: ChatMessage) -> str:
-        return display.json_block(obj.usage)
+        return self._json(obj, "usage")
 
     @admin.display(description="sent context")
     def sent(self, obj: ChatMessage) -> str:
-        return display.json_block(obj.sent_context)
+        return self._json(obj, "sent_context")
 
     @admin.display(description="metadata")
     def metadata_block(self, obj: ChatMessage) -> str:
-        return display.json_block(obj.metadata)
+        return self._json(obj, "metadata")
 
     @admin.display(description="parent")
     def parent_link(self, obj: ChatMessage) -> str:
@@ -154,6 +163,12 @@ class MessageFields(RecordAdmin):
                 display.link(self.url("compactionevent_changelist", message=obj.pk), "Events"),
             )
         )
+
+    def _json(self, obj: ChatMessage, part: str) -> str:
+        return long_texts.json_begins(obj, part, self._text_url(obj, part))
+
+    def _text_url(self, obj: ChatMessage, part: str) -> str:
+        return self.url("chatmessage_text", obj.pk, part)
 
 
 def _more(found: Sequence[Any]) -> list[str]:

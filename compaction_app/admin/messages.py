@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib import admin
@@ -12,9 +13,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
 
 from compaction_app import chat
-from compaction_app.admin import message_fields, summaries
+from compaction_app.admin import long_texts, message_fields, summaries, summary_page
 from compaction_app.admin.compacting import CompactForm, Report, at_most
 from compaction_app.admin.contexts import context_here
+from compaction_app.admin.erasing import ErasingAdmin
 from compaction_app.admin.filters import (
     KIND_WORDS,
     KindFilter,
@@ -26,13 +28,15 @@ from compaction_app.admin.filters import (
 from compaction_app.admin.message_fields import SHOWN_IN_LISTS, MessageFields
 from compaction_app.admin.records import Tool, is_id
 from compaction_app.admin.retiring import RetiringAdmin
+from compaction_app.admin.sent import context_then
 from compaction_app.admin.summaries import SummaryFields
+from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
 
 
 @admin.register(ChatMessage)
-class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
+class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
     texts = (
         "content",
         "tool_calls",
@@ -52,6 +56,9 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
     raw_id_fields = ("session", "parent", "last_summarized_message", "pinned_message")
     search_help_text = "Ids of messages; in the list of one session also external ids, whole."
     actions = ("compact_now", "retire")
+
+    class Media:
+        css = {"all": ["compaction_app/message.css"]}
 
     # -- lists --------------------------------------------------------------------------------------------
 
@@ -109,7 +116,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> ChatMessage | None:
         found: ChatMessage | None = super().get_object(request, object_id, from_field)
         if found is not None and found.is_summary:
-            prefetch_related_objects([found], summaries.RUNS)
+            prefetch_related_objects([found], *summaries.OF_PAGE)
         return found
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
@@ -124,9 +131,12 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
         if obj.is_summary:
             may_retire = obj.retired_at is None and self.has_retire_permission(request)
             return [Tool("Retire", self.url("chatmessage_retire", ids=obj.pk))] if may_retire else []
-        if not self.has_compact_permission(request):
-            return []
-        return [Tool("Compact now", self.url("chatmessage_compact", obj.pk))]
+        tools = []
+        if self.has_compact_permission(request):
+            tools.append(Tool("Compact now", self.url("chatmessage_compact", obj.pk)))
+        if self.has_redact_permission(request):
+            tools.append(Tool("Redact", self.url("chatmessage_redact", obj.pk)))
+        return tools
 
     def render_change_form(
         self,
@@ -139,9 +149,33 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
     ) -> HttpResponse:
         if obj is not None and obj.is_summary:
             context["events"] = self.with_urls(summaries.events_of(obj))
+            context["summary"] = summary_page.page_of(obj, self._message_url)
         elif obj is not None:
-            context["here"] = context_here(obj, lambda pk: self.url("chatmessage_change", pk))
+            prompt_url = self.url("chatsession_change", obj.session_id)
+            context["then"] = context_then(obj, self._message_url, prompt_url)
+            context["here"] = context_here(obj, self._message_url, prompt_url)
+            context["as_sent_url"] = self.url("chatmessage_context", obj.pk)
         return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def _message_url(self, pk: int) -> str:
+        return self.url("chatmessage_change", pk)
+
+    # -- texts for themselves -----------------------------------------------------------------------------
+
+    def text_view(self, request: HttpRequest, message_id: int, part: str) -> HttpResponse:
+        """All of one of a message's texts."""
+        self.require(request, True)
+        return long_texts.plain(self.get_or_404(request, message_id), part)
+
+    def context_view(self, request: HttpRequest, message_id: int) -> HttpResponse:
+        """The list that the ``openai`` client would take, as JSON; or why there is none."""
+        self.require(request, True)
+        message = self.get_or_404(request, message_id)
+        try:
+            sent = chat.get_context(message).to_openai()
+        except CompactionError as error:
+            return long_texts.as_plain_text(str(error), status=409)
+        return long_texts.as_plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
 
     # -- deleting -----------------------------------------------------------------------------------------
 
@@ -157,22 +191,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin):
             return HttpResponseRedirect(self.url("chatmessage_change", obj.pk))
         return super().delete_view(request, object_id, extra_context)
 
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
-        """In numbers: Django's collector would load everything below to list it."""
-        below = ChatMessage.objects.get_descendant_count(objs[0])
-        named = [str(objs[0]), [f"{below:,} messages and summaries below it"]]
-        return named, {"messages and summaries": below + 1}, set(), []
-
-    def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
-        chat.delete_message(obj)
-
     # -- compacting --------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         return [
             self.page("<int:message_id>/compact/", self.compact_view, "chatmessage_compact"),
+            self.page("<int:message_id>/context/", self.context_view, "chatmessage_context"),
+            self.page("<int:message_id>/text/<str:part>/", self.text_view, "chatmessage_text"),
             *super().get_urls(),
         ]
 

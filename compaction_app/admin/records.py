@@ -14,11 +14,11 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.utils import flatten_fieldsets
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
@@ -109,7 +109,7 @@ class RecordAdmin(AnyModelAdmin):
     editable: tuple[str, ...] = ()
 
     class Media:
-        css = {"all": ["compaction_app/admin.css"]}
+        css = {"all": ["compaction_app/admin.css", "compaction_app/runs.css"]}
 
     # -- lists --------------------------------------------------------------------------------------------
 
@@ -117,6 +117,9 @@ class RecordAdmin(AnyModelAdmin):
         return RecordList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if any("\0" in value for _, values in request.GET.lists() for value in values):
+            # No text holds it, and PostgreSQL refuses to look for it.
+            return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
         return super().changelist_view(request, {"title": self.list_title, **(extra_context or {})})
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
+from django.utils import timezone
 
-from compaction_app.admin import display
+from compaction_app.admin import run_fields
+from compaction_app.admin.charts import Chart, chart_of
 from compaction_app.admin.compacting import at_most, retry
-from compaction_app.admin.filters import ErrorCodeFilter, SkipReasonFilter, related_filters
-from compaction_app.admin.records import RecordAdmin, Tool
+from compaction_app.admin.dated import DateFilter, chosen_period
+from compaction_app.admin.days import Period, last_days, parts_of
+from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
+from compaction_app.admin.records import Tool, as_uuid
+from compaction_app.admin.run_fields import RunFields
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 
+#: Days of the chart where no date is chosen.
+CHART_DAYS = 30
+_OPEN = (RunStatus.READY, RunStatus.RUNNING)
+
 
 @admin.register(CompactionRun)
-class CompactionRunAdmin(RecordAdmin):
+class CompactionRunAdmin(RunFields):
     texts = (
         "error_detail",
         "instructions",
@@ -26,33 +36,25 @@ class CompactionRunAdmin(RecordAdmin):
         "settings",
         "budget",
         "shortened_inputs",
+        "request",
         "session__system_prompt",
         "session__settings",
         "session__token_calibration",
         "session__metadata",
     )
     change_form_template = "admin/compaction_app/compactionrun/change_form.html"
+    change_list_template = "admin/compaction_app/compactionrun/change_list.html"
     title, list_title = "Run", "Runs"
-    list_display = (
-        "run",
-        "outcome",
-        "trigger",
-        "generation",
-        "tokens",
-        "summary_link",
-        "attempts",
-        "created_at",
-        "in_session",
-        "strategy",
-    )
+    empty_text = "No run yet. One is opened when a branch grows over its threshold, or when somebody compacts it."
+    list_display = run_fields.COLUMNS
     list_filter = (
+        DateFilter,
         "status",
         "trigger",
         "strategy",
         SkipReasonFilter,
         ErrorCodeFilter,
-        # Not date_hierarchy, which computes the day of every row to list the days.
-        ("created_at", admin.DateFieldListFilter),
+        ModelFilter,
         *related_filters(
             session="session",
             tip="tip",
@@ -67,142 +69,58 @@ class CompactionRunAdmin(RecordAdmin):
     raw_id_fields = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = "Ids of runs or sessions."
     actions = ("retry",)
-    fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "outcome",
-                    "in_session",
-                    ("trigger", "strategy", "generation"),
-                    ("skip_reason_words", "error_code_words"),
-                    "error_text",
-                )
-            },
-        ),
-        (
-            "On the branch",
-            {"fields": (("tip_link", "anchor_link", "cutoff_link"), ("base_link", "summary_link"), "runs_around")},
-        ),
-        (
-            "What it did",
-            {"fields": (("messages_compacted", "tokens"), ("retention_before", "retention_after"), "shortened")},
-        ),
-        (
-            "What it asked for",
-            {
-                "fields": (
-                    ("summarizer_model", "prompt_version"),
-                    "instructions_text",
-                    "policy_text",
-                    ("input_tokens", "output_tokens", "cached_tokens", "cost"),
-                )
-            },
-        ),
-        (
-            "How it went",
-            {
-                "fields": (
-                    ("created_at", "enqueued_at"),
-                    ("started_at", "finished_at"),
-                    ("attempts", "next_attempt_at", "lease_expires_at"),
-                    "task_id",
-                )
-            },
-        ),
-        (
-            "Settings then",
-            {
-                "classes": ("collapse",),
-                "fields": (("reserved_tokens", "erasures_seen"), "budget_block", "settings_block"),
-            },
-        ),
-    )
 
-    # -- columns and fields -------------------------------------------------------------------------------
+    # -- the list -----------------------------------------------------------------------------------------
+
+    def for_list(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
+        lean: Any = super().for_list(request, queryset)
+        # Said again in the words of the partial index, so that a run that waits for long is found among millions.
+        found: QuerySet[CompactionRun] = lean.open() if self._asks_for_open(request) else lean
+        return found
+
+    def looks_for_something(self, request: HttpRequest) -> bool:
+        return not self._asks_for_open(request) and super().looks_for_something(request)
+
+    def _asks_for_open(self, request: HttpRequest) -> bool:
+        return request.GET.get("status__exact") in _OPEN
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {"compaction_chart": self.chart(request)} if self.has_view_permission(request) else {}
+        return super().changelist_view(request, context | (extra_context or {}))
+
+    def chart(self, request: HttpRequest) -> Callable[[], Chart | None]:
+        """Asked for by the template, so that an address which makes no sense is refused before anything is counted."""
+
+        def chart() -> Chart | None:
+            narrowed = set(request.GET) - {"p", "date", "session"}
+            # Of a list narrowed by anything else it would show another number than the list.
+            return None if narrowed else self._chart(request)
+
+        return chart
+
+    def _chart(self, request: HttpRequest) -> Chart:
+        runs, session = self.get_queryset(request).select_related(None), as_uuid(request.GET.get("session", ""))
+        if session:
+            runs = runs.filter(session=session)
+        zone, period = timezone.get_current_timezone(), chosen_period(request)
+        if period is None:
+            today = timezone.localdate()
+            title, stretches = f"The last {CHART_DAYS} days", last_days(today, CHART_DAYS, zone)
+        else:
+            title, stretches = period.label, parts_of(period, zone)
+        return chart_of(title, runs, stretches, lambda part: self._url_of(part, request))
+
+    def _url_of(self, period: Period, request: HttpRequest) -> str:
+        narrowed = {"session": request.GET["session"]} if "session" in request.GET else {}
+        return self.url("compactionrun_changelist", **narrowed, date=period.code)
+
+    # -- a run's page -------------------------------------------------------------------------------------
+
+    def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
+        return run_fields.fieldsets_of(obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
         return super().get_queryset(request).select_related("session")
-
-    @admin.display(description="run")
-    def run(self, obj: CompactionRun) -> str:
-        return f"Run {obj.pk}"
-
-    @admin.display(description="session")
-    def in_session(self, obj: CompactionRun) -> str:
-        return self.link_to_session(obj.session)
-
-    @admin.display(description="status")
-    def outcome(self, obj: CompactionRun) -> str:
-        """The status with the code that explains it."""
-        reason = obj.skip_reason or (obj.error_code if obj.status == RunStatus.FAILED else "")
-        label = display.badge(obj.status, obj.get_status_display())
-        return display.joined((label, display.words(reason)), " ") if reason else label
-
-    @admin.display(description="history tokens")
-    def tokens(self, obj: CompactionRun) -> str:
-        before, after = display.number(obj.tokens_before), display.number(obj.tokens_after)
-        return f"{before} → {after}"
-
-    @admin.display(description="skip reason")
-    def skip_reason_words(self, obj: CompactionRun) -> str:
-        return display.words(obj.skip_reason) or display.EMPTY
-
-    @admin.display(description="error code")
-    def error_code_words(self, obj: CompactionRun) -> str:
-        return display.words(obj.error_code) or display.EMPTY
-
-    @admin.display(description="error detail")
-    def error_text(self, obj: CompactionRun) -> str:
-        return display.text_block(obj.error_detail)
-
-    @admin.display(description="tip")
-    def tip_link(self, obj: CompactionRun) -> str:
-        return self.link_to_message(obj.tip_id)
-
-    @admin.display(description="anchor")
-    def anchor_link(self, obj: CompactionRun) -> str:
-        return self.link_to_message(obj.anchor_id)
-
-    @admin.display(description="cutoff")
-    def cutoff_link(self, obj: CompactionRun) -> str:
-        return self.link_to_message(obj.cutoff_id)
-
-    @admin.display(description="base")
-    def base_link(self, obj: CompactionRun) -> str:
-        return self.link_to_message(obj.base_id, "Summary")
-
-    @admin.display(description="summary")
-    def summary_link(self, obj: CompactionRun) -> str:
-        return self.link_to_message(obj.summary_id, "Summary")
-
-    @admin.display(description="before and after")
-    def runs_around(self, obj: CompactionRun) -> str:
-        before = self.link_to_run(obj.previous_run_id) if obj.previous_run_id else "No run before"
-        follow_ups = self.url("compactionrun_changelist", previous_run=obj.pk)
-        return display.joined((before, display.link(follow_ups, "Runs that went on from it")))
-
-    @admin.display(description="instructions")
-    def instructions_text(self, obj: CompactionRun) -> str:
-        return display.text_block(obj.instructions)
-
-    @admin.display(description="policy's line")
-    def policy_text(self, obj: CompactionRun) -> str:
-        return display.text_block(obj.policy_line)
-
-    @admin.display(description="inputs shown shortened")
-    def shortened(self, obj: CompactionRun) -> str:
-        return display.json_block(obj.shortened_inputs)
-
-    @admin.display(description="budget")
-    def budget_block(self, obj: CompactionRun) -> str:
-        return display.json_block(obj.budget)
-
-    @admin.display(description="settings")
-    def settings_block(self, obj: CompactionRun) -> str:
-        return display.json_block(obj.settings)
-
-    # -- its page -----------------------------------------------------------------------------------------
 
     def render_change_form(
         self,
@@ -214,7 +132,7 @@ class CompactionRunAdmin(RecordAdmin):
         obj: CompactionRun | None = None,
     ) -> HttpResponse:
         if obj is not None:
-            context["events"] = self.with_urls(obj.events.order_by("id"))
+            context["events"] = self.with_urls(run_fields.events_of(obj))
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     # -- retrying -----------------------------------------------------------------------------------------

@@ -7,21 +7,32 @@ from copy import copy
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
-from django.db.models import Count, Q, QuerySet
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.compacting import at_most, enqueue_sessions
-from compaction_app.admin.records import RecordAdmin, Tool, as_uuid, counted
+from compaction_app.admin.compacting import CompactForm, Report, at_most, enqueue_sessions
+from compaction_app.admin.maps import BranchMap, read_shape
+from compaction_app.admin.overview import Figures, in_force
+from compaction_app.admin.records import Tool, as_uuid, counted, is_id
+from compaction_app.admin.verification import VerifyingAdmin
+from compaction_app.branches import using_of
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.map_parts import GAUGE_WIDTH
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.validation import validate_session
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import Kind
+
+#: Names the lane before which the branch map goes on.
+OLDER_THAN = "before"
+#: Branches compacted with instructions at once: where the broker is away each waits for its time-out.
+MOST_WITH_INSTRUCTIONS = 20
 
 
 def summaries_of(session: ChatSession) -> QuerySet[ChatMessage]:
@@ -35,6 +46,13 @@ def _untitled(session: ChatSession) -> ChatSession:
     named = copy(session)
     named.title = ""
     return named
+
+
+def _form_elsewhere() -> CompactForm:
+    """Its field stands within the page's own form and belongs to another."""
+    form = CompactForm(auto_id="compact_%s")
+    form.fields["instructions"].widget.attrs["form"] = "compaction-now"
+    return form
 
 
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
@@ -58,8 +76,9 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(RecordAdmin):
+class ChatSessionAdmin(VerifyingAdmin):
     form = ChatSessionForm
+    change_form_template = "admin/compaction_app/chatsession/change_form.html"
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"
@@ -67,11 +86,11 @@ class ChatSessionAdmin(RecordAdmin):
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     raw_id_fields = ("owner",)
-    search_help_text = "Session ids or external ids, whole."
-    actions = ("compact_every_branch",)
+    list_filter = (("updated_at", admin.DateFieldListFilter),)
+    search_help_text = "Session ids, external ids or names of owners, whole."
+    actions = ("compact_every_branch", "verify")
     fieldsets = (
         (None, {"fields": ("title", "settings")}),
-        ("What it holds", {"fields": ("message_links", "summary_links", "run_links", "event_links")}),
         ("Conversation", {"fields": (("owner", "model"), "system_prompt_text")}),
         (
             "Record",
@@ -94,41 +113,6 @@ class ChatSessionAdmin(RecordAdmin):
     def session(self, obj: ChatSession) -> str:
         return display.line(display.shortened(str(obj), 60))
 
-    @admin.display(description="messages")
-    def message_links(self, obj: ChatSession) -> str:
-        found = counted(obj.messages.filter(kind=Kind.MESSAGE))
-        all_messages = self.url("chatmessage_changelist", session=obj.pk)
-        tips = self.url("chatmessage_changelist", session=obj.pk, place="tip")
-        return display.joined((display.link(all_messages, found), display.link(tips, "Tips of branches")))
-
-    @admin.display(description="summaries")
-    def summary_links(self, obj: ChatSession) -> str:
-        counts = summaries_of(obj).aggregate(live=Count("pk", filter=Q(retired_at__isnull=True)), all=Count("pk"))
-        found = {"live": counts["live"], "retired": counts["all"] - counts["live"]}
-        query = {"kind": str(Kind.SUMMARY), "session": obj.pk}
-        return display.joined(
-            display.link(self.url("chatmessage_changelist", **query, state=state), f"{count:,} {state}")
-            for state, count in found.items()
-        )
-
-    @admin.display(description="runs")
-    def run_links(self, obj: ChatSession) -> str:
-        counts = dict(obj.runs.order_by().values_list("status").annotate(Count("pk")))
-        found = [(status, counts[status]) for status in RunStatus if status in counts]
-        if not found:
-            return "None yet"
-        return display.joined(
-            display.link(
-                self.url("compactionrun_changelist", session=obj.pk, status__exact=str(status)),
-                f"{count:,} {status}",
-            )
-            for status, count in found
-        )
-
-    @admin.display(description="events")
-    def event_links(self, obj: ChatSession) -> str:
-        return display.link(self.url("compactionevent_changelist", session=obj.pk), counted(obj.events.all()))
-
     @admin.display(description="system prompt")
     def system_prompt_text(self, obj: ChatSession) -> str:
         return display.text_block(obj.system_prompt)
@@ -143,8 +127,54 @@ class ChatSessionAdmin(RecordAdmin):
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         session_id = as_uuid(term)
+        if session_id:
+            return Q(pk=session_id)
         # Said twice, so that the partial index on external ids can answer.
-        return Q(pk=session_id) if session_id else Q(external_id=term) & ~Q(external_id="")
+        found = Q(external_id=term) & ~Q(external_id="")
+        user_model: Any = get_user_model()
+        # Asked for first: joined, owners and external ids would be compared row by row.
+        owner = user_model._default_manager.filter(**{user_model.USERNAME_FIELD: term}).values_list("pk", flat=True)
+        return found | Q(owner__in=list(owner[:1]))
+
+    # -- a session's page ---------------------------------------------------------------------------------
+
+    class Media:
+        css = {"all": ["compaction_app/map.css"]}
+        js = ["compaction_app/map.js"]
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: ChatSession | None = None,
+    ) -> HttpResponse:
+        if obj is not None:
+            context |= self.overview(request, obj)
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def overview(self, request: HttpRequest, session: ChatSession) -> dict[str, Any]:
+        """The branch map and the numbers beside it, in a constant number of queries."""
+        settings = in_force(session)
+        budget = settings.allowances.budget if settings.allowances else None
+        before = request.GET.get(OLDER_THAN, "")
+        shape = read_shape(session, budget, int(before) if is_id(before) else None)
+        summaries_url = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY), session=session.pk, state="live")
+        map_ = BranchMap(shape, lambda pk: self.url("chatmessage_change", pk), summaries_url)
+        here = self.url("chatsession_change", session.pk)
+        may_compact = self.has_compact_permission(request)
+        return {
+            "map": map_,
+            "gauge_width": GAUGE_WIDTH,
+            "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
+            "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
+            "figure_groups": Figures(self, session, shape, settings.allowances).groups(),
+            "settings_problem": settings.problem,
+            "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
+            "compact_url": self.url("chatsession_compact", session.pk),
+        }
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -186,9 +216,10 @@ class ChatSessionAdmin(RecordAdmin):
     # -- compacting ---------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: ChatSession) -> list[Tool]:
+        verify = [self.verify_tool(obj)]
         if not self.has_compact_permission(request):
-            return []
-        return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk))]
+            return verify
+        return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), *verify]
 
     def get_urls(self) -> list[URLPattern]:
         page = self.page("<uuid:session_id>/compact/", self.compact_view, "chatsession_compact")
@@ -202,14 +233,36 @@ class ChatSessionAdmin(RecordAdmin):
         self.require(request, self.has_compact_permission(request))
         session = self.get_or_404(request, session_id)
         here = self.url("chatsession_change", session.pk)
-        if request.method == "POST":
-            enqueue_sessions(self, request, [session])
+        form = CompactForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            instructions = form.cleaned_data["instructions"]
+            if instructions:
+                self._compact_with(request, session, instructions)
+            else:
+                enqueue_sessions(self, request, [session])
             return HttpResponseRedirect(here)
         return self.confirm(
             request,
             obj=session,
             title="Compact every branch",
-            question="Every branch over its threshold is compacted in the background, from shallow to deep.",
+            question=(
+                "Every branch over its threshold is compacted in the background, from shallow to deep. "
+                f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are, whatever their size."
+            ),
+            form=form,
             button="Compact every branch",
             back=here,
         )
+
+    def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
+        """A run for each branch: what is asked for goes into a summary of its own."""
+        report = Report()
+        tips = ChatMessage.objects.using(using_of(session)).tips_of(session).defer("reasoning")
+        newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
+        for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
+            if run := report.ask(tip, instructions):
+                self.log_change(request, session, f"Compaction requested: run {run.pk}.")
+        report.tell(self, request)
+        if len(newest) > MOST_WITH_INSTRUCTIONS:
+            told = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were asked for."
+            self.message_user(request, told, messages.WARNING)

@@ -1,6 +1,9 @@
-"""A summary as columns and fields: what it covers, where it applies, what it saved and how it was made."""
+"""A summary as columns and fields: what it stands for, what it saved, how it was made and what that cost."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import Prefetch
@@ -9,6 +12,7 @@ from django.utils.html import format_html
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "generation", "tokens", "cutoff", "anchor", "created_at", "in_session")
 
@@ -22,10 +26,16 @@ FIELDSETS = (
         "How it was made",
         {
             "fields": (
-                ("run", "generation"),
-                ("base", "built_on_it"),
+                ("run", "generation", "base"),
                 ("trigger", "strategy"),
                 ("summarizer", "prompt"),
+                "instructions_text",
+                "policy_text",
+                ("paid_tokens", "cost", "time_taken"),
+                ("retention_before", "retention_after"),
+                "asked_for",
+                ("shortened", "reasoning_turns"),
+                "built_on_it",
             )
         },
     ),
@@ -36,9 +46,23 @@ FIELDSETS = (
 RUNS = Prefetch(
     "made_by",
     CompactionRun.objects.defer(
-        "error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs"
+        "error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request"
     ).order_by("-id"),
 )
+_WITHOUT_TEXTS = ChatMessage.objects.defer("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
+#: What a summary's own page needs beside it: its run with all that it stores, and where it stands.
+OF_PAGE = (
+    Prefetch(
+        "made_by",
+        CompactionRun.objects.order_by("-id").prefetch_related(
+            Prefetch("events", CompactionEvent.objects.order_by("id"))
+        ),
+    ),
+    Prefetch("last_summarized_message", _WITHOUT_TEXTS),
+    Prefetch("parent", _WITHOUT_TEXTS),
+)
+#: Messages that a field links to.
+_MOST_LINKS = 50
 
 
 def run_of(summary: ChatMessage) -> CompactionRun | None:
@@ -48,11 +72,15 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
 
 def events_of(summary: ChatMessage) -> list[CompactionEvent]:
     run = run_of(summary)
-    return list(run.events.order_by("id")) if run else []
+    return list(run.events.all()) if run else []
 
 
 def state_of(summary: ChatMessage) -> str:
     return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
+
+
+def share(value: float | None) -> str:
+    return display.EMPTY if value is None else f"{value:.1%}"
 
 
 class SummaryFields(RecordAdmin):
@@ -78,8 +106,7 @@ class SummaryFields(RecordAdmin):
 
     @admin.display(description="generation")
     def generation(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return display.number(run.generation if run else None)
+        return display.number(self._of_run(obj, "generation"))
 
     @admin.display(description="history tokens")
     def tokens(self, obj: ChatMessage) -> str:
@@ -91,18 +118,15 @@ class SummaryFields(RecordAdmin):
 
     @admin.display(description="messages compacted")
     def messages_compacted(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return display.number(run.messages_compacted if run else None)
+        return display.number(self._of_run(obj, "messages_compacted"))
 
     @admin.display(description="run")
     def run(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return self.link_to_run(run.pk if run else None)
+        return self.link_to_run(self._of_run(obj, "pk"))
 
     @admin.display(description="base")
     def base(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return self.link_to_message(run.base_id if run else None, "Summary")
+        return self.link_to_message(self._of_run(obj, "base_id"), "Summary")
 
     @admin.display(description="built on it")
     def built_on_it(self, obj: ChatMessage) -> str:
@@ -125,8 +149,76 @@ class SummaryFields(RecordAdmin):
 
     @admin.display(description="prompt version")
     def prompt(self, obj: ChatMessage) -> str:
+        return self._of_run(obj, "prompt_version") or display.EMPTY
+
+    @admin.display(description="instructions")
+    def instructions_text(self, obj: ChatMessage) -> str:
+        return display.text_block(self._of_run(obj, "instructions") or "")
+
+    @admin.display(description="policy's line")
+    def policy_text(self, obj: ChatMessage) -> str:
+        return display.text_block(self._of_run(obj, "policy_line") or "")
+
+    @admin.display(description="tokens paid for")
+    def paid_tokens(self, obj: ChatMessage) -> str:
         run = run_of(obj)
-        return (run.prompt_version if run else "") or display.EMPTY
+        if run is None or run.input_tokens is None:
+            return display.EMPTY
+        told = f"{display.number(run.input_tokens)} in, {display.number(run.output_tokens)} out"
+        return f"{told}, {display.number(run.cached_tokens)} of those in cached" if run.cached_tokens else told
+
+    @admin.display(description="cost")
+    def cost(self, obj: ChatMessage) -> str:
+        cost = self._of_run(obj, "cost")
+        return display.EMPTY if cost is None else f"{cost.normalize():f}"
+
+    @admin.display(description="time taken")
+    def time_taken(self, obj: ChatMessage) -> str:
+        run = run_of(obj)
+        if run is None or run.started_at is None or run.finished_at is None:
+            return display.EMPTY
+        seconds = (run.finished_at - run.started_at).total_seconds()
+        attempts = f" in attempt {run.attempts}" if run.attempts > 1 else ""
+        return f"{seconds:,.1f} s{attempts}"
+
+    @admin.display(description="kept by the draft")
+    def retention_before(self, obj: ChatMessage) -> str:
+        """The share of what had to survive that the summarizer's own text held."""
+        return share(self._of_run(obj, "retention_before"))
+
+    @admin.display(description="kept with the ledger")
+    def retention_after(self, obj: ChatMessage) -> str:
+        return share(self._of_run(obj, "retention_after"))
+
+    @admin.display(description="asked for")
+    def asked_for(self, obj: ChatMessage) -> str:
+        request = self._of_run(obj, "request") or {}
+        return display.joined(self._request_parts(request), "; ")
+
+    def _request_parts(self, request: dict[str, Any]) -> Iterable[str]:
+        if request.get("target_tokens"):
+            yield f"{request['target_tokens']:,} tokens"
+        if request.get("tightened"):
+            yield "answered by the one tighter retry"
+        if lookahead := request.get("lookahead"):
+            ends = dict.fromkeys((lookahead[0], lookahead[-1]))
+            yield format_html("look-ahead {}", display.joined((self.link_to_message(pk) for pk in ends), " to "))
+        if request.get("shown_bytes"):
+            yield f"long messages shown in {request['shown_bytes']:,} bytes"
+
+    @admin.display(description="inputs shown shortened")
+    def shortened(self, obj: ChatMessage) -> str:
+        ids = self._of_run(obj, "shortened_inputs") or []
+        more = [f"and {len(ids) - _MOST_LINKS:,} more"] if len(ids) > _MOST_LINKS else []
+        return display.joined([*(self.link_to_message(pk) for pk in ids[:_MOST_LINKS]), *more], ", ")
+
+    @admin.display(description="reasoning, by turns")
+    def reasoning_turns(self, obj: ChatMessage) -> str:
+        """Which rule the reasoning of each turn went by, as the completed event counts it."""
+        done = [event.payload for event in events_of(obj) if event.kind == EventKind.COMPLETED]
+        turns = (done[-1].get("reasoning_turns") or {}) if done else {}
+        told = [f"{count} {display.words(rule)}" for rule, count in sorted(turns.items()) if count]
+        return ", ".join(told) or display.EMPTY
 
     @admin.display(description="retired")
     def retired(self, obj: ChatMessage) -> str:
@@ -134,3 +226,7 @@ class SummaryFields(RecordAdmin):
             return display.EMPTY
         reason = format_html('<span dir="auto">{}</span>', obj.retired_reason or "no reason given")
         return display.joined((display.moment(obj.retired_at), reason))
+
+    def _of_run(self, obj: ChatMessage, name: str) -> Any:
+        run = run_of(obj)
+        return getattr(run, name) if run else None

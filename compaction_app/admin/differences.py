@@ -1,0 +1,182 @@
+"""What one text has that another has not, readable and in bounded time.
+
+Sentences are compared first, then the words of those that changed. ``difflib`` takes more than quadratic time on
+texts that share little, so what it is given is bounded; where a bound is met, the difference is told in larger pieces
+and stays true: what is the same and what was removed make up the old text, what is the same and what was added the new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from itertools import pairwise
+
+#: Characters of each text that are compared; a summary is rarely half as long.
+MOST_CHARACTERS = 60_000
+#: Sentences a side that are compared one by one.
+MOST_SENTENCES = 600
+#: Words a side of one changed passage that are compared one by one.
+MOST_WORDS = 600
+#: Products of such words, summed over a whole text.
+MOST_WORK = 1_500_000
+#: Of the words of a changed passage, how many must have stayed for it to be told word by word.
+_ALIKE = 0.3
+#: What stays the same is cut out of the middle where it is longer than this.
+_LONGEST_SAME = 700
+_SHOWN_SAME = 250
+
+# After a line, the blank lines behind it, or a sentence's end; and between the entries of a ledger.
+_SENTENCE = re.compile(r"[^\n]*?(?:\n\s*|[.!?…](?=[ \t])[ \t]+|[。！？]| · )|[^\n]+\Z")
+# Chinese, Japanese and Korean put no space between words: there each sign is one.
+_SIGNS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+# A figure with its points and commas is one word: 2,000 became 2,400.
+_WORD = re.compile(rf"(?:\d[\d.,:]*\d|[{_SIGNS}]|(?:(?![{_SIGNS}])\w)+|[^\w\s])\s*")
+
+
+class Change(StrEnum):
+    SAME = "same"
+    REMOVED = "removed"
+    ADDED = "added"
+    #: Not text, but how many characters of what is the same are not shown.
+    LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    change: Change
+    text: str
+    #: Characters that are not shown.
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    #: In order of the new text.
+    pieces: tuple[Piece, ...]
+    #: Characters at the texts' ends that were not compared.
+    uncompared: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return all(piece.change is Change.SAME for piece in self.pieces)
+
+    @property
+    def added(self) -> int:
+        return sum(len(piece.text) for piece in self.pieces if piece.change is Change.ADDED)
+
+    @property
+    def removed(self) -> int:
+        return sum(len(piece.text) for piece in self.pieces if piece.change is Change.REMOVED)
+
+    def shortened(self) -> tuple[Piece, ...]:
+        """With long passages that did not change cut out in the middle."""
+        return tuple(part for piece in self.pieces for part in _shortened(piece))
+
+
+def difference(before: str, after: str) -> Difference:
+    old, new = before[:MOST_CHARACTERS], after[:MOST_CHARACTERS]
+    uncompared = len(before) - len(old) + len(after) - len(new)
+    return Difference(tuple(_joined(_Comparison().pieces(old, new))), uncompared)
+
+
+class _Comparison:
+    """One pass over two texts, with what is left of the work allowed for it."""
+
+    def __init__(self) -> None:
+        self.work = MOST_WORK
+
+    def pieces(self, old: str, new: str) -> Iterator[Piece]:
+        before, after = _sentences(old), _sentences(new)
+        for operation, a, b in _blocks(before, after):
+            if operation == "equal":
+                yield Piece(Change.SAME, b)
+            elif operation == "replace":
+                yield from self._changed(a, b)
+            else:
+                yield from _replaced(a, b)
+
+    def _changed(self, old: str, new: str) -> Iterable[Piece]:
+        """A passage in both texts, word by word if that is short enough and they have something in common."""
+        before, after = _words(old), _words(new)
+        head = _common(before, after)
+        tail = _common(before[head:][::-1], after[head:][::-1])
+        left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+        work = len(left) * len(right)
+        if max(len(left), len(right)) > MOST_WORDS or work > self.work:
+            blocks = [("replace", "".join(left), "".join(right))]
+        else:
+            self.work -= work
+            blocks = list(_blocks(left, right))
+        around = ["".join(before[:head]), "".join(before[len(before) - tail :])]
+        blocks = [("equal", around[0], around[0]), *blocks, ("equal", around[1], around[1])]
+        same = sum(len(b) for operation, _, b in blocks if operation == "equal")
+        if same < _ALIKE * min(len(old), len(new)):
+            return _replaced(old, new)
+        return [
+            piece
+            for operation, a, b in blocks
+            for piece in ([Piece(Change.SAME, b)] if operation == "equal" else _replaced(a, b))
+        ]
+
+
+def _blocks(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(operation, old text, new text) for each stretch of two lists of texts."""
+    for operation, i, j, k, m in SequenceMatcher(None, before, after).get_opcodes():
+        yield operation, "".join(before[i:j]), "".join(after[k:m])
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many of both are the same from the beginning."""
+    return next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    """The text in pieces that make it up; in few and long ones where it has too many."""
+    found = _split(_SENTENCE, text)
+    if len(found) <= MOST_SENTENCES:
+        return found
+    size = -(-len(found) // MOST_SENTENCES)
+    return ["".join(found[at : at + size]) for at in range(0, len(found), size)]
+
+
+def _words(text: str) -> list[str]:
+    return _split(_WORD, text)
+
+
+def _split(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Pieces from one beginning of the pattern to the next: nothing between them is lost."""
+    starts = [0, *(match.start() for match in pattern.finditer(text) if match.start()), len(text)]
+    return [text[start:end] for start, end in pairwise(starts) if start < end]
+
+
+def _replaced(old: str, new: str) -> list[Piece]:
+    return [Piece(change, text) for change, text in ((Change.REMOVED, old), (Change.ADDED, new)) if text]
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Neighbours of one kind as one; within a changed passage all that was removed, then all that was added."""
+    texts = dict.fromkeys(Change, "")
+    for piece in pieces:
+        if piece.change is Change.SAME:
+            yield from _replaced(texts[Change.REMOVED], texts[Change.ADDED])
+            texts[Change.REMOVED] = texts[Change.ADDED] = ""
+        elif texts[Change.SAME]:
+            yield Piece(Change.SAME, texts[Change.SAME])
+            texts[Change.SAME] = ""
+        texts[piece.change] += piece.text
+    if texts[Change.SAME]:
+        yield Piece(Change.SAME, texts[Change.SAME])
+    yield from _replaced(texts[Change.REMOVED], texts[Change.ADDED])
+
+
+def _shortened(piece: Piece) -> Iterable[Piece]:
+    if piece.change is not Change.SAME or len(piece.text) <= _LONGEST_SAME:
+        return [piece]
+    head, tail = piece.text[:_SHOWN_SAME], piece.text[-_SHOWN_SAME:]
+    left_out = len(piece.text) - len(head) - len(tail)
+    return [Piece(Change.SAME, head), Piece(Change.LEFT_OUT, "", left_out), Piece(Change.SAME, tail)]

@@ -1,0 +1,69 @@
+"""Who may do what: the actions of the API, and the rule that holds where a host sets no ``PERMISSION``.
+
+Needs no django-ninja, so that a host's own rule can import :class:`Action` anywhere.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from compaction_app.conf import load, site_setting
+from compaction_app.models import ChatSession
+
+
+class Action(StrEnum):
+    """What ``PERMISSION(user, session, action)`` is asked about."""
+
+    #: Begin a session; the only one that comes with the session None.
+    CREATE = "create"
+    #: See a session's title, model, system prompt and settings.
+    VIEW = "view"
+    CHANGE = "change"
+    DELETE = "delete"
+    #: See messages: the tree, a branch, a context.
+    READ = "read"
+    APPEND = "append"
+    REDACT = "redact"
+    #: Delete a message and all below it.
+    ERASE = "erase"
+    #: Have a branch compacted, at the host's expense.
+    COMPACT = "compact"
+    #: See runs and generations, the summaries' text included.
+    INSPECT = "inspect"
+    RETIRE = "retire"
+
+
+#: What staff need to do it to a session of somebody else.
+STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
+    Action.VIEW: ("compaction_app.view_chatsession",),
+    Action.CHANGE: ("compaction_app.change_chatsession",),
+    Action.DELETE: ("compaction_app.delete_chatsession",),
+    Action.READ: ("compaction_app.view_chatmessage",),
+    Action.APPEND: ("compaction_app.add_chatmessage",),
+    Action.REDACT: ("compaction_app.redact_chatmessage",),
+    Action.ERASE: ("compaction_app.delete_chatmessage",),
+    Action.COMPACT: ("compaction_app.compact_chatsession",),
+    # A generation is shown with its summary's text, which tells what the messages said.
+    Action.INSPECT: ("compaction_app.view_compactionrun", "compaction_app.view_chatmessage"),
+    Action.RETIRE: ("compaction_app.retire_summary",),
+}
+
+
+def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:
+    """The default rule: one's own sessions; those of others with Django's permissions, for staff only."""
+    if session is None:
+        return True
+    if session.owner_id is not None and session.owner_id == user.pk:
+        return True
+    return bool(user.is_staff and user.has_perms(STAFF_PERMISSIONS[Action(action)]))
+
+
+def is_allowed(user: Any, session: ChatSession | None, action: Action) -> bool:
+    """What the host's ``PERMISSION`` says, or else the default rule."""
+    path = site_setting("PERMISSION")
+    if path is None:
+        return owner_or_staff(user, session, action)
+    named = load(path)
+    rule = named() if isinstance(named, type) else named
+    return bool(rule(user, session, action))

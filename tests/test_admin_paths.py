@@ -1,0 +1,89 @@
+"""Stretches of a branch are found by their ends, from lane to lane, as a walk from message to message finds them."""
+
+import random
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.admin import paths
+from compaction_app.admin.paths import Place, Stretch
+from compaction_app.models import ChatMessage
+from tests.trees import chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+def place(node):
+    return Place(node.pk, node.depth, node.token_count, node.path_tokens)
+
+
+def random_tree(seed, size=60):
+    """Branches that leave each other anywhere, with summaries among them and a part that was deleted again."""
+    chance, session = random.Random(seed), start_session()
+    nodes = chain(session, 3)
+    while len(nodes) < size:
+        parent = nodes[-1] if chance.random() < 0.6 else chance.choice(nodes)
+        nodes += chain(session, 1, parent)
+        if chance.random() < 0.2:
+            summarize(nodes[-1], nodes[0], token_count=5)
+    chat.delete_message(chance.choice(nodes[10:]))
+    chain(session, 2, ChatMessage.objects.messages().filter(session=session).last())
+    return session
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
+    chance, session = random.Random(seed), random_tree(seed)
+    for tip in chat.tips(session):
+        branch = [place(node) for node in chat.get_branch(tip)]
+        assert paths.places(tip.pk, "default", first=1) == branch
+        for _ in range(5):
+            first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))
+            found = paths.stretch(tip.pk, "default", first=first, last=last)
+            assert found == Stretch(branch[first - 1], branch[last - 1])
+            assert found.messages == last - first + 1
+            assert found.tokens == sum(node.tokens for node in branch[first - 1 : last])
+
+
+def test_there_is_no_stretch_beyond_a_branch():
+    nodes = chain(start_session(), 4)
+    for first, last in ((0, 2), (3, 2), (2, 9), (9, 9)):
+        assert paths.stretch(nodes[1].pk, "default", first=first, last=last) is None
+    assert paths.stretch(10**9, "default", first=1, last=1) is None
+
+
+def test_below_a_fork_only_its_own_branch_counts():
+    nodes = chain(start_session(), 5)
+    fork = chain(nodes[0].session, 2, nodes[1])
+    found = paths.stretch(fork[-1].pk, "default", first=2, last=3)
+    assert found == Stretch(place(nodes[1]), place(fork[0]))
+
+
+def test_rows_between_are_not_read():
+    nodes = chain(start_session(), 30)
+    with CaptureQueriesContext(connection) as queries:
+        found = paths.rows(nodes[-1].pk, "default", first=5, early=7, late=28)
+    assert [row.pk for row in found] == [node.pk for node in nodes[4:7] + nodes[27:]]
+    assert len(queries) == 1
+
+
+def test_gaps_stand_before_what_follows_them():
+    places = [place(node) for node in chain(start_session(), 6)]
+    shown = {places[1].id, places[4].id, places[5].id}
+    assert paths.gaps(places, shown) == {
+        places[1].id: Stretch(places[0], places[0]),
+        places[4].id: Stretch(places[2], places[3]),
+    }
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's planner has statistics to choose by")
+def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():
+    """Bounded from one side only, SQLite walks the lane: 46 ms instead of 0.2 at a hundred thousand messages."""
+    node = chain(start_session(), 3)[-1]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {paths._ENDS}", {"node": node.pk, "first": 1, "last": 3})
+        plan = [row[3] for row in cursor.fetchall()]
+    assert any("compaction_by_lane (lane_id=? AND depth=?)" in step for step in plan), plan
+    assert not any(step.startswith("SCAN m") for step in plan), plan
