@@ -11,7 +11,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz bench clean FORCE
+.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz bench screenshots clean FORCE
 
 help:
 	@echo "make setup             make .venv and install requirements.txt"
@@ -26,6 +26,7 @@ help:
 	@echo "make wheel-check       build the wheel and use it in an empty project"
 	@echo "make fuzz STEPS=1000   random operations against a model of what must hold"
 	@echo "make bench             the benchmarks"
+	@echo "make screenshots       pictures of the admin and the chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
 
 setup: $(STAMP)
@@ -90,6 +91,10 @@ bench: setup
 	  ran=yes; echo "== $$script"; $(PY) "$$script"; \
 	done; \
 	[ -n "$$ran" ] || echo "There is no benchmark in benchmarks/ yet."
+
+# Named, since pytest finds by itself what is called test_*.py only.
+screenshots: setup
+	BROWSER_TESTS=required TEST_DATABASE=sqlite $(PY) -m pytest tests/browser/screenshots.py $(PYTEST_ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

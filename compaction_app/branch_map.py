@@ -255,7 +255,8 @@ class _Drawing:
         return Gauge(
             x=self.scale.x(lane.end_depth) + _BESIDE_TIP,
             y=y - 4,
-            filled=round(min(1.0, share) * GAUGE_WIDTH),
+            # A session whose sums are wrong is looked at too: a browser takes no negative width.
+            filled=round(max(0.0, min(1.0, share)) * GAUGE_WIDTH),
             threshold=round(min(1.0, limits.threshold / limits.available) * GAUGE_WIDTH),
             percent=filling.history_tokens * 100 // limits.available,
             is_over=filling.history_tokens > limits.threshold,

@@ -33,6 +33,9 @@ ALLOWED_SKIPS = {
     NO_SHARED_DATA: "the conversations are kept beside the repository and not in it",
 }
 
+#: Marks of tests whose outcome does not depend on the database.
+ON_SQLITE_ONLY = ("pure", "appearance")
+
 SKIPS = pytest.StashKey[list[tuple[str, str]]]()
 
 
@@ -66,9 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ["TEST_DATABASE"] == "sqlite":
         return
     # Deselected and not skipped: a skip would say that something could not be tested.
-    pure = [item for item in items if item.get_closest_marker("pure")]
-    items[:] = [item for item in items if not item.get_closest_marker("pure")]
-    config.hook.pytest_deselected(items=pure)
+    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in ON_SQLITE_ONLY)]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_configure(config: pytest.Config) -> None:

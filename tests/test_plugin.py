@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.plugin import NO_SHARED_DATA
+from tests.plugin import NO_SHARED_DATA, ON_SQLITE_ONLY
 
 pytestmark = pytest.mark.pure
 
@@ -69,8 +69,9 @@ def test_outside_of_ci_a_test_may_be_skipped(run_pytest):
     assert run_pytest(SKIPPING.format(reason="no time")).returncode == pytest.ExitCode.OK
 
 
-def test_a_pure_test_is_left_out_of_the_run_on_postgres_and_not_skipped(run_pytest):
-    text = "import pytest\n@pytest.mark.pure\ndef test_one():\n    pass\ndef test_two():\n    pass\n"
+@pytest.mark.parametrize("mark", ON_SQLITE_ONLY)
+def test_a_test_that_no_database_matters_to_is_left_out_of_the_run_on_postgres_and_not_skipped(run_pytest, mark):
+    text = f"import pytest\n@pytest.mark.{mark}\ndef test_one():\n    pass\ndef test_two():\n    pass\n"
     on_postgres = run_pytest(text, TEST_DATABASE="postgres")
     assert "1 passed, 1 deselected" in on_postgres.stdout
     assert "2 passed" in run_pytest(text, TEST_DATABASE="sqlite").stdout

@@ -127,6 +127,17 @@ def money(amount: Decimal) -> str:
     return f"{amount:,.8f}".rstrip("0").rstrip(".")
 
 
+def figures(payload: Mapping[str, Any]) -> str:
+    """What an event carries on one line: ``generation: 4, reasoning turns (dropped: 2, verbatim: 1)``."""
+    parts = [
+        f"{words(key)} ({figures(value)})" if isinstance(value, Mapping) else f"{words(key)}: {value}"
+        for key, value in sorted(payload.items())
+        # A count of nothing inside a count says nothing.
+        if not (isinstance(value, Mapping) and not any(value.values()))
+    ]
+    return ", ".join(parts) or EMPTY
+
+
 def words(code: str) -> str:
     """A stored code as people read it."""
     return code.replace("_", " ")

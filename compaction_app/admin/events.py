@@ -50,8 +50,7 @@ class CompactionEventAdmin(DatedAdmin):
 
     @admin.display(description="numbers")
     def numbers(self, obj: CompactionEvent) -> str:
-        parts = [f"{key}: {value}" for key, value in sorted(obj.payload.items())]
-        return display.shortened(", ".join(parts)) or display.EMPTY
+        return display.shortened(display.figures(obj.payload))
 
     @admin.display(description="payload")
     def payload_block(self, obj: CompactionEvent) -> str:

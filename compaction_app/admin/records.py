@@ -236,8 +236,11 @@ class RecordAdmin(AnyModelAdmin):
         }
         return TemplateResponse(request, "admin/compaction_app/confirm.html", context)
 
-    def with_urls(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str]]:
-        return [(event, self.url("compactionevent_change", event.pk)) for event in events]
+    def with_urls(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str, str]]:
+        """Each with the address of its page and its figures on one line."""
+        return [
+            (event, self.url("compactionevent_change", event.pk), display.figures(event.payload)) for event in events
+        ]
 
     # -- links --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,128 @@
+"""Every page of the admin and of the chat: no serious finding of axe, and nothing wider than a phone.
+
+In light and in dark, on desktop and phone. The pages are taken from the admin's URL patterns, so a new one that
+nobody looks at fails here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from tests.browser import admin_pages, conversations
+from tests.browser.conftest import DESKTOP, PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.slow]
+
+SERIOUS = ("serious", "critical")
+WAYS = [(size, scheme) for size in (DESKTOP, PHONE) for scheme in ("light", "dark")]
+
+#: What stock Django itself renders: rule of axe and selector → what is wrong there.
+STOCK_DJANGO = {
+    ("link-in-text-block", ".breadcrumbs a"): "links of the breadcrumbs differ by their colour alone",
+    ("link-in-text-block", "#changelist-search a"): "so does the link that takes a search back",
+    ("label-title-only", "#searchbar"): "the label of the search box is a picture",
+}
+
+#: Colours are looked at as they end up, and not on their way there.
+AT_ONCE = "* { transition: none !important; animation: none !important }"
+#: Nothing but colours differs between light and dark.
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+AXE = """(options) => axe.run({resultTypes: ["violations"], preload: false, ...options}).then(({violations}) =>
+    violations.flatMap((violation) => violation.nodes.map((node) => ({
+        rule: violation.id,
+        impact: violation.impact,
+        help: violation.help,
+        target: node.target.join(" "),
+        html: node.html.slice(0, 160),
+    })))
+)"""
+#: What is wider than the screen and no part of a box that scrolls by itself.
+STICKS_OUT = """() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    const scrolls = (node) => ["auto", "scroll", "hidden"].includes(getComputedStyle(node).overflowX);
+    const boxed = (node) => {
+        for (let box = node.parentElement; box && box !== document.body; box = box.parentElement)
+            if (scrolls(box)) return true;
+        return false;
+    };
+    return [...document.querySelectorAll("body *")]
+        .filter((node) => node.getBoundingClientRect().right > width + 1 && !boxed(node))
+        .map((node) => node.outerHTML.slice(0, 100));
+}"""
+
+
+@pytest.fixture
+def looked_at(open_page):
+    """Look at pages as a person, in every way; what is wrong with them, a line each."""
+    # Here and not above: without a browser this file is skipped, not broken.
+    from axe_playwright_python.sync_playwright import Axe
+
+    def look(user: Any, addresses: list[str]) -> tuple[list[str], set[tuple[str, str]]]:
+        # axe writes styles into the page to measure it. That the pages need none is for the other tests to say.
+        page = open_page(user, bypass_csp=True)
+        axe_script = Axe().axe_script
+        wrong: dict[str, list[str]] = {}
+        excused = set()
+        for address in addresses:
+            assert page.goto(address).status == 200, address
+            page.add_style_tag(content=AT_ONCE)
+            page.evaluate(axe_script)
+            for size, scheme in WAYS:
+                page.set_viewport_size(size)
+                page.emulate_media(color_scheme=scheme)
+                found, known = findings(page, COLOURS if scheme == "dark" else {})
+                found += [f"wider than the screen: {html}" for html in page.evaluate(STICKS_OUT)]
+                for one in found:
+                    wrong.setdefault(f"{address}: {one}", []).append(f"{size['width']} px {scheme}")
+                excused |= known
+        return [f"{one} ({', '.join(ways)})" for one, ways in wrong.items()], excused
+
+    return look
+
+
+def findings(page: Any, options: dict[str, Any]) -> tuple[list[str], set[tuple[str, str]]]:
+    """What axe holds against the page as it is now, and which of Django's own faults it met."""
+    wrong, known = [], set()
+    for finding in page.evaluate(AXE, options):
+        if finding["impact"] not in SERIOUS:
+            continue
+        excuse = next((key for key in STOCK_DJANGO if excuses(page, key, finding)), None)
+        if excuse:
+            known.add(excuse)
+        else:
+            wrong.append("{impact} {rule} at {target}: {help}: {html}".format(**finding))
+    return wrong, known
+
+
+def excuses(page: Any, key: tuple[str, str], finding: dict[str, str]) -> bool:
+    rule, selector = key
+    return finding["rule"] == rule and page.locator(finding["target"]).evaluate("(e, s) => e.matches(s)", selector)
+
+
+def test_every_page_of_the_admin_is_looked_at():
+    assert not admin_pages.unknown()
+
+
+def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
+    harbour = conversations.harbour()
+    wrong, excused = looked_at(conversations.superuser(), admin_pages.addresses(harbour))
+    assert not wrong, "\n" + "\n".join(wrong)
+    assert excused == STOCK_DJANGO.keys(), "an exception that no page needs any more"
+
+
+def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
+    user = conversations.superuser()
+    harbour = conversations.harbour(owner=user)
+    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
+    pages = [reverse("chat:sessions"), branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}"]
+    wrong, _ = looked_at(user, pages)
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_the_pages_before_signing_in_have_no_serious_fault(looked_at):
+    wrong, _ = looked_at(None, [reverse("login")])
+    assert not wrong, "\n" + "\n".join(wrong)

@@ -1,0 +1,86 @@
+"""A person at the example's chat page: writes, edits, asks again, goes between variants, compacts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+
+from compaction_app import chat
+from compaction_app.models import CompactionRun
+from compaction_app.tasks import compact_branch
+from compaction_app.values import RunStatus
+from tests.browser import conversations
+from tests.browser.clicking import follow, press
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def marit() -> Any:
+    return get_user_model().objects.create_user("marit", password=conversations.PASSWORD)
+
+
+def messages_of(page: Any) -> list[str]:
+    return [text.strip() for text in page.locator("article .text").all_inner_texts()]
+
+
+def send(page: Any, text: str) -> None:
+    page.get_by_role("textbox", name="Message").fill(text)
+    press(page, "Send")
+
+
+def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(open_page, marit):
+    page = open_page()
+    page.goto("/")
+    page.get_by_label("Username").fill("marit")
+    page.get_by_label("Password").fill(conversations.PASSWORD)
+    press(page, "Sign in")
+    page.get_by_label("Title").fill("Lighthouse")
+    press(page, "Begin")
+    send(page, "Who keeps the lamp?")
+    question, answer = messages_of(page)
+    assert question == "Who keeps the lamp?"
+    page.get_by_role("link", name="Edit message 1").click()
+    page.get_by_role("textbox", name="Edited message").fill("Who keeps the lamp at night?")
+    press(page, "Send the edited message")
+    assert messages_of(page)[0] == "Who keeps the lamp at night?"
+    follow(page, "Variant 1")
+    assert messages_of(page) == ["Who keeps the lamp?", answer]
+    press(page, "Regenerate message 2")
+    assert page.get_by_label("variant 2 of 2").count() == 1
+    session = marit.chat_sessions.get()
+    assert [len(chat.get_branch(tip)) for tip in chat.tips(session)] == [2, 2, 2]
+
+
+def test_ctrl_and_enter_send_a_message(open_page, marit):
+    session = chat.start_session(owner=marit)
+    page = open_page(marit)
+    page.goto(reverse("chat:session", args=[session.pk]))
+    page.get_by_role("textbox", name="Message").fill("Ahoy!")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
+    assert messages_of(page)[0] == "Ahoy!"
+
+
+def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
+    """The page watches the open run by itself, and says when a worker has carried it out."""
+    session = chat.start_session(owner=marit, settings=conversations.SMALL_WINDOW)
+    chat.append_messages(session, None, conversations.turns(1, 6))
+    page = open_page(marit)
+    page.goto(reverse("chat:session", args=[session.pk]))
+    send(page, "/compact Keep every number of a berth.")
+    page.get_by_text("A compaction is open on this branch").wait_for()
+    run = CompactionRun.objects.get()
+    assert (run.instructions, run.status) == ("Keep every number of a berth.", RunStatus.READY)
+    assert compact_branch(run.pk) == RunStatus.SUCCEEDED
+    page.get_by_text("The compaction is over.").wait_for()
+    follow(page, "Show the conversation as it is now")
+    page.locator("summary", has_text="Summarized above by generation 1").click()
+    page.get_by_text("The model is shown this text in place of").wait_for()
+    send(page, "/compactions")
+    rows = page.get_by_role("region", name="Compactions").get_by_role("row")
+    assert rows.count() == 2
+    assert "in use here" in rows.nth(1).inner_text()

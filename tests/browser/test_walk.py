@@ -1,0 +1,217 @@
+"""An admin walks by links alone, with the mouse and with the keyboard, and does what the pages offer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.tasks import compact_branch
+from compaction_app.values import RunStatus
+from tests.browser import conversations
+from tests.browser.admin_pages import url
+from tests.browser.clicking import follow, go_by_keyboard, press
+
+pytestmark = pytest.mark.browser
+
+ACTIONS = ("Compact now", "Compact every branch", "Redact", "Retire", "Retry", "Delete")
+
+
+@pytest.fixture
+def admin() -> Any:
+    return conversations.superuser()
+
+
+def told(page: Any) -> str:
+    """What the page says has come of the last thing that was asked for."""
+    return " ".join(page.locator(".messagelist li").all_inner_texts())
+
+
+def title(page: Any) -> str:
+    return page.get_by_role("heading", level=2).first.inner_text()
+
+
+# -- walking --------------------------------------------------------------------------------------------------
+
+
+def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(open_page, admin):
+    harbour = conversations.harbour()
+    older, newer = harbour.generations
+    page = open_page()
+    page.goto(reverse("admin:index"))
+    page.get_by_label("Username").fill("root")
+    page.get_by_label("Password").fill(conversations.PASSWORD)
+    press(page, "Log in")
+    follow(page.locator("#content"), "Chat sessions")
+    follow(page.locator("#result_list"), "Harbour")
+    warnings = page.get_by_role("region", name="Warnings")
+    if not warnings.count():
+        # A page waits a moment for the broker's answer and goes on without it; the next one knows it.
+        page.reload()
+    assert "The message broker does not answer" in warnings.inner_text()
+    follow(page.get_by_role("region", name="Branches"), re.compile(f"^Tip of branch 1: message {harbour.tip.pk} "))
+    assert page.get_by_role("heading", name="Context here").is_visible()
+    sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
+    assert sent.get_by_role("row").count() == 1 + len(chat.get_context(harbour.tip).messages)
+    follow(sent, f"Summary {newer.pk}")
+    changed = page.get_by_role("region", name=f"What changed since Summary {older.pk}")
+    assert changed.locator("ins").last.is_visible()
+    assert changed.locator("del").last.is_visible()
+    follow(page.get_by_role("region", name="Generations").first, f"Summary {older.pk}")
+    follow(page.get_by_role("region", name="Generations").first, f"Summary {newer.pk}")
+    follow(page, f"Run {harbour.run.pk}")
+    follow(page.get_by_role("region", name="Events").first, "Completed")
+    follow(page.locator("#content"), f"Run {harbour.run.pk}")
+    follow(page.locator("#content"), f"Summary {newer.pk}")
+    follow(page.locator("#content"), "Harbour")
+    follow(page.get_by_role("navigation", name="Breadcrumbs"), "Chat sessions")
+    assert page.locator("#result_list").get_by_role("link", name="Harbour").is_visible()
+
+
+def test_the_same_way_with_the_keyboard_alone(open_page, admin):
+    harbour = conversations.harbour()
+    page = open_page(admin)
+    page.goto(url("chatsession_changelist"))
+    go_by_keyboard(page, "Harbour")
+    go_by_keyboard(page, f"Tip of branch 1: message {harbour.tip.pk} ")
+    go_by_keyboard(page, f"Summary {harbour.generations[1].pk}")
+    go_by_keyboard(page, f"Run {harbour.run.pk}")
+    go_by_keyboard(page, "Completed")
+    assert page.url.endswith(url("compactionevent_change", harbour.event.pk))
+
+
+# -- doing ----------------------------------------------------------------------------------------------------
+
+
+def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again(open_page, admin):
+    harbour = conversations.harbour()
+    page = open_page(admin)
+    page.goto(url("chatmessage_change", harbour.tip.pk))
+    follow(page, "Compact now")
+    page.get_by_label("Instructions").fill("Keep the tides.")
+    press(page, "Compact now")
+    run = CompactionRun.objects.latest("id")
+    assert told(page) == f"Started in the background: Run {run.pk}."
+    assert (run.instructions, run.tip_id, run.status) == ("Keep the tides.", harbour.tip.pk, RunStatus.READY)
+    follow(page.locator(".messagelist"), f"Run {run.pk}")
+    assert compact_branch(run.pk) == RunStatus.SUCCEEDED
+    page.reload()
+    run.refresh_from_db()
+    assert "Succeeded" in page.locator("#content").inner_text()
+    follow(page.locator("#content"), f"Summary {run.summary_id}")
+    chat.append_messages(harbour.session, harbour.tip, conversations.turns(40, 6))
+
+    page.goto(url("compactionrun_changelist", status__exact="failed"))
+    page.locator("#result_list tbody input[type=checkbox]").check()
+    page.get_by_label("Action:").select_option("Retry failed")
+    with page.expect_navigation():
+        page.locator("button[name=index]").click()
+    again = CompactionRun.objects.latest("id")
+    assert (again.pk > run.pk, again.tip_id) == (True, harbour.tip.pk)
+    assert told(page).startswith("Nothing to compact") if not again.is_open else f"Run {again.pk}" in told(page)
+
+
+def test_a_summary_is_retired_with_a_reason(open_page, admin):
+    harbour = conversations.harbour()
+    older, newer = harbour.generations
+    page = open_page(admin)
+    page.goto(url("chatmessage_change", newer.pk))
+    follow(page, "Retire")
+    assert f"Summary {newer.pk}" in page.get_by_role("table", name="Summaries that will be retired").inner_text()
+    page.get_by_label("Reason").fill("It forgets berth 7.")
+    press(page, "Retire")
+    assert told(page) == f"Retired 1: Summary {newer.pk}."
+    follow(page.locator(".messagelist"), f"Summary {newer.pk}")
+    assert "It forgets berth 7." in page.locator("#content").inner_text()
+    assert page.get_by_role("link", name="Retire", exact=True).count() == 0
+    assert chat.find_summary(harbour.tip) == older
+
+
+def test_a_message_is_redacted_and_the_page_says_before_what_goes_along(open_page, admin):
+    harbour = conversations.harbour()
+    page = open_page(admin)
+    page.goto(url("chatmessage_change", harbour.first.pk))
+    follow(page, "Redact")
+    leaving = page.get_by_role("list", name="Summaries that are retired and emptied")
+    assert [row.split()[1] for row in leaving.get_by_role("listitem").all_inner_texts()] == [
+        str(summary.pk) for summary in harbour.generations
+    ]
+    press(page, "Redact")
+    assert "is redacted" in told(page)
+    harbour.first.refresh_from_db()
+    assert harbour.first.content == "[redacted]"
+    assert "[redacted]" in page.locator("#content").inner_text()
+    assert chat.find_summary(harbour.tip) is None
+
+
+def test_a_message_is_deleted_with_all_below_it(open_page, admin):
+    harbour = conversations.harbour()
+    below = ChatMessage.objects.get_descendant_count(harbour.tool_result)
+    page = open_page(admin)
+    page.goto(url("chatmessage_change", harbour.tool_result.pk))
+    # A link on Django 5.2, said to be a button on 6.
+    with page.expect_navigation():
+        page.locator("#content .deletelink").click()
+    assert "live summar" in page.locator("#content").inner_text()
+    press(page, "Yes, I’m sure")
+    assert "deleted successfully" in told(page)
+    assert below
+    assert not ChatMessage.objects.filter(pk__in=[harbour.tool_result.pk, harbour.tip.pk, harbour.fork.pk]).exists()
+    assert ChatMessage.objects.filter(pk=harbour.first.pk).exists()
+
+
+def test_a_session_is_verified(open_page, admin):
+    harbour = conversations.harbour()
+    page = open_page(admin)
+    page.goto(url("chatsession_change", harbour.session.pk))
+    follow(page, "Verify")
+    press(page, "Verify")
+    assert "All agree" in page.locator("#content").inner_text()
+    ChatMessage.objects.filter(pk=harbour.tip.pk).update(path_tokens=1)
+    follow(page.get_by_role("navigation", name="Breadcrumbs"), "Harbour")
+    follow(page, "Verify")
+    press(page, "Verify")
+    assert f"Message {harbour.tip.pk}" in page.locator("#content").inner_text()
+
+
+# -- without the permission -----------------------------------------------------------------------------------
+
+
+def test_who_may_only_look_sees_no_action_and_is_refused_at_its_address(open_page):
+    harbour = conversations.harbour()
+    page = open_page(conversations.staff("viewer", *conversations.VIEWS))
+    pages = [
+        url("chatsession_change", harbour.session.pk),
+        *(url("chatmessage_change", message.pk) for message in (harbour.tip, harbour.generations[1])),
+        url("compactionrun_change", harbour.failed.pk),
+    ]
+    for address in pages:
+        assert page.goto(address).status == 200
+        for name in ACTIONS:
+            assert page.get_by_text(name, exact=True).count() == 0, (address, name)
+    refused = [
+        url("chatsession_compact", harbour.session.pk),
+        url("chatsession_delete", harbour.session.pk),
+        url("chatmessage_compact", harbour.tip.pk),
+        url("chatmessage_redact", harbour.tip.pk),
+        url("chatmessage_delete", harbour.tip.pk),
+        url("chatmessage_retire", ids=harbour.generations[1].pk),
+        url("compactionrun_retry", harbour.failed.pk),
+    ]
+    assert [page.request.get(address).status for address in refused] == [403] * len(refused)
+
+
+def test_who_may_see_nothing_is_refused_everywhere(open_page):
+    harbour = conversations.harbour()
+    page = open_page(conversations.staff("outsider"))
+    page.goto(reverse("admin:index"))
+    assert page.get_by_role("link", name="Chat sessions").count() == 0
+    lists = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
+    addresses = [url(f"{name}_changelist") for name in lists]
+    addresses += [url("chatsession_change", harbour.session.pk), url("chatsession_verify", harbour.session.pk)]
+    addresses += [url("chatmessage_change", harbour.tip.pk), url("chatmessage_context", harbour.tip.pk)]
+    assert [page.request.get(address).status for address in addresses] == [403] * len(addresses)
