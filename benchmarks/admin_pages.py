@@ -18,8 +18,8 @@ from context_reads import analyze, count_queries, reset_sequence
 
 READS = 30
 SMALL, LARGE, TABLE = 1_000, 100_000, 1_000_000
-#: A variant of every twelfth message, a summary for every five hundred.
-FORK_EVERY, SUMMARY_EVERY = 12, 500
+#: A variant of every twelfth message, and as many summaries whatever the length: the pages that list them are full.
+FORK_EVERY, SUMMARIES = 12, 60
 #: Messages after the newest summary's anchor.
 DISTANCE = 60
 LIMIT = 1.5
@@ -127,9 +127,10 @@ def fill(size: int) -> Any:
 
     session, first = fill_others(size)
     trunk = size - size // FORK_EVERY
-    for number, depth in enumerate(range(SUMMARY_EVERY, trunk, SUMMARY_EVERY), start=1):
-        summarize(session, number, first + min(depth, trunk - DISTANCE) - 1)
-    add_runs(session, size // 50, trunk, first)
+    step = (trunk - DISTANCE) // SUMMARIES
+    for number in range(1, SUMMARIES + 1):
+        summarize(session, number, first + number * step - 1)
+    add_runs(session, max(100, size // 50), trunk, first)
     return ChatMessage.objects.get(pk=first + trunk - 1)
 
 
@@ -220,7 +221,7 @@ def summarize(session: Any, number: int, anchor_id: int) -> None:
         base=base.summary if base else None,
         tokens_before=20_000,
         tokens_after=5_000,
-        messages_compacted=SUMMARY_EVERY,
+        messages_compacted=60,
         input_tokens=15_000,
         output_tokens=200,
     )

@@ -79,11 +79,19 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
         return self.messages().filter(~models.Exists(following))
 
-    def tips_of(self, session: ChatSession) -> ChatMessageQuerySet:
-        """The same for one session, by its lanes: it costs what there are of branches, not of messages."""
+    def tips_of(self, session_id: Any, *, newest: int = UNLIMITED) -> ChatMessageQuerySet:
+        """The same for one session, or for its newest lanes: it costs what there are of these, not of messages."""
         # As the database has it: SQLite keeps a UUID as text.
-        key = session._meta.pk.get_db_prep_value(session.pk, connections[self.db])
-        return self.filter(pk__in=RawSQL(sql.TIPS, [key]))
+        key = self.model._meta.get_field("session").get_db_prep_value(session_id, connections[self.db])
+        return self.filter(pk__in=RawSQL(sql.TIPS, [key, newest]))
+
+    def in_session(self, session_id: Any) -> ChatMessageQuerySet:
+        """A session's nodes in the order of their ids, said as a range so that (session, id) is an order.
+
+        Asked for equality and the first ids, PostgreSQL likes to walk all ids until it has met enough of the
+        session's: a second where a million others stand before them. No index but the session's serves this.
+        """
+        return self.filter(session__gte=session_id, session__lte=session_id).order_by("session_id", "id")
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete these nodes and all below them: a constant number of statements for each topmost one.

@@ -158,17 +158,24 @@ class Gauge:
     percent: int
     is_over: bool
 
+    @property
+    def label(self) -> str:
+        return f"{self.percent} % over" if self.is_over else f"{self.percent} %"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class DrawnLane:
     """A lane with all that is drawn of it."""
 
     lane_id: int
     #: 0 for a lane that is only there because others leave it.
     number: int
-    top: int
-    height: int
+    #: Which row of the picture it stands in, from 0 on; and where its line runs.
+    row: int
     y: int
+    #: What it takes of its row, its line from above and what is written beside it included.
+    left: int
+    right: int
     #: Pieces of its line: x1, x2, whether messages are folded there.
     line: tuple[tuple[int, int, bool], ...]
     #: From the message it forks from; "" for a root.
@@ -176,10 +183,21 @@ class Row:
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
     gauge: Gauge | None
+    #: Where its number stands: beside its end.
+    label_x: int
+    label_y: int
 
     @property
     def is_elsewhere(self) -> bool:
         return self.number == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stripe of the picture, with one lane or with several side by side."""
+
+    top: int
+    height: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,17 +207,21 @@ class Picture:
     axis: int
     scale: Scale
     rows: tuple[Row, ...]
+    #: In the order of their numbers, which is the keyboard's too.
+    lanes: tuple[DrawnLane, ...]
+    #: The right end of the lane with the newest message: what one wants to see first.
+    newest: int
     #: Summaries that stand on these lanes and are not drawn: retired ones, and those that found no room.
     left_out: int
 
     @property
     def ids(self) -> tuple[int, ...]:
         """Every message and summary that has a mark, each once."""
-        found = [mark.message_id for row in self.rows for mark in row.marks]
-        found += [bar.summary_id for row in self.rows for bar in row.bars if bar.summary_id]
+        found = [mark.message_id for lane in self.lanes for mark in lane.marks]
+        found += [bar.summary_id for lane in self.lanes for bar in lane.bars if bar.summary_id]
         return tuple(dict.fromkeys(found))
 
     @property
     def has_many(self) -> bool:
         """One of the bars stands for several summaries."""
-        return any(not bar.summary_id for row in self.rows for bar in row.bars)
+        return any(not bar.summary_id for lane in self.lanes for bar in lane.bars)

@@ -7,7 +7,7 @@ of its label, however many messages it is, so a map of five and one of a hundred
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -94,25 +94,35 @@ class Scale:
             yield at, end, False
 
 
-def make_scale(depths: Collection[int], left: int) -> Scale:
-    """A scale on which each of ``depths`` has a place; the first stands at ``left``."""
+def make_scale(
+    depths: Collection[int], left: int, room: Mapping[int, Collection[tuple[int, int]]] | None = None
+) -> Scale:
+    """A scale on which each of ``depths`` has a place; the first stands at ``left``.
+
+    ``room``: for some of them other, earlier ones, with the pixels that must lie between at least.
+    """
+    room = room or {}
     places = sorted(depths) or [1]
     density = next(density for density in DENSITIES if len(places) <= density.places)
     folds: list[Fold] = []
     knots = [(places[0], left)]
+    x_of = {places[0]: left}
     for depth, following in pairwise(places):
         x = knots[-1][1]
+        least = max((x_of[other] + pixels for other, pixels in room.get(following, ())), default=0)
         hidden = following - depth - 1
         if not hidden:
-            knots.append((following, x + density.step))
+            x_of[following] = max(least, x + density.step)
+            knots.append((following, x_of[following]))
             continue
         label, side = _stretch(hidden, density), density.shoulder
-        end = x + 2 * side + max(round(len(label) * CHARACTER), density.step // 2)
+        end = max(least, x + 2 * side + max(round(len(label) * CHARACTER), density.step // 2))
+        x_of[following] = end
         folds.append(Fold(x + side // 2, end - side // 2, depth + 1, following - 1, label))
         # The first and the last that are folded; of a single one only the first.
         knots += [(depth + 1, x + side), (following - 1, end - side)][:hidden]
         knots.append((following, end))
-    ticks = _ticks(places, dict(knots))
+    ticks = _ticks(places, x_of)
     return Scale(tuple(knots), ticks, tuple(folds), reach=density.step // 2 - 2)
 
 

@@ -205,11 +205,13 @@ FROM lanes l JOIN {MESSAGES} e ON e.id = l.end_id LEFT JOIN {MESSAGES} p ON p.id
 ORDER BY l.id DESC
 """
 
-#: Ids of a session's tips as a subquery with one positional parameter, as ``RawSQL`` takes it: a branch has one tip,
-#: and it ends a lane.
+#: Ids of a session's tips as a subquery, as ``RawSQL`` takes it, with the session and the number of its newest lanes
+#: as parameters: a branch has one tip, and it ends a lane.
 TIPS = f"""
-SELECT e.id FROM {MESSAGES} m JOIN {MESSAGES} e ON e.id = {_LANE_END.format(lane="m.id")}
-WHERE m.session_id = %s AND m.lane_id IS NULL AND {_IS_TIP.format(row="e")}
+SELECT e.id FROM (
+    SELECT {_LANE_END.format(lane="m.id")} AS end_id FROM {MESSAGES} m
+    WHERE m.session_id = %s AND m.lane_id IS NULL ORDER BY m.id DESC LIMIT %s
+) l JOIN {MESSAGES} e ON e.id = l.end_id WHERE {_IS_TIP.format(row="e")}
 """
 
 _LIVE_ON_LANE = (

@@ -78,12 +78,18 @@ def test_gaps_stand_before_what_follows_them():
     }
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's planner has statistics to choose by")
 def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():
     """Bounded from one side only, SQLite walks the lane: 46 ms instead of 0.2 at a hundred thousand messages."""
     node = chain(start_session(), 3)[-1]
+    explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN QUERY PLAN {paths._ENDS}", {"node": node.pk, "first": 1, "last": 3})
-        plan = [row[3] for row in cursor.fetchall()]
-    assert any("compaction_by_lane (lane_id=? AND depth=?)" in step for step in plan), plan
-    assert not any(step.startswith("SCAN m") for step in plan), plan
+        if connection.vendor == "postgresql":
+            # A table of three rows is read whole for good reasons.
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"{explain} {paths._ENDS}", {"node": node.pk, "first": 1, "last": 3})
+        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+    if connection.vendor == "sqlite":
+        assert plan.count("compaction_by_lane (lane_id=? AND depth=?)") == 2, plan
+    else:
+        assert "(depth = 1)" in plan, plan
+        assert "Seq Scan" not in plan, plan

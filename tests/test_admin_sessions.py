@@ -79,7 +79,7 @@ def map_at(client, session, **query):
 
 def links_of(branch_map):
     """(what is drawn, its address, its name) of every mark and bar."""
-    return [(linked.part, linked.url, linked.name) for row in branch_map.rows for linked in row.bars + row.marks]
+    return [(linked.part, linked.url, linked.name) for lane in branch_map.lanes for linked in lane.bars + lane.marks]
 
 
 def names_of(branch_map):
@@ -236,13 +236,33 @@ def test_the_table_says_the_same_as_the_picture(viewer):
         assert row.fullness in response.text
 
 
+def test_each_lane_bears_the_number_by_which_the_table_names_it_in_the_order_of_the_keyboard(viewer):
+    """Also where lanes share a row: both forks of the trunk stand in the one below it."""
+    session = start_session()
+    main = chain(session, 60)
+    early, late = chain(session, 2, main[9]), chain(session, 2, main[49])
+    response = viewer.get(page_of(session))
+    shown = response.context["map"]
+    assert [(drawn.lane.lane_id, drawn.lane.row) for drawn in shown.lanes] == [
+        (main[0].pk, 0),
+        (late[0].pk, 1),
+        (early[0].pk, 1),
+    ]
+    svg = response.text[response.text.index('<svg class="compaction-map-picture"') :].split("</svg>")[0]
+    drawn = re.findall(r'class="compaction-map-number">(\d+)<|aria-label="Tip of branch \d+: message (\d+)', svg)
+    tips = [str(lane[-1].pk) for lane in (main, late, early)]
+    assert [number or tip for number, tip in drawn] == [tips[0], "1", tips[1], "2", tips[2], "3"]
+    assert [row.url for row in shown.table] == [message_url(pk) for pk in tips]
+    assert [row.name for row in shown.table] == ["Branch 1", "Branch 2", "Branch 3"]
+
+
 def test_a_tip_over_its_threshold_says_so_in_words(viewer):
     session = start_session()
     chat.append_message(session, role="user", content=words(1000))
     response = viewer.get(page_of(session))
     budget = response.context["map"].shape.budget
     assert f"over the threshold of {budget.threshold:,}" in names_of(response.context["map"])[0]
-    assert re.search(r"\d+ % over</text>", response.text)
+    assert re.search(r"\d+ % over</tspan>", response.text)
 
 
 def test_what_a_real_compaction_leaves_is_drawn(viewer, settings, transactional_db):
@@ -266,7 +286,7 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
     shown, address, pages = set(), page_of(session), 0
     while address:
         response = viewer.get(address)
-        here = {row.row.lane_id for row in response.context["map"].rows}
+        here = {drawn.lane.lane_id for drawn in response.context["map"].lanes}
         assert root.pk in here
         assert not (shown & here) - {root.pk}
         shown |= here
@@ -281,7 +301,7 @@ def test_five_hundred_branches_of_one_message_are_a_page(viewer):
     session = start_session()
     star(session, 500)
     response = viewer.get(page_of(session))
-    assert len(response.context["map"].rows) == maps.LANES + 1
+    assert len(response.context["map"].lanes) == maps.LANES + 1
     assert "Older branches" in response.text
     assert figures(response) | {"Messages": "501", "Branches": "500", "Tokens stored": "5,010"} == figures(response)
 
@@ -290,7 +310,7 @@ def test_five_hundred_branches_of_one_message_are_a_page(viewer):
 def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
     session = start_session()
     chain(session, 3)
-    assert len(map_at(viewer, session, before=before).rows) == 1
+    assert len(map_at(viewer, session, before=before).lanes) == 1
 
 
 # -- the numbers --------------------------------------------------------------------------------------------
@@ -411,12 +431,12 @@ def test_the_page_takes_the_same_few_queries_at_any_length_and_with_many_branche
     assert counts[0] <= 15
 
 
-def test_more_branches_than_one_page_take_three_queries_more(viewer):
+def test_more_branches_than_one_page_take_four_queries_more(viewer):
     """The lane that most of them leave, and bounded counts of what follows from the lanes otherwise."""
     few, many = start_session(), start_session()
     chain(few, 3)
     star(many, 300)
-    assert len(queries_of(viewer, many)) == len(queries_of(viewer, few)) + 3
+    assert len(queries_of(viewer, many)) == len(queries_of(viewer, few)) + 4
 
 
 def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer):

@@ -1,4 +1,4 @@
-"""The branch map: every message has a place, no line crosses another, and long stretches take little room."""
+"""The branch map: every message has a place, no line crosses another, and there is little that is empty."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.branch_map import EVERY_DEPTH, draw, is_small
-from compaction_app.map_parts import GAUGE_WIDTH, Bar, Mark, MarkKind, Picture, Place, Row
+from compaction_app.branch_map import BOLD_CHARACTER, EVERY_DEPTH, FEW_LANES, draw, is_small
+from compaction_app.map_parts import GAUGE_WIDTH, Bar, DrawnLane, Mark, MarkKind, Picture, Place
 from compaction_app.map_scale import CHARACTER, make_scale
 from compaction_app.map_summaries import MOST_SUMMARIES, first_covered
 
@@ -71,16 +71,16 @@ def fork(number: int, of: Lane, depth: int, length: int) -> Lane:
     )
 
 
-def row_of(picture: Picture, lane: Lane) -> Row:
-    return next(row for row in picture.rows if row.lane_id == lane.start_id)
+def drawn_of(picture: Picture, lane: Lane) -> DrawnLane:
+    return next(drawn for drawn in picture.lanes if drawn.lane_id == lane.start_id)
 
 
-def marks_of(row: Row, kind: MarkKind) -> list[Mark]:
-    return [mark for mark in row.marks if mark.kind == kind]
+def marks_of(drawn: DrawnLane, kind: MarkKind) -> list[Mark]:
+    return [mark for mark in drawn.marks if mark.kind == kind]
 
 
 def bars_of(picture: Picture) -> list[Bar]:
-    return sorted((bar for row in picture.rows for bar in row.bars), key=lambda bar: bar.x1)
+    return sorted((bar for lane in picture.lanes for bar in lane.bars), key=lambda bar: bar.x1)
 
 
 # -- the scale ----------------------------------------------------------------------------------------------
@@ -159,39 +159,211 @@ def trees(draw: st.DrawFn) -> list[Lane]:
     return lanes[::-1]
 
 
-@given(trees())
-def test_no_line_crosses_another(lanes: list[Lane]) -> None:
-    """What goes down to a fork meets no lane on its way, nor a gauge at the end of one."""
-    picture = draw(lanes, [], {lane.end_id: Filling(100) for lane in lanes}, Limits())
-    rows = {row.lane_id: row for row in picture.rows}
+@st.composite
+def summaries(draw: st.DrawFn, lanes: Sequence[Lane]) -> list[Span]:
+    """Summaries of one lane each, newest first."""
+    found = []
+    for number in range(draw(st.integers(0, 12))):
+        lane = draw(st.sampled_from(lanes))
+        cutoff, anchor = sorted(draw(st.tuples(*[st.integers(lane.start_depth, lane.end_depth)] * 2)))
+        found.append(Span(900_000 + number, cutoff, anchor, lane.start_id, lane.start_id, draw(st.booleans())))
+    return found[::-1]
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> tuple[list[Lane], list[Span]]:
+    """A page of a session's lanes: all of them, or some of which the others are only told of by their forks."""
+    lanes = draw(trees())
+    spans = draw(summaries(lanes))
+    first = draw(st.just(0) | st.integers(0, len(lanes) - 1))
+    return lanes[first : first + draw(st.integers(1, len(lanes)))] if first else lanes, spans
+
+
+FILLINGS = st.sampled_from([100, 2_500, 90_000])
+
+
+def picture_of(lanes: Sequence[Lane], spans: Sequence[Span] = (), tokens: int = 100) -> Picture:
+    in_use = spans[0].summary_id if spans else None
+    return draw(lanes, spans, {lane.end_id: Filling(tokens, in_use) for lane in lanes}, Limits())
+
+
+def fork_x(drawn: DrawnLane) -> int | None:
+    """Where its line comes down from."""
+    return int(drawn.fork[1:].split()[0]) if drawn.fork else None
+
+
+def taken_by(drawn: DrawnLane) -> tuple[float, float]:
+    """The leftmost and the rightmost of all that is drawn of a lane in its row, texts and lines included."""
+    xs: list[float] = [mark.x + side for mark in drawn.marks for side in (-7, 7)]
+    xs += [x for x1, x2, _ in drawn.line for x in (x1, x2)]
+    xs += [x for bar in drawn.bars for x in (bar.x1, bar.x2)]
+    number_ends = drawn.label_x + len(str(drawn.number or "…")) * BOLD_CHARACTER
+    xs += [drawn.label_x, number_ends]
+    if (down := fork_x(drawn)) is not None:
+        xs.append(down)
+    if drawn.gauge:
+        character = BOLD_CHARACTER if drawn.gauge.is_over else CHARACTER
+        xs += [drawn.gauge.x + GAUGE_WIDTH, number_ends + len(drawn.gauge.label) * character]
+    return min(xs), max(xs)
+
+
+def check_that_no_line_crosses_another(picture: Picture, lanes: Sequence[Lane]) -> None:
+    drawn = {lane.lane_id: lane for lane in picture.lanes}
     for lane in lanes:
         if lane.parent_lane_id is None:
             continue
-        down = picture.scale.x(lane.start_depth - 1)
-        parent, child = rows[lane.parent_lane_id], rows[lane.start_id]
+        parent, child = drawn[lane.parent_lane_id], drawn[lane.start_id]
+        down = fork_x(child)
+        assert down == picture.scale.x(lane.start_depth - 1)
+        assert parent.row < child.row
         assert parent.y < child.y
-        for row in picture.rows:
-            if parent.y < row.y < child.y:
-                assert all(down < x1 for x1, _, _ in row.line)
+        for other in picture.lanes:
+            if parent.row < other.row < child.row:
+                left, right = taken_by(other)
+                # Forks of one message come down as one line.
+                assert down < left or down > right or down == fork_x(other)
+                assert all(down < x1 or down > x2 for x1, x2, _ in other.line)
+                assert all(down < bar.x1 or down > bar.x2 for bar in other.bars)
 
 
-@given(trees())
-def test_every_lane_is_a_row_and_every_end_a_mark(lanes: list[Lane]) -> None:
-    picture = draw(lanes, [], {})
-    assert sorted(row.lane_id for row in picture.rows) == sorted(lane.start_id for lane in lanes)
-    assert [row.number for row in picture.rows] == list(range(1, len(lanes) + 1))
+def check_that_lanes_of_a_row_stand_apart(picture: Picture) -> None:
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for drawn in picture.lanes:
+        left, right = taken_by(drawn)
+        assert drawn.left <= left
+        assert right <= drawn.right < picture.width
+        rows.setdefault(drawn.row, []).append((drawn.left, drawn.right))
+    for taken in rows.values():
+        assert all(one[1] < other[0] for one, other in pairwise(sorted(taken)))
+
+
+@given(sessions(), FILLINGS)
+def test_no_line_crosses_another(session: tuple[list[Lane], list[Span]], tokens: int) -> None:
+    """What goes down to a fork meets no lane on its way, nor a summary or a gauge of one."""
+    lanes, spans = session
+    check_that_no_line_crosses_another(picture_of(lanes, spans, tokens), lanes)
+
+
+@given(sessions(), FILLINGS)
+def test_lanes_of_one_row_stand_apart(session: tuple[list[Lane], list[Span]], tokens: int) -> None:
+    """Their lines, marks, summaries, gauges, numbers and labels included."""
+    check_that_lanes_of_a_row_stand_apart(picture_of(*session, tokens))
+
+
+def test_a_root_leaves_room_for_its_forks_beside_a_lane_of_another_page() -> None:
+    """It would fit left of that lane, and what goes down from it would meet the root that did not."""
+    elsewhere = fork(5_000, Lane(1, 1, 90, 90), 50, 3)
+    long_, short = Lane(1_000, 1, 1_059, 60), Lane(2_000, 1, 2_001, 2)
+    lanes = [elsewhere, fork(4_000, short, 1, 80), short, long_]
+    picture = picture_of(lanes)
+    check_that_no_line_crosses_another(picture, lanes)
+    assert [drawn.row for drawn in picture.lanes] == [0, 1, 2, 3, 4]
+
+
+def test_a_bar_may_reach_further_than_what_is_known_of_its_lane() -> None:
+    """Older summaries, drawn as one, of a lane that only forks tell of."""
+    main, other = Lane(1, 1, 900, 900), Lane(7_000, 1, 7_899, 899)
+    spans = [Span(900_001, 600, 610), *(Span(900_000 + n, 10 * n, 10 * n + 3) for n in range(2, 12))][::-1]
+    lanes = [fork(8_000, other, 700, 2), other, fork(6_000, main, 50, 3)]
+    picture = picture_of(lanes, spans)
+    drawn = drawn_of(picture, main)
+    assert drawn.is_elsewhere
+    assert max(bar.x2 for bar in drawn.bars) > drawn.line[-1][1]
+    check_that_lanes_of_a_row_stand_apart(picture)
+
+
+@given(sessions())
+def test_every_lane_is_drawn_within_its_row_and_every_end_a_mark(session: tuple[list[Lane], list[Span]]) -> None:
+    lanes, spans = session
+    picture = picture_of(lanes, spans)
+    here = [drawn for drawn in picture.lanes if not drawn.is_elsewhere]
+    assert sorted(drawn.lane_id for drawn in here) == sorted(lane.start_id for lane in lanes)
+    assert [drawn.number for drawn in here] == list(range(1, len(lanes) + 1))
     assert {lane.end_id for lane in lanes} <= set(picture.ids)
+    assert {drawn.row for drawn in picture.lanes} == set(range(len(picture.rows)))
     assert all(one.top + one.height == other.top for one, other in pairwise(picture.rows))
     assert picture.height >= picture.rows[-1].top + picture.rows[-1].height
+    for drawn in picture.lanes:
+        row = picture.rows[drawn.row]
+        ys = [drawn.y, drawn.label_y, *(y for bar in drawn.bars for y in (bar.y, bar.y + 7))]
+        ys += [y for mark in drawn.marks if mark.path for y in (mark.top, mark.bottom)]
+        assert all(row.top <= y <= row.top + row.height for y in ys)
+
+
+def _by_parent(lanes: Sequence[Lane]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for lane in lanes:
+        if lane.parent_lane_id is not None:
+            found.setdefault(lane.parent_lane_id, []).append(lane.start_id)
+    return found
+
+
+@given(sessions())
+def test_lanes_are_numbered_as_they_would_be_in_rows_of_their_own(session: tuple[list[Lane], list[Span]]) -> None:
+    """Each lane before its forks, the deeper forks first: a summary more or less changes no number."""
+    lanes, spans = session
+    numbers = {drawn.lane_id: drawn.number for drawn in picture_of(lanes, spans).lanes}
+    assert numbers == {drawn.lane_id: drawn.number for drawn in draw(lanes, [], {}).lanes}
+    assert all(numbers[lane.parent_lane_id] < numbers[lane.start_id] for lane in lanes if lane.parent_lane_id)
+    depths = {lane.start_id: lane.start_depth for lane in lanes}
+    order = [drawn.lane_id for drawn in draw(lanes, [], {}).lanes]
+    for siblings in _by_parent(lanes).values():
+        shown = sorted(siblings, key=order.index)
+        assert shown == sorted(siblings, key=lambda lane_id: (-depths[lane_id], lane_id))
+
+
+@pytest.mark.parametrize("apart", [7, 50, 140])
+def test_many_short_forks_of_a_long_conversation_share_one_row(apart: int) -> None:
+    main = trunk(5_000)
+    forks = [fork(1_000 * n, main, apart * n, 4) for n in range(1, 34)]
+    picture = picture_of([*forks[::-1], main], [Span(900_000 + n, n * 600, n * 600 + 9) for n in range(8, 0, -1)])
+    assert [drawn.row for drawn in picture.lanes] == [0] + [1] * 33
+    assert picture.height < 160
+    assert picture.width < 33 * 125
+
+
+def test_few_forks_do_not_make_the_map_wider() -> None:
+    main = trunk(500)
+    forks = [fork(1_000 * n, main, 20 * n, 4) for n in range(1, FEW_LANES)]
+    depths = {1, 500} | {depth for lane in forks for depth in (lane.start_depth - 1, lane.start_depth, lane.end_depth)}
+    natural = make_scale(depths, 0)
+    picture = picture_of([*forks[::-1], main])
+    assert picture.scale.knots[-1][1] - picture.scale.knots[0][1] == natural.knots[-1][1]
+    wider = picture_of([fork(50_000, main, 300, 4), *forks[::-1], main])
+    assert len(wider.rows) == 2 < len(picture.rows)
+
+
+def test_forks_of_one_message_stand_below_each_other_the_eldest_first() -> None:
+    main = trunk(12)
+    forks = [fork(1_000 * n, main, 8, 1 + n % 3) for n in range(1, 61)]
+    picture = picture_of([*forks[::-1], main])
+    assert [drawn.row for drawn in picture.lanes] == list(range(61))
+    assert [drawn.lane_id for drawn in picture.lanes] == [1, *(lane.start_id for lane in forks)]
+
+
+def test_a_fork_of_a_fork_stands_below_it() -> None:
+    lanes = [trunk(100)]
+    for number in range(1, 10):
+        lanes.append(fork(1_000 * number, lanes[-1], lanes[-1].end_depth - 1, 3))
+    picture = picture_of(lanes[::-1])
+    assert [drawn.row for drawn in picture.lanes] == list(range(10))
+
+
+def test_the_newest_message_is_where_the_map_opens() -> None:
+    main = Lane(1, 1, 700, 500)
+    early = Lane(1_000, 41, 1_002, 43, parent_id=40, parent_lane_id=1)
+    picture = picture_of([early, main])
+    assert picture.newest == drawn_of(picture, early).right < drawn_of(picture, main).right
 
 
 def test_an_empty_session_is_an_empty_picture() -> None:
-    assert draw([], [], {}).rows == ()
+    picture = draw([], [], {})
+    assert (picture.rows, picture.lanes) == ((), ())
 
 
 def test_one_message_is_a_tip() -> None:
-    [row] = draw([Lane(7, 1, 7, 1)], [], {}).rows
-    assert [(mark.kind, mark.message_id, mark.is_start) for mark in row.marks] == [(MarkKind.TIP, 7, True)]
+    [lane] = draw([Lane(7, 1, 7, 1)], [], {}).lanes
+    assert [(mark.kind, mark.message_id, mark.is_start) for mark in lane.marks] == [(MarkKind.TIP, 7, True)]
 
 
 def test_forks_stand_below_their_lane_the_deepest_first() -> None:
@@ -199,18 +371,18 @@ def test_forks_stand_below_their_lane_the_deepest_first() -> None:
     early, late, again = fork(20, main, 10, 5), fork(30, main, 90, 5), fork(40, main, 90, 5)
     below = fork(50, late, 92, 5)
     picture = draw([below, again, late, early, main], [], {})
-    assert [row.lane_id for row in picture.rows] == [1, 30, 50, 40, 20]
+    assert [lane.lane_id for lane in picture.lanes] == [1, 30, 50, 40, 20]
 
 
 def test_several_roots_stand_in_the_order_in_which_they_began() -> None:
     picture = draw([Lane(30, 1, 30, 1), Lane(20, 1, 21, 2), Lane(10, 1, 12, 3)], [], {})
-    assert [(row.lane_id, row.fork) for row in picture.rows] == [(10, ""), (20, ""), (30, "")]
+    assert [(lane.lane_id, lane.fork) for lane in picture.lanes] == [(10, ""), (20, ""), (30, "")]
 
 
 def test_a_fork_says_how_many_lanes_leave_it() -> None:
     main = trunk(10)
     picture = draw([fork(40, main, 5, 2), fork(20, main, 5, 3), main], [], {})
-    [mark] = marks_of(row_of(picture, main), MarkKind.FORK)
+    [mark] = marks_of(drawn_of(picture, main), MarkKind.FORK)
     assert (mark.message_id, mark.depth, mark.forks) == (105, 5, 2)
 
 
@@ -218,7 +390,7 @@ def test_a_lane_that_only_forks_go_on_from_ends_in_a_mark_of_its_own() -> None:
     main = Lane(1, 1, 5, 5, is_tip=False)
     leaves = Lane(20, 6, 20, 6, parent_id=5, parent_lane_id=1)
     picture = draw([leaves, main], [], {5: Filling(100)}, Limits())
-    row = row_of(picture, main)
+    row = drawn_of(picture, main)
     assert [mark.forks for mark in marks_of(row, MarkKind.END)] == [1]
     assert row.gauge is None
 
@@ -228,11 +400,11 @@ def test_a_lane_of_which_only_forks_are_known_is_drawn_as_far_as_they_tell() -> 
     main = trunk(1000)
     lanes = [fork(50 + n, main, depth, 3) for n, depth in enumerate((40, 500, 700))]
     picture = draw(lanes[::-1], [], {})
-    row = row_of(picture, main)
+    row = drawn_of(picture, main)
     assert row.is_elsewhere
     assert [mark.kind for mark in row.marks] == [MarkKind.FORK] * 3
     assert (row.line[0][0], row.line[-1][1]) == (picture.scale.x(40), picture.scale.x(700))
-    assert [other.number for other in picture.rows] == [0, 1, 2, 3]
+    assert [other.number for other in picture.lanes] == [0, 1, 2, 3]
 
 
 def test_a_short_conversation_has_a_mark_for_every_message() -> None:
@@ -242,14 +414,14 @@ def test_a_short_conversation_has_a_mark_for_every_message() -> None:
     assert not is_small([trunk(EVERY_DEPTH)] * 6)
     places = [Place(n, n, 1) for n in range(1, EVERY_DEPTH)] + [Place(main.end_id, EVERY_DEPTH, 1)]
     picture = draw([main], [], {}, None, places)
-    assert len(picture.rows[0].marks) == EVERY_DEPTH
+    assert len(picture.lanes[0].marks) == EVERY_DEPTH
     assert not picture.scale.folds
 
 
 def test_the_keyboard_goes_along_a_lane() -> None:
     main = trunk(60)
     picture = draw([fork(30, main, 44, 2), main], [Span(900, 30, 50)], {main.end_id: Filling(1, 900)}, Limits())
-    kinds = [mark.kind for mark in row_of(picture, main).marks]
+    kinds = [mark.kind for mark in drawn_of(picture, main).marks]
     assert kinds == [MarkKind.START, MarkKind.CUTOFF, MarkKind.FORK, MarkKind.ANCHOR, MarkKind.TIP]
 
 
@@ -263,14 +435,14 @@ def test_the_keyboard_goes_along_a_lane() -> None:
 def test_a_gauge_tells_how_full_a_tip_is(tokens: int, percent: int, filled: int, is_over: bool) -> None:
     """Over means strictly over the threshold, as the trigger has it."""
     main = trunk(10)
-    gauge = draw([main], [], {main.end_id: Filling(tokens)}, Limits()).rows[0].gauge
+    gauge = draw([main], [], {main.end_id: Filling(tokens)}, Limits()).lanes[0].gauge
     assert gauge is not None
     assert (gauge.percent, gauge.filled, gauge.is_over, gauge.threshold) == (percent, filled, is_over, 36)
 
 
 def test_without_a_budget_there_are_no_gauges() -> None:
     main = trunk(10)
-    assert draw([main], [], {main.end_id: Filling(100)}).rows[0].gauge is None
+    assert draw([main], [], {main.end_id: Filling(100)}).lanes[0].gauge is None
 
 
 # -- summaries ----------------------------------------------------------------------------------------------
@@ -291,7 +463,7 @@ def test_each_summary_is_drawn_from_where_the_one_before_it_ends() -> None:
 
 def test_a_summary_ends_right_after_its_cutoff() -> None:
     picture = drawn([Span(901, 20, 25)], in_use=901)
-    [row] = picture.rows
+    [row] = picture.lanes
     [cutoff], [anchor] = marks_of(row, MarkKind.CUTOFF), marks_of(row, MarkKind.ANCHOR)
     assert (cutoff.message_id, cutoff.summary_ids, anchor.message_id) == (1020, (901,), 1025)
     assert cutoff.x == row.bars[0].x2 > picture.scale.x(20)
@@ -316,7 +488,7 @@ def test_a_summary_that_also_covers_what_is_above_its_lane_is_open_there() -> No
     main = trunk(100)
     side = fork(20, main, 30, 40)
     picture = drawn([Span(901, 50, 60, cutoff_lane_id=20, anchor_lane_id=20)], main, side, in_use=901)
-    [bar] = row_of(picture, side).bars
+    [bar] = drawn_of(picture, side).bars
     assert (bar.first, bar.is_open) == (1, True)
     assert bar.x1 > picture.scale.x(30)
 
@@ -330,7 +502,7 @@ def test_summaries_of_the_same_messages_stand_above_each_other_the_one_in_use_ne
 
 def test_one_cutoff_of_several_summaries_is_one_mark() -> None:
     picture = drawn([Span(902, 40, 50), Span(903, 40, 44, is_live=False)], in_use=902)
-    [cutoff] = marks_of(picture.rows[0], MarkKind.CUTOFF)
+    [cutoff] = marks_of(picture.lanes[0], MarkKind.CUTOFF)
     assert (cutoff.summary_ids, cutoff.is_retired) == ((902, 903), False)
 
 
@@ -353,7 +525,7 @@ def test_retired_summaries_beyond_the_newest_are_counted_and_not_drawn() -> None
     assert len(shown) + picture.left_out == 19
     assert shown
     assert all(summary > 919 - MOST_SUMMARIES for summary in shown)
-    anchors = [summary for mark in marks_of(picture.rows[0], MarkKind.ANCHOR) for summary in mark.summary_ids]
+    anchors = [summary for mark in marks_of(picture.lanes[0], MarkKind.ANCHOR) for summary in mark.summary_ids]
     assert sorted(anchors) == sorted(shown), "an anchor without a bar would be read as a live one's"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -67,14 +68,24 @@ class LiveFilter(admin.SimpleListFilter):
 
 
 class TipFilter(admin.SimpleListFilter):
+    """The tips of one session, of its newest branches: each of them is looked for by itself."""
+
     title = "place"
     parameter_name = "place"
+    newest = 1000
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("tip", "Tips of branches")]
+        return [("tip", f"Tips of the newest {self.newest:,} branches")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.tips() if self.value() == "tip" else queryset  # type: ignore[attr-defined]  # our queryset
+        if self.value() != "tip":
+            return queryset
+        try:
+            session_id = UUID(request.GET.get("session", ""))
+        except ValueError as error:
+            raise IncorrectLookupParameters(error) from error
+        tips: QuerySet[Any] = queryset.tips_of(session_id, newest=self.newest)  # type: ignore[attr-defined]  # our own
+        return tips
 
 
 class CodeFilter(admin.SimpleListFilter):

@@ -18,7 +18,7 @@ from compaction_app.admin.display import number, shortened
 from compaction_app.branch_map import draw, is_small
 from compaction_app.branches import using_of
 from compaction_app.lanes import Filling, Lane, Span, fillings, read_lanes, read_spans
-from compaction_app.map_parts import Bar, Mark, MarkKind, Picture, Place, Row
+from compaction_app.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Budget, Kind
 
@@ -56,8 +56,8 @@ class Linked:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnRow:
-    row: Row
+class LinkedLane:
+    lane: DrawnLane
     bars: tuple[Linked, ...]
     marks: tuple[Linked, ...]
 
@@ -187,7 +187,7 @@ class BranchMap:
     numbers: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        numbers = {row.lane_id: row.number for row in self.shape.picture.rows}
+        numbers = {lane.lane_id: lane.number for lane in self.shape.picture.lanes}
         object.__setattr__(self, "numbers", numbers)
 
     @property
@@ -201,10 +201,10 @@ class BranchMap:
     @property
     def name(self) -> str:
         """What the picture shows, for those who do not see it."""
-        bars = sum(len(bar.summary_ids) for row in self.picture.rows for bar in row.bars)
+        bars = sum(len(bar.summary_ids) for lane in self.picture.lanes for bar in lane.bars)
         lanes = len(self.shape.lanes)
         found = f"{counted_as(lanes, 'branch', 'branches')}, {counted_as(bars, 'summary', 'summaries')}"
-        return f"Branch map: {found}. Messages run from left to right; each branch is a row."
+        return f"Branch map: {found}. Messages run from left to right, forks below what they leave."
 
     @property
     def older_before(self) -> int | None:
@@ -218,34 +218,34 @@ class BranchMap:
         return f"{counted_as(count, 'more summary', 'more summaries')} not drawn." if count else ""
 
     @property
-    def rows(self) -> list[DrawnRow]:
+    def lanes(self) -> list[LinkedLane]:
         spans = {span.summary_id: span for span in self.shape.spans}
         return [
-            DrawnRow(
-                row,
-                tuple(self._bar(bar, spans) for bar in row.bars),
-                tuple(Linked(mark, self.url_of(mark.message_id), self._of_mark(mark, row)) for mark in row.marks),
+            LinkedLane(
+                lane,
+                tuple(self._bar(bar, spans) for bar in lane.bars),
+                tuple(Linked(mark, self.url_of(mark.message_id), self._of_mark(mark, lane)) for mark in lane.marks),
             )
-            for row in self.picture.rows
+            for lane in self.picture.lanes
         ]
 
     @property
     def table(self) -> list[TableRow]:
         lanes = {lane.start_id: lane for lane in self.shape.lanes}
-        return [self._of_lane(lanes[row.lane_id], row) for row in self.picture.rows if row.number]
+        return [self._of_lane(lanes[drawn.lane_id], drawn) for drawn in self.picture.lanes if drawn.number]
 
-    def _of_lane(self, lane: Lane, row: Row) -> TableRow:
+    def _of_lane(self, lane: Lane, drawn: DrawnLane) -> TableRow:
         filling = self.shape.fillings.get(lane.end_id)
         summary_id = filling.summary_id if filling else None
         return TableRow(
-            name=f"Branch {row.number}",
+            name=f"Branch {drawn.number}",
             url=self.url_of(lane.end_id),
             forks_from="the beginning" if lane.parent_id is None else self._fork_of(lane),
             forks_from_url=self.url_of(lane.parent_id) if lane.parent_id else "",
             messages=number(messages_of(lane)),
             tokens=number(lane.end_path_tokens),
             fullness=fullness(filling, self.shape.budget) if filling else "ends in forks only",
-            is_over=row.gauge is not None and row.gauge.is_over,
+            is_over=drawn.gauge is not None and drawn.gauge.is_over,
             summary=f"Summary {summary_id}" if summary_id else "none",
             summary_url=self.url_of(summary_id) if summary_id else "",
         )
@@ -254,23 +254,23 @@ class BranchMap:
         of = self.numbers.get(lane.parent_lane_id or 0)
         return f"message {lane.parent_id}" + (f" of branch {of}" if of else "")
 
-    def _of_mark(self, mark: Mark, row: Row) -> str:
+    def _of_mark(self, mark: Mark, lane: DrawnLane) -> str:
         if mark.kind in (MarkKind.CUTOFF, MarkKind.ANCHOR):
             whose = ", ".join(map(str, mark.summary_ids))
             of = f"summary {whose}" if len(mark.summary_ids) == 1 else f"summaries {whose}"
             retired = ", retired" if mark.is_retired else ""
             return self._told(f"{mark.kind.capitalize()} of {of}{retired}: message {mark.message_id}", mark.message_id)
-        said = [self._role_of(mark, row)]
+        said = [self._role_of(mark, lane)]
         if mark.forks:
             said.append(f"{counted_as(mark.forks, 'branch leaves', 'branches leave')} here")
         if mark.kind == MarkKind.TIP and (filling := self.shape.fillings.get(mark.message_id)):
             said.append(fullness(filling, self.shape.budget))
         return self._told("; ".join(said), mark.message_id)
 
-    def _role_of(self, mark: Mark, row: Row) -> str:
+    def _role_of(self, mark: Mark, lane: DrawnLane) -> str:
         beginning = self.shape.beginnings.get(mark.message_id)
         message = f"message {mark.message_id}" + (f" ({beginning.role})" if beginning else "")
-        branch = f"branch {row.number}" if row.number else "an older branch"
+        branch = f"branch {lane.number}" if lane.number else "an older branch"
         if mark.kind == MarkKind.TIP:
             return f"Tip of {branch}: {message}"
         if mark.kind == MarkKind.END:

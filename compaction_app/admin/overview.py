@@ -15,7 +15,7 @@ from django.utils.html import format_html
 
 from compaction_app.admin import display
 from compaction_app.admin.maps import SUMMARIES, SessionShape, counted_as, fullness
-from compaction_app.admin.records import BoundedPaginator, RecordAdmin, counted
+from compaction_app.admin.records import BoundedPaginator, RecordAdmin, count_up_to, counted
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import using_of
 from compaction_app.budget import calibration_of
@@ -26,6 +26,8 @@ from compaction_app.values import Kind, RunStatus
 
 #: Messages, tips and events that are counted one by one.
 BOUND = BoundedPaginator.limit
+#: The newest branches: each is looked for by itself.
+BRANCHES = 1000
 #: The newest runs, by outcome: each row is read for it.
 RUNS = 1000
 
@@ -79,13 +81,16 @@ class Figures:
     def _branches(self) -> str:
         if self.shape.is_whole:
             return display.number(sum(lane.is_tip for lane in self.shape.lanes))
-        tips = ChatMessage.objects.using(using_of(self.session)).tips_of(self.session)
-        return counted(tips.order_by())
+        nodes = ChatMessage.objects.using(using_of(self.session))
+        tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
+        lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
+        return f"at least {tips:,}" if lanes > BRANCHES else display.number(tips)
 
     def _messages_and_tokens(self) -> tuple[str, str]:
         if self.shape.is_whole:
             return display.number(self.shape.messages), display.number(self.shape.tokens)
-        first = self.session.messages.filter(kind=Kind.MESSAGE).order_by("id")[: BOUND + 1]
+        nodes = ChatMessage.objects.using(using_of(self.session)).in_session(self.session.pk)
+        first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
         found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
         if found["messages"] > BOUND:
             return f"more than {BOUND:,}", f"at least {found['tokens']:,}"

@@ -15,22 +15,32 @@ _JOINED = f"FROM path JOIN {sql.MESSAGES} m ON m.id = path.id "
 _PLACES = sql.PATH + f"SELECT {_COLUMNS} {_JOINED} ORDER BY path.depth"
 _ROWS = sql.PATH + (f"SELECT m.* {_JOINED} WHERE path.depth <= %(early)s OR path.depth >= %(late)s ORDER BY path.depth")
 # From lane to lane, of which there is one a fork: a long stretch costs what a short one does. A message of a lane
-# is on the branch down to where the branch leaves that lane: said as a difference, since SQLite would otherwise take
-# that bound to the index instead of the two depths, and read the whole lane.
+# is on the branch down to where the branch leaves that lane. Each end is looked up by itself and by a subquery:
+# SQLite takes a list of depths for a reason to read the whole lane, and a condition on a joined row for one to build
+# a bloom filter over the whole table.
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+_START = f"(SELECT s.depth FROM {sql.MESSAGES} s WHERE s.id = {_LANE})"  # noqa: S608  # names of tables
+_END = f"""
+SELECT (SELECT e.id FROM {sql.MESSAGES} e WHERE e.lane_id = up.lane AND e.depth = {{depth}} AND e.kind = 'message')
+FROM up WHERE up.depth >= {{depth}} AND up.start < {{depth}}
+"""  # noqa: S608  # names of tables, never a value
 _ENDS = f"""
-WITH RECURSIVE up(lane, depth) AS (
-    SELECT COALESCE(m.lane_id, m.id), m.depth FROM {sql.MESSAGES} m WHERE m.id = %(node)s
+WITH RECURSIVE up(lane, depth, start) AS (
+    SELECT {_LANE.format(row="m")}, m.depth, {_START.format(row="m")}
+    FROM {sql.MESSAGES} m WHERE m.id = %(node)s
     UNION ALL
-    SELECT COALESCE(p.lane_id, p.id), p.depth
+    SELECT {_LANE.format(row="p")}, p.depth, {_START.format(row="p")}
     FROM up JOIN {sql.MESSAGES} l ON l.id = up.lane JOIN {sql.MESSAGES} p ON p.id = l.parent_message_id
-    WHERE l.depth > %(first)s
+    WHERE up.start > %(first)s
+), ends(id) AS (
+    {_END.format(depth="%(first)s")}
+    UNION ALL
+    {_END.format(depth="%(last)s")}
+    UNION ALL
+    SELECT lane FROM up WHERE start IN (%(first)s, %(last)s)
 )
-SELECT {_COLUMNS} FROM up JOIN {sql.MESSAGES} m ON m.lane_id = up.lane
-WHERE m.kind = 'message' AND m.depth IN (%(first)s, %(last)s) AND up.depth - m.depth >= 0
-UNION ALL
-SELECT {_COLUMNS} FROM up JOIN {sql.MESSAGES} m ON m.id = up.lane
-WHERE m.depth IN (%(first)s, %(last)s)
-ORDER BY 2
+SELECT {_COLUMNS} FROM ends JOIN {sql.MESSAGES} m ON m.id = ends.id
+ORDER BY m.depth
 """  # noqa: S608  # names of tables, never a value
 
 

@@ -257,7 +257,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
         """A run for each branch: what is asked for goes into a summary of its own."""
         report = Report()
-        tips = ChatMessage.objects.using(using_of(session)).tips_of(session).defer("reasoning")
+        tips = ChatMessage.objects.using(using_of(session)).tips_of(session.pk).defer("reasoning")
         newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
         for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
             if run := report.ask(tip, instructions):

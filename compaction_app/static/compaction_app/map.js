@@ -1,9 +1,12 @@
-/* Says below the map what the mark under the pointer or the focus is. The map works without it: each mark is a
-   link with that name. */
+/* Scrolls the map to the newest message's lane, and says below it what the mark under the pointer or the focus is. The
+   map works without it: its box scrolls, and each mark is a link with that name. */
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const map of document.querySelectorAll(".compaction-map")) {
+    const box = map.querySelector(".compaction-map-box");
+    const picture = map.querySelector(".compaction-map-picture");
+    if (box && picture) box.scrollLeft = Number(picture.dataset.newest) + 14 - box.clientWidth;
     const said = map.querySelector(".compaction-map-said");
     if (!said) continue;
     said.hidden = false;
