@@ -5,13 +5,14 @@ STAMP := .venv/.requirements-installed
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
+EXAMPLES ?=
 
 # A python of one's own choice: make setup PYTHON=/path/to/python
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz bench screenshots clean FORCE
+.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz schema bench screenshots clean FORCE
 
 help:
 	@echo "make setup             make .venv and install requirements.txt"
@@ -25,6 +26,7 @@ help:
 	@echo "make migrations-check  fail if a migration is missing"
 	@echo "make wheel-check       build the wheel and use it in an empty project"
 	@echo "make fuzz STEPS=1000   random operations against a model of what must hold"
+	@echo "make schema            requests made from the API's OpenAPI document, on PostgreSQL"
 	@echo "make bench             the benchmarks"
 	@echo "make screenshots       pictures of the admin and the chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
@@ -83,6 +85,9 @@ wheel-check: setup
 
 fuzz: setup
 	$(PY) -m tests.fuzz $(if $(STEPS),--steps $(STEPS))
+
+schema: setup
+	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 bench: setup
 	@set -e; ran=; \

@@ -19,6 +19,7 @@ from compaction_app.log_lines import log
 from compaction_app.managers import counter
 from compaction_app.models import ChatSession
 from compaction_app.tokens import Count, count_messages, count_tools
+from compaction_app.validation import check_text
 from compaction_app.values import Budget, Role
 
 logger = logging.getLogger("compaction_app.budget")
@@ -130,3 +131,5 @@ def _check_contribution(contribution: Mapping[str, Any]) -> None:
         )
     if not isinstance(contribution.get("content"), str):
         raise InvalidMessage("A contribution's content is a text.", field="contributions")
+    for text in (contribution["content"], str(contribution.get("name") or "")):
+        check_text(text, "contributions")

@@ -5,7 +5,7 @@ Values that are stored are judged by ``validation``; here are the ones that only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
@@ -51,6 +51,36 @@ def check_asking(model: Any, tools: Any, reserved_tokens: Any) -> None:
         check_whole_number(reserved_tokens, "reserved_tokens")
 
 
+def check_summarize(summarize: Any) -> None:
+    """A function, or an object with a method ``summarize``, that answers when it is called."""
+    if summarize is None:
+        return
+    ask = getattr(summarize, "summarize", summarize)
+    if isinstance(summarize, type) or not callable(ask):
+        raise InvalidMessage(
+            f"summarize must be a function or an object with a method summarize, not {_thing(summarize)}.",
+            field="summarize",
+        )
+
+
+def checked_count(count: Any) -> Callable[[Sequence[str]], list[int]]:
+    """A counter of texts, whose answers are looked at: one number for each text."""
+    if isinstance(count, type) or not callable(count):
+        raise InvalidMessage(f"count must be a function of a list of texts, not {_thing(count)}.", field="count")
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        numbers = count(texts)
+        right = isinstance(numbers, Sequence) and len(numbers) == len(texts)
+        if not right or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
+            raise InvalidMessage(
+                f"count must give back a whole number for each of the texts in its list, not {_kind(numbers)}.",
+                field="count",
+            )
+        return list(numbers)
+
+    return counted
+
+
 def check_params(params: Mapping[str, Any]) -> None:
     """Parameters of a chat completion that this app sets itself, so that they would be overwritten without a word."""
     if params.get("stream"):
@@ -69,6 +99,10 @@ def check_client(client: Any, other: type, hint: str) -> None:
     create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
     if isinstance(client, other) or not callable(create):
         raise InvalidMessage(f"client can not be {_kind(client)} here: {hint}", field="client")
+
+
+def _thing(value: Any) -> str:
+    return f"the class {value.__name__}: pass an instance" if isinstance(value, type) else _kind(value)
 
 
 def _kind(value: Any) -> str:

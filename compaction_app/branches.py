@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from django.db import connections
+from django.utils import timezone
 
 from compaction_app import sql
-from compaction_app.exceptions import InvalidParent, MessageNotFound
+from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.validation import canonical
 from compaction_app.values import Branch, Kind, Message, Summary
@@ -37,8 +39,15 @@ def using_of(instance: ChatMessage | ChatSession) -> str:
     return instance._state.db or "default"
 
 
+def require_row(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:
+    """Refuse what is no message, or no session, by the name of its argument."""
+    if not isinstance(value, model):
+        raise InvalidMessage(f"{name} must be a {model.__name__}, not {type(value).__name__}.", field=name)
+
+
 def require_tip(tip: ChatMessage) -> None:
     """A branch is asked for by a message; a summary is not one."""
+    require_row(tip, ChatMessage, "tip")
     if tip.pk is None:
         raise MessageNotFound("The message has not been stored yet.")
     if tip.kind == Kind.SUMMARY:
@@ -122,7 +131,7 @@ def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bo
 
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first."""
-    return list(ChatMessage.objects.using(using_of(session)).tips_of(session).order_by("id").defer("reasoning"))
+    return list(ChatMessage.objects.using(using_of(session)).tips_of(session.pk).order_by("id").defer("reasoning"))
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
@@ -145,8 +154,20 @@ def message_value(row: ChatMessage) -> Message:
         name=row.name,
         reasoning=canonical(row.reasoning),
         attachments=tuple(canonical(row.attachments or ())),
-        created_at=row.created_at,
+        created_at=_by_default_clock(row.created_at),
     )
+
+
+def _by_default_clock(moment: datetime | None) -> datetime | None:
+    """In ``TIME_ZONE``, whatever zone a request has activated: the days and the dates of a summary go by it, and the
+    worker that makes one must see the same as the page that shows it."""
+    if moment is None or timezone.is_naive(moment):
+        return moment
+    try:
+        return timezone.localtime(moment, timezone.get_default_timezone())
+    except OverflowError:
+        # A day before the first or after the last one that there is.
+        return moment
 
 
 def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:

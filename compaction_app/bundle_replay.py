@@ -25,6 +25,7 @@ from compaction_app.retention import Passages, survey
 from compaction_app.sayings import read_messages
 from compaction_app.summarizers import run_summarizer
 from compaction_app.tokens import Count
+from compaction_app.validation import readable
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Asks the request of a bundle.
@@ -120,11 +121,13 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
             detail=answer.detail,
         )
     draft = replace(answer, text=prose_of(answer.text))
+    # One with half a character in it is refused; it can be neither counted nor written down as it came.
+    text = readable(draft.text)
     return Replay(
         bundle=bundle,
         before=before,
-        after=score(bundle, draft.text, count),
-        text=draft.text,
+        after=score(bundle, text, count),
+        text=text,
         model=draft.model,
         code=_refusal(bundle, draft, count),
         detail="",

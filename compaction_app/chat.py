@@ -55,11 +55,13 @@ def delete_session(session: ChatSession) -> None:
 
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first; summaries are not counted."""
+    branches.require_row(session, ChatSession, "session")
     return branches.tips(session)
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
     """The message and its siblings in order: an edit or a regeneration is one more."""
+    branches.require_row(message, ChatMessage, "message")
     return branches.variants(message)
 
 

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from compaction_app.clauses import LEVELS, Clause
-from compaction_app.facts import CONTENT, TELLING
+from compaction_app.facts import CONTENT
 from compaction_app.superseding import Statement
 from compaction_app.tokens import Count
 
@@ -32,11 +32,11 @@ _AGAIN = 0.3
 _SAME = 1e-9
 #: About what a speaker and a line end add for a new unit, shared with its neighbours.
 _OWN_LINE, _OTHER_LINE = 2, 5
-#: The numbers of a table tell less than those of a sentence: further ones of a clause count only so much.
+#: The facts of a list tell less than those of a sentence: further ones of a clause count only so much.
 _TELLING_WORDS = 8
 _CROWDED_TELLING = 0.25
 #: Of the target, what rules, decisions and preferences take before anything else is looked at.
-_FIRST_SHARE = 0.4
+_FIRST_SHARE = 0.6
 #: How much more what is left of them counts afterwards.
 _FIRST_BOOST = 2.0
 
@@ -53,6 +53,14 @@ class Unit:
     first: bool = False
     #: What it says plainly, if a later one may replace it.
     statement: Statement | None = None
+    #: The first thing that a message, or a line of a summary, says.
+    opens: bool = False
+    #: Who speaks on its last line, if that is somebody else.
+    answered_by: str = ""
+
+    @property
+    def last_speaker(self) -> str:
+        return self.answered_by or self.speaker
 
 
 class Move(NamedTuple):
@@ -227,7 +235,7 @@ def _values(unit: Unit, worth: Mapping[str, float]) -> list[list[tuple[str, floa
         before = times.get(word.norm, 0)
         times[word.norm] = before + 1
         value *= _AGAIN**before
-        if strength == TELLING:
+        if word.weight >= _FACT_WEIGHT:
             telling += 1
             value *= 1.0 if telling <= _TELLING_WORDS else _CROWDED_TELLING
         values[strength].append((word.norm if word.strength >= CONTENT else "", value))

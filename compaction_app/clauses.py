@@ -1,26 +1,35 @@
-"""A clause and its shorter and shorter forms: which of its words may go.
+"""A clause and its shorter forms: what of it may go without saying something else.
 
-A shortened clause is an in-order part of its source: words are left out, none is changed. Where leaving any out
-could turn the meaning round (:mod:`meaning`), the clause is told as it was said or not at all, like code lines
-and tool markers. Brackets and quotations stay whole or go whole.
+Three things may go, and nothing else:
+
+- words that add nothing ("really", "please"),
+- the article "the" before a plain word, outside rules, names and quotations,
+- at the end, a part that only goes on: joined by a comma and "because", "which", "and we have" or their like, after a
+  main clause of some length. Told is then the beginning of the sentence, word for word but for those small words: no
+  word comes to stand beside another clause's.
+
+A clause in which anything is denied, limited, doubted or contrasted (:mod:`cautions`, :mod:`meaning`), one in a
+language whose small words are not known, a line of code and a tool's marker are told as they were said or not at all.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from compaction_app import facts, meaning
+from compaction_app.cautions import is_cautioned
 from compaction_app.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
 from compaction_app.transcript import defuse
 
 #: Between clauses of one speaker on a line; one token, and rare enough in what people write to be read back.
 SEPARATOR = " · "
-#: From the whole text (0) to its telling words (5).
+#: From the whole text (0) over one without small words (2) to one without its last parts (5).
 LEVELS = range(6)
+#: How strong the parts at the end of a clause are, the last one first. A clause has seldom more of them.
+_PARTS = (CONTENT, NEAR, BOUND)
 _WORD = re.compile(r"[^\s，、；：]+[，、；：]*\s*|[，、；：]+\s*")
 #: Cells of a table that is written without spaces.
 _CELLS = re.compile(r"[\d.:+-]+[,;|\t]")
@@ -31,27 +40,39 @@ _PROHIBITION = re.compile(
     r"[a-z]{3,} [a-z]{2,}"
     r"|\bhands off\b|\bnot before\b|\bonly (?:reads?|works?|takes?|accepts?)\b"
 )
-_PAUSE = re.compile(r"[,;:.!?)，、；：。](?:\s|\Z)")
+_SUBJECT = r"(?:i|you|he|she|it|we|they|there)(?:['’][a-z]{1,2})?\s"
+#: Where a part begins that only goes on.
+_GOES_ON = re.compile(
+    r",\s+(?:(?P<aside>(?:which|who|whose|where|wobei|ce qui|lo que|il che|o que|wat|который|которая|которое)\s)"
+    rf"|(?:and|so)\s+(?:{_SUBJECT}|(?:the|an?|my|our|your|his|her|their|its)\s+(?:[\w'’-]+\s+){{1,4}}"
+    r"(?:is|are|was|were|has|have|had|will|can|must|should|shall|does|did)\s)"
+    r"|because\s|weil\s|denn\s|und\s+(?:ich|wir|er|sie|es|ihr)\s"
+    r"|parce qu|car\s|et\s+(?:je|il|elle|nous|on|ils|elles)\s|porque\s|y\s+(?:yo|él|ella|nosotros|ellos)\s"
+    r"|perché\s|e\s+(?:io|noi|lui|lei|eu|nós|ele|ela)\s|omdat\s|want\s|en\s+(?:ik|we|wij|hij|zij|ze|het)\s"
+    r"|потому что\s|так как\s|и\s+(?:я|мы|он|она|они)\s|لأن)",
+    re.IGNORECASE,
+)
+#: "The ship, which was built in Oulu, sails": a part in the middle is no end.
+_LATER_PAUSE = re.compile(r"[,;:)—–]\s")
+#: What begins like this leans on what follows.
+_LEANS = re.compile(
+    r"\A(?:when|while|as|since|because|once|after|before|given|both|between|first|on the one hand|als|wenn|weil|da|"
+    r"nachdem|bevor|sowohl|quand|lorsque|puisque|comme|cuando|como|quando|siccome|poiché|toen|terwijl|zowel|когда|"
+    r"так как)\b",
+    re.IGNORECASE,
+)
+#: What stays when a part goes has so many spaces at least: a clause, not the first item of a list.
+_SPACES_KEPT = 3
+_ADDS_NOTHING = frozenset("really very literally honestly please kindly furthermore moreover".split())
+#: Before these "the" makes a difference: "the few", "the same", "the day before".
+_WITH_ARTICLE = frozenset(
+    "few same other others more less most least only rest one ones first last next day week month year".split()
+)
 
-#: A clause with more telling words than this keeps the first and last of them in its shortest form.
-_TELLING_KEPT = 12
-#: Fewer words than this say nothing to whoever was not there.
-_FEWEST_WORDS = 4
-#: How many words before the first telling one are kept to say what it is told of.
-_SUBJECT_WORDS = 2
 #: How many words of a stated value are bound to their statement.
 _VALUE_WORDS = 4
-#: How many words of a rule are kept with its cue, and how many cues of one clause are looked at.
-_WINDOW = 10
-_CUES = 3
-#: A rule of so few words is kept as it was said.
-_SHORT_RULE = 7
-#: "48 hours ahead", "40 cm deep": without them an amount is half told.
-_DIRECTIONS = frozenset(
-    "ahead ago later earlier early late before after long wide high deep tall thick old away".split()
-)
-#: What a number of a table counts, compared with one of a sentence.
-_TABLE = 0.15
+#: What a number of a table counts, compared with one of a sentence, and how many numbers make a table.
+_TABLE, _TABLE_NUMBERS = 0.15, 6
 #: The weight of a quotation, a date or an amount as a whole.
 _SPAN_WEIGHT = 3.0
 #: How much more the further words of a name count: who was introduced in full is known by the first name alone
@@ -59,7 +80,7 @@ _SPAN_WEIGHT = 3.0
 _NAME_REST = 1.67
 #: No clause of :mod:`sentences` is longer; what is was no sentence.
 _AS_SAID_CHARS = 2000
-#: A longer "word" is a dump or a text without spaces: its short forms show head and tail.
+#: A longer "word" is a dump: its short form shows head and tail.
 _WORD_CHARS = 300
 _WORD_SHOWN = 120
 
@@ -82,17 +103,8 @@ class Clause:
 
     @property
     def strongest(self) -> int:
-        """The level of the shortest form that still says something: a name or a number alone does not."""
-        if self.as_said:
-            return 0
-        if self.firm and BOUND in self.strengths:
-            # The words of a rule are the rule.
-            return BOUND
-        enough = min(_FEWEST_WORDS, sum(strength >= CONTENT for strength in self.strengths))
-        for level in reversed(LEVELS):
-            if sum(strength >= level for strength in self.strengths) >= enough:
-                return level
-        return 0
+        """The level of the shortest form."""
+        return 0 if self.as_said or self.whole else TELLING
 
     def shortened(self, level: int) -> str:
         """The words of strength ``level`` and more; the text itself at level 0."""
@@ -108,7 +120,8 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
     """Judge the words of a clause. ``weigh`` is :func:`facts.weigh`, perhaps with a memory; ``common`` holds
     words that were seen in lower case: where a sentence begins with one, its capital says nothing."""
     tokens = _WORD.findall(text)
-    if any(len(token) > _WORD_CHARS for token in tokens):
+    is_dump = any(len(token) > _WORD_CHARS for token in tokens)
+    if is_dump:
         tokens = [
             token if len(token) <= _WORD_CHARS or "/" in token else f"{clip(token, _WORD_SHOWN)} " for token in tokens
         ]
@@ -116,19 +129,21 @@ def read_clause(text: str, weigh: Callable[[str], Word], common: Container[str] 
     if words and facts.is_name(tokens[0], words[0]):
         begins = Word(CONTENT, 0.3, words[0].norm) if words[0].norm in common else words[0]._replace(weight=0.8)
         words[0] = begins
-    strengths = [word.strength for word in words]
-    clause = Clause(text, tokens, words, strengths)
-    clause.as_said = len(text) <= _AS_SAID_CHARS and meaning.keeps_all_words(text, [word.norm for word in words])
-    _keep_spans_together(clause)
-    _keep_neighbours(clause)
-    _keep_subject(clause)
-    _bridge(clause)
-    for cue in _cues(text)[:_CUES]:
-        clause.firm = True
-        _keep_window(clause, *cue)
-    _bound(clause)
-    _keep_enclosed(clause)
+    clause = Clause(text, tokens, words, [TELLING] * len(tokens))
+    cues = _cues(text)
+    clause.firm = bool(cues)
+    clause.as_said = len(text) <= _AS_SAID_CHARS and _keeps_all_words(text, words)
+    spans = _weigh_spans(clause)
+    _weigh_names(clause)
+    _weigh_tables(clause)
+    if not is_dump and not clause.as_said:
+        _loosen_parts(clause, cues, spans)
+        _loosen_words(clause, spans)
     return clause
+
+
+def _keeps_all_words(text: str, words: Sequence[Word]) -> bool:
+    return is_cautioned(text) or meaning.keeps_all_words(text, [word.norm for word in words])
 
 
 def _cues(text: str) -> list[tuple[int, int]]:
@@ -145,15 +160,18 @@ def whole_clause(text: str, weight: float) -> Clause:
 
 def keep_statement(clause: Clause, value_start: int) -> None:
     """Bind the words that say what a value is the value of, and the first words of the value."""
-    position = kept = 0
+    position = kept = end = 0
     for i, token in enumerate(clause.tokens):
-        in_value = position >= value_start
         if kept == _VALUE_WORDS:
-            return
-        if not in_value or clause.strengths[i] >= CONTENT:
-            clause.strengths[i] = max(clause.strengths[i], BOUND)
-            kept += in_value
+            break
+        kept += position >= value_start
         position += len(token)
+        end = i + 1
+    # With a word its whole part stays, and what is before that.
+    loosest = min((s for s in clause.strengths[:end] if s > FUNCTION), default=TELLING)
+    clause.strengths[:] = [
+        TELLING if i < end or strength >= loosest else strength for i, strength in enumerate(clause.strengths)
+    ]
 
 
 def clip(text: str, limit: int) -> str:
@@ -184,175 +202,85 @@ def _trim(text: str) -> str:
     return text.strip(" ,;:，、；：")
 
 
-def _keep_spans_together(clause: Clause) -> None:
+def _weigh_spans(clause: Clause) -> list[tuple[int, int]]:
+    """Where dates, amounts, quotations and brackets stand. A date is one thing told: its first word has the weight."""
     spans = facts.find_spans(clause.text)
-    if not spans:
-        return
     position = index = 0
     begun = -1
-    for i, token in enumerate(clause.tokens):
+    for i, token in enumerate(clause.tokens) if spans else ():
         end = position + len(token.rstrip())
         while index < len(spans) and spans[index][1] <= position:
             index += 1
         if index < len(spans) and spans[index][0] < end:
-            clause.strengths[i] = TELLING
-            # A span is one thing told: its first word has the weight, the others what they have anyway.
             if begun != index:
                 clause.words[i] = clause.words[i]._replace(weight=max(clause.words[i].weight, _SPAN_WEIGHT))
             begun = index
         position += len(token)
+    return sorted([*spans, *meaning.enclosed(clause.text)[0]])
 
 
-def _keep_enclosed(clause: Clause) -> None:
-    """Half a bracket or quotation says nothing, and one without its middle something else: each is as strong as its
-    strongest word."""
-    position = index = 0
-    spans, _ = meaning.enclosed(clause.text)
-    inside: list[list[int]] = [[] for _ in spans]
-    for i, token in enumerate(clause.tokens):
-        end = position + len(token.rstrip())
-        while index < len(spans) and spans[index][1] <= position:
-            index += 1
-        # One word may end a bracket and begin the next: they share their fate.
-        for further in range(index, len(spans)):
-            if spans[further][0] >= end:
-                break
-            inside[further].append(i)
-        position += len(token)
-    for _ in range(2):
-        for members in inside:
-            strongest = max((clause.strengths[i] for i in members), default=FILLER)
-            for i in members:
-                clause.strengths[i] = strongest
-
-
-def _keep_neighbours(clause: Clause) -> None:
-    """What a number counts, what a name is doing, and what a negation denies."""
-    strengths, words = clause.strengths, clause.words
-    for i, word in enumerate(words):
-        if word.strength == BOUND:
-            # "Every" tells nothing without what it is said of.
-            _raise_next(strengths, i, 1, BOUND)
-        if word.strength != TELLING:
+def _weigh_names(clause: Clause) -> None:
+    """The further words of a name count more."""
+    for at, word in enumerate(clause.words):
+        if word.strength != TELLING or not clause.tokens[at][:1].isupper():
             continue
-        if facts.is_negation(word.norm):
-            _raise_next(strengths, i, 2, TELLING)
-            _raise_next(strengths, i, 1, NEAR, -1)
-        elif word.norm[:1].isdigit() or word.norm[-1:].isdigit():
-            # What a number counts stands right after it, and is worth as much as the number.
-            if i + 1 < len(words) and strengths[i + 1] == CONTENT:
-                strengths[i + 1] = TELLING
-                if i + 2 < len(words) and words[i + 2].norm in _DIRECTIONS:
-                    strengths[i + 2] = TELLING
-            _raise_next(strengths, i, 1, BOUND, -1)
-            _keep_bound_before(clause, i)
-        else:
-            _keep_name_links(clause, i)
-            _raise_next(strengths, i, 1, NEAR)
-            _raise_next(strengths, i, 1, NEAR, -1)
+        for i in range(at + 1, min(at + 4, len(clause.words))):
+            if clause.tokens[i][:1].isupper():
+                clause.words[i] = clause.words[i]._replace(weight=clause.words[i].weight * _NAME_REST)
+            if clause.words[i].norm not in facts.NAME_LINKS or _LATER_PAUSE.search(clause.tokens[i - 1]):
+                break
 
 
-def _bridge(clause: Clause) -> None:
-    """ "Ceremony at 14:00": one small word between two that stay costs a token and keeps them one phrase."""
-    strengths = clause.strengths
-    for i in range(1, len(strengths) - 1):
-        stays = min(strengths[i - 1], strengths[i + 1])
-        if strengths[i] == FUNCTION and stays == TELLING and not _PAUSE.search(clause.tokens[i - 1]):
-            strengths[i] = stays
-
-
-def _keep_bound_before(clause: Clause, at: int) -> None:
-    """ "At most 25" is not 25: the words right before a number that bound it stay with it."""
-    for i in range(at - 1, max(at - 4, -1), -1):
-        if clause.words[i].strength == BOUND:
-            start = i - 1 if i and clause.words[i - 1].norm == "at" else i
-            clause.strengths[start:at] = [TELLING] * (at - start)
-        elif clause.words[i].strength != FUNCTION:
-            return
-
-
-def _keep_subject(clause: Clause) -> None:
-    """The words before the first telling one say what it is told of; a name or a number alone says
-    nothing."""
-    strengths = clause.strengths
-    first = next((i for i, strength in enumerate(strengths) if strength == TELLING), None)
-    if first is None:
+def _weigh_tables(clause: Clause) -> None:
+    """A row of bare numbers is a table, and tells little."""
+    if not any(map(str.isdigit, clause.text)):
         return
-    before = [i for i in range(max(first - 6, 0), first) if strengths[i] >= CONTENT][-_SUBJECT_WORDS:]
-    after = [i for i in range(first + 1, min(first + 9, len(strengths))) if CONTENT <= strengths[i] < TELLING]
-    for i in before or after[:_SUBJECT_WORDS]:
-        strengths[i] = TELLING
-
-
-def _keep_name_links(clause: Clause, at: int) -> None:
-    """Raise the small words between the word ``at`` and the next one with a capital."""
-    for i in range(at + 1, min(at + 4, len(clause.words))):
-        if clause.tokens[i][:1].isupper() and clause.tokens[at][:1].isupper():
-            clause.strengths[at + 1 : i] = [TELLING] * (i - at - 1)
-            clause.words[i] = clause.words[i]._replace(weight=clause.words[i].weight * _NAME_REST)
-        if clause.words[i].norm not in facts.NAME_LINKS or _PAUSE.search(clause.tokens[i - 1]):
-            return
-
-
-def _raise_next(strengths: list[int], at: int, number: int, to: int, step: int = 1) -> None:
-    """Raise the next ``number`` content words on one side, at most four words away."""
-    for i in range(at + step, at + 5 * step, step):
-        if not 0 <= i < len(strengths) or not number:
-            return
-        if strengths[i] >= CONTENT:
-            strengths[i] = max(strengths[i], to)
-            number -= 1
-
-
-def _keep_window(clause: Clause, cue_start: int, cue_end: int) -> None:
-    """The words that say what the rule is, as they were said: from its subject over its cue to the next pause."""
-    starts = list(accumulate((len(token) for token in clause.tokens), initial=0))
-    begin = max(bisect_right(starts, cue_start) - 1, 0)
-    if len(clause.tokens) <= _SHORT_RULE:
-        first, last = 0, len(clause.tokens)
-    else:
-        first = _subject_start(clause, begin)
-        last = begin
-        while last < len(clause.tokens) and last - first < _WINDOW:
-            last += 1
-            if starts[last] > cue_end and _PAUSE.search(clause.tokens[last - 1]):
-                break
-        while last > first and clause.strengths[last - 1] == FUNCTION and not _told_next(clause, last - 1):
-            last -= 1
-    for i in range(first, last):
-        if clause.strengths[i] > FILLER:
-            clause.strengths[i] = max(clause.strengths[i], BOUND)
-
-
-def _subject_start(clause: Clause, at: int) -> int:
-    """Where the two words before the cue begin, unless a pause is in between."""
-    start, words = at, 0
-    for i in range(at - 1, max(at - 5, -1), -1):
-        if _PAUSE.search(clause.tokens[i]):
-            break
-        if clause.strengths[i] >= CONTENT:
-            start, words = i, words + 1
-            if words == _SUBJECT_WORDS:
-                break
-    return start
-
-
-def _told_next(clause: Clause, at: int) -> bool:
-    return at + 1 < len(clause.strengths) and clause.strengths[at + 1] == TELLING
-
-
-def _bound(clause: Clause) -> None:
-    """A clause full of telling words keeps the first and the last of them when it has to be short; a row of
-    bare numbers is a table, and tells little."""
     numbers = sum(word.norm.replace(".", "").replace(",", "").isdigit() for word in clause.words)
-    if numbers > _TELLING_KEPT // 2 and numbers > len(clause.words) // 2:
-        clause.words = [word._replace(weight=word.weight * _TABLE) for word in clause.words]
+    is_table = numbers > max(_TABLE_NUMBERS, len(clause.words) // 2)
     for i, word in enumerate(clause.words):
-        if len(_CELLS.findall(clause.tokens[i])) > 3:
+        if is_table or len(_CELLS.findall(clause.tokens[i])) > 3:
             clause.words[i] = word._replace(weight=word.weight * _TABLE)
-    telling = [
-        i for i, s in enumerate(clause.strengths) if s == TELLING and not facts.is_negation(clause.words[i].norm)
+
+
+def _loosen_parts(clause: Clause, cues: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> None:
+    starts = _part_starts(clause.text, cues, spans)
+    position = 0
+    for i, token in enumerate(clause.tokens) if starts else ():
+        part = bisect_right(starts, position)
+        from_end = len(starts) - part
+        if part and from_end < len(_PARTS):
+            clause.strengths[i] = _PARTS[from_end]
+        position += len(token)
+
+
+def _part_starts(text: str, cues: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """Where parts begin that may go together with all behind them. A question would go on as a statement."""
+    if "," not in text or text.endswith(("?", "？", "؟")) or _LEANS.match(text):
+        return []
+    last_cue = max((start for start, _ in cues), default=-1)
+    return [
+        match.start() + 1
+        for match in _GOES_ON.finditer(text)
+        if match.start() > last_cue
+        and text.count(" ", 0, match.start()) >= _SPACES_KEPT
+        and not any(start <= match.start() < end for start, end in spans)
+        and not (match["aside"] and _LATER_PAUSE.search(text, match.end()))
     ]
-    if len(telling) > _TELLING_KEPT:
-        for i in telling[_TELLING_KEPT - 4 : -4]:
-            clause.strengths[i] = BOUND
+
+
+def _loosen_words(clause: Clause, spans: Sequence[tuple[int, int]]) -> None:
+    position = 0
+    for i, token in enumerate(clause.tokens):
+        norm = clause.words[i].norm
+        if not any(start < position + len(token) and position < end for start, end in spans):
+            # A mark on a word belongs to its sentence.
+            if norm in _ADDS_NOTHING and token.strip().isalpha():
+                clause.strengths[i] = FILLER
+            elif norm == "the" and not clause.firm and _is_plain_next(clause, i):
+                clause.strengths[i] = FUNCTION
+        position += len(token)
+
+
+def _is_plain_next(clause: Clause, at: int) -> bool:
+    following = clause.tokens[at + 1].strip() if at + 1 < len(clause.tokens) else ""
+    return following[:1].islower() and clause.words[at + 1].norm not in _WITH_ARTICLE

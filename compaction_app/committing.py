@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Sequence
 
-from django.db import transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
+from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.ladder import Surroundings
-from compaction_app.log_lines import log
+from compaction_app.log_lines import log, log_error
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.opening import Request, open_locked, say_why_not
-from compaction_app.preparing import Work
+from compaction_app.preparing import Event, Work
 from compaction_app.prompts import count_summary
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
 from compaction_app.rebuilding import asked_for
 from compaction_app.spending import SPENDING_FIELDS
+from compaction_app.validation import readable
 from compaction_app.values import (
     ErrorCode,
     EventKind,
@@ -44,24 +47,58 @@ _COMMITTED_FIELDS = [
 
 def fail_work(work: Work, error: SummarizerError, using: str) -> None:
     """Record why no draft was accepted; a passing trouble in the background is tried again later."""
-    run = work.run
+    _fail(work.run, error, using, work.events)
+    work.events.clear()
+
+
+def break_off(run: CompactionRun, error: Exception, using: str) -> None:
+    """What nothing foresaw was raised between claim and commit: the run is over or put off, and says so.
+
+    Left ``running`` it would block its branch until the lease ends, and then be asked and paid for again and again.
+    A database that was briefly away is a passing trouble. Where it still is, ``error`` is raised, and the lease
+    is what ends the claim.
+    """
+    log_error(logger, error, run=run.pk, session=run.session_id, step="run")
+    passing = isinstance(error, OperationalError | InterfaceError)
+    # Its words are not kept: they may quote the conversation.
+    told = SummarizerError(f"{type(error).__name__} while the summary was made", transient=passing)
+    try:
+        # A connection that broke in the middle of a statement takes no other one.
+        give_back_connection(using)
+        _fail(run, told, using)
+    except DatabaseError:
+        raise error from None
+
+
+def put_back(run: CompactionRun, using: str) -> None:
+    """Whoever waited for the run was cancelled or interrupted: it waits again, for the sweep or for the next call."""
+    try:
+        give_back_connection(using)
+        if runs.release(run):
+            log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
+    except DatabaseError as error:
+        # The lease ends the claim. What interrupted is what the caller is to see.
+        log_error(logger, error, run=run.pk, session=run.session_id, step="release")
+
+
+def _fail(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event] = ()) -> None:
     try:
         with transaction.atomic(using=using):
             # Under the lock, so that nothing that the events point at goes before they are written.
             lock_session(run.session_id, using)
             if _is_still_due(run, using):
-                _record_failure(work, error, using)
+                _record_failure(run, error, using, events)
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
 
 
-def _record_failure(work: Work, error: SummarizerError, using: str) -> None:
-    run = work.run
-    run.error_code, run.error_detail = str(error.error_code), str(error)[:2000]
+def _record_failure(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event]) -> None:
+    # A summarizer of the host's may say anything.
+    run.error_code, run.error_detail = readable(str(error.error_code))[:30], readable(str(error))[:2000]
     if _erased_since_read(run, using):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
-    write_events(work, using)
+    write_events(run, events, using)
     waits = run.trigger == Trigger.THRESHOLD
     if error.transient and waits and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
@@ -166,7 +203,8 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     run.save(using=using, update_fields=_COMMITTED_FIELDS)
-    write_events(work, using)
+    write_events(run, work.events, using)
+    work.events.clear()
     _note_reasoning(work, using)
     _note_done(work, using)
 
@@ -256,7 +294,6 @@ def _follow_up(work: Work, using: str) -> CompactionRun | None:
     return opening.run if opening.run and opening.run.is_open else None
 
 
-def write_events(work: Work, using: str) -> None:
-    for kind, payload in work.events:
-        runs.record(work.run.session_id, kind, using=using, run=work.run, message_id=work.run.tip_id, payload=payload)
-    work.events.clear()
+def write_events(run: CompactionRun, events: Sequence[Event], using: str) -> None:
+    for kind, payload in events:
+        runs.record(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)

@@ -8,13 +8,14 @@ stolen claim) leaves nothing half-written.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
 from opentelemetry.trace import Span
 
 from compaction_app import telemetry
-from compaction_app.committing import fail_work, settle
+from compaction_app.committing import break_off, fail_work, put_back, settle
 from compaction_app.connections import require_no_transaction
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
@@ -41,16 +42,30 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     run = claim(run_id, using)
     if run is None:
         return None
+    # The claim as it was taken: a commit that fails half-way has written into the other one.
+    claimed = copy(run)
     with telemetry.run_span(run) as span:
-        work = prepare(run, using)
-        if not isinstance(work, Work):
-            return _outcome(work, using, span)
-        result: SummaryDraft | SummarizerError
+        follow_up = None
         try:
-            result = run_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-        except SummarizerError as error:
-            result = error
-        return _finish(work, result, using, span)
+            follow_up = _carry_out(run, using)
+        except Exception as error:
+            break_off(claimed, error, using)
+        except BaseException:
+            put_back(claimed, using)
+            raise
+        return _outcome(run, using, span, follow_up)
+
+
+def _carry_out(run: CompactionRun, using: str) -> CompactionRun | None:
+    work = prepare(run, using)
+    if not isinstance(work, Work):
+        return None
+    result: SummaryDraft | SummarizerError
+    try:
+        result = run_summarizer(work.summarizer, work.request, work.accept, work.on_event)
+    except SummarizerError as error:
+        result = error
+    return _finish(work, result, using)
 
 
 async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
@@ -59,26 +74,42 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
     run = await sync_to_async(claim)(run_id, using)
     if run is None:
         return None
+    # The claim as it was taken: a commit that fails half-way has written into the other one.
+    claimed = copy(run)
     with telemetry.run_span(run) as span:
-        work = await sync_to_async(prepare)(run, using)
-        if not isinstance(work, Work):
-            return await sync_to_async(_outcome)(work, using, span)
-        result: SummaryDraft | SummarizerError
+        follow_up = None
         try:
-            result = await arun_summarizer(work.summarizer, work.request, work.accept, work.on_event)
-        except SummarizerError as error:
-            result = error
-        return await sync_to_async(_finish)(work, result, using, span)
+            follow_up = await _acarry_out(run, using)
+        except Exception as error:
+            await sync_to_async(break_off)(claimed, error, using)
+        except BaseException:
+            # Cancelled, most often: the client went, or a time-out passed.
+            await sync_to_async(put_back)(claimed, using)
+            raise
+        return await sync_to_async(_outcome)(run, using, span, follow_up)
 
 
-def _finish(work: Work, result: SummaryDraft | SummarizerError, using: str, span: Span) -> Outcome:
+async def _acarry_out(run: CompactionRun, using: str) -> CompactionRun | None:
+    work = await sync_to_async(prepare)(run, using)
+    if not isinstance(work, Work):
+        return None
+    result: SummaryDraft | SummarizerError
+    try:
+        result = await arun_summarizer(work.summarizer, work.request, work.accept, work.on_event)
+    except SummarizerError as error:
+        result = error
+    return await sync_to_async(_finish)(work, result, using)
+
+
+def _finish(work: Work, result: SummaryDraft | SummarizerError, using: str) -> CompactionRun | None:
+    """Settle the run; the following generation, where there is one."""
     calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
     # Before anything else, and whatever comes of the draft: it has been paid for.
     add_spending(work.run, calls, work.settings.prices, using)
     if isinstance(result, SummarizerError):
         fail_work(work, result, using)
-        return _outcome(work.run, using, span)
-    return _outcome(work.run, using, span, settle(work, result, using))
+        return None
+    return settle(work, result, using)
 
 
 def next_now(outcome: Outcome | None) -> CompactionRun | None:

@@ -227,11 +227,15 @@ SITE_ONLY = frozenset(
 _KEY_IDS = {key: f"compaction_app.E{100 + n:03d}" for n, key in enumerate(DEFAULTS)}
 
 
-def find_problems(configured: Any, overrides: Any = None, where: str = "settings.COMPACTION") -> list[Problem]:
+#: Where values may stand, as problems call it.
+SITE, SESSION = "settings.COMPACTION", "the session's settings"
+
+
+def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[Problem]:
     """Everything wrong with the settings dict (called ``where``) and a session's overrides; empty if all is well."""
     problems = _shape_problems(configured, where)
     if overrides is not None:
-        problems += _shape_problems(overrides, "the session's settings")
+        problems += _shape_problems(overrides, SESSION)
     if problems:
         return problems
     if overrides and (site_only := sorted(SITE_ONLY & set(overrides))):
@@ -243,11 +247,12 @@ def find_problems(configured: Any, overrides: Any = None, where: str = "settings
             )
         ]
     values = _merged(configured, overrides)
-    problems = [problem for key in RULES if (problem := _key_problem(key, values[key]))]
+    names = {key: SESSION if key in (overrides or {}) else where for key in RULES}
+    problems = [problem for key in RULES if (problem := _key_problem(key, values[key], names[key]))]
     return problems or _relation_problems(values)
 
 
-def _key_problem(key: str, value: Any) -> Problem | None:
+def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:
     wrong = RULES[key](value)
     if wrong is None:
         return None
@@ -255,7 +260,8 @@ def _key_problem(key: str, value: Any) -> Problem | None:
     shown = "" if key == "SUMMARIZER_MODELS" else f", not {value!r}"
     if wrong.startswith("can not be imported"):
         wrong, shown = f"names {value!r}, which {wrong}", ""
-    return Problem(_KEY_IDS[key], f"COMPACTION[{key!r}] {wrong}{shown}.", f"Correct or remove {key}.")
+    place = f"{where.removeprefix('settings.')}[{key!r}]"
+    return Problem(_KEY_IDS[key], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
 
 
 def _shape_problems(candidate: Any, where: str) -> list[Problem]:
@@ -338,7 +344,7 @@ def site_setting(key: str) -> Any:
     """One key of the site's settings, checked by itself: a mistake in another must not stop a chat turn."""
     configured = getattr(django_settings, "COMPACTION", {})
     if not isinstance(configured, Mapping):
-        raise configuration_error(_shape_problems(configured, "settings.COMPACTION")[0])
+        raise configuration_error(_shape_problems(configured, SITE)[0])
     value = _merged(configured, None)[key]
     if problem := _key_problem(key, value):
         raise configuration_error(problem)

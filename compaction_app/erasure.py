@@ -16,7 +16,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from compaction_app import signs, sql
-from compaction_app.branches import using_of
+from compaction_app.branches import require_row, using_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.log_lines import log
 from compaction_app.managers import UNLIMITED, counter, lock_session
@@ -45,6 +45,7 @@ _BLANKED = [
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary and every live one built on it out of use; returns their ids. The record stays."""
+    require_row(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is no summary; only summaries are retired.")
     check_text(reason, "reason")
@@ -209,6 +210,7 @@ def delete_message(message: ChatMessage) -> int:
 
 def delete_session(session: ChatSession) -> None:
     """Delete a conversation and everything about it, a constant number of statements for each of its roots."""
+    require_row(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
     using = using_of(session)
@@ -221,5 +223,6 @@ def delete_session(session: ChatSession) -> None:
 
 
 def _require_message(message: ChatMessage, verb: str) -> None:
+    require_row(message, ChatMessage, "message")
     if message.kind == Kind.SUMMARY:
         raise InvalidMessage(f"A summary is not {verb}: retire it with chat.retire_summary.", field="message")

@@ -38,6 +38,13 @@ class InvalidParent(InvalidMessage):
     code = "invalid_parent"
 
 
+class IdempotencyConflict(InvalidMessage):
+    """This idempotency key was used in this session with another message."""
+
+    code = "idempotency_conflict"
+    field = "idempotency_key"
+
+
 class ImmutableTree(CompactionError):
     """Messages are append-only: they are not moved, reordered or inserted between others."""
 
@@ -81,9 +88,17 @@ class ContextOverflow(CompactionError):
 
 
 class InvalidReply(CompactionError):
-    """The chat model's endpoint answered with something that is no chat completion."""
+    """The chat model's endpoint answered with something that is no chat completion. Nothing was stored.
+
+    It may have been paid for, so it is here: ``completion`` is the client's own object, None where it gave none (a
+    stream, a page that is no JSON); ``reply`` is what could be read of it, in the keywords of ``append_message``
+    (content, tool_calls, reasoning, usage, model), and empty where nothing could. Its values are the provider's,
+    unchecked.
+    """
 
     code = "invalid_reply"
+    completion: Any = None
+    reply: Mapping[str, Any] = {}
 
 
 class EmptyReply(InvalidReply):

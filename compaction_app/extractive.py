@@ -14,10 +14,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from compaction_app.amounts import newer_amounts
+from compaction_app.answers import is_question, join_answers
+from compaction_app.cautions import is_reply
 from compaction_app.choosing import Unit
 from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
 from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
@@ -87,7 +89,8 @@ def summarize_extractively(
     The same arguments give the same bytes, on every run and every machine.
     """
     reader = _Reader(instructions, [previous_summary, *(message.content for message in covered)])
-    units = [*reader.read_summary(previous_summary), *reader.read_messages(covered)]
+    before = list(reader.read_summary(previous_summary))
+    units = join_answers([*before, *reader.read_messages(covered)], len(before), reader.weigh)
     units, needs = _without_superseded(_without_repeats(units))
     room = target_tokens - _EDGE if target_tokens > _EDGE else target_tokens
     text = fill(units, target=room, count=count, needs=needs)
@@ -122,13 +125,16 @@ class _Reader:
                 yield from self._read_line(heading, spoken["role"], spoken["speaker"], spoken["text"])
 
     def _read_line(self, heading: str, role: str, speaker: str, text: str) -> Iterator[Unit]:
-        for clause in filter(None, map(str.strip, text.split(SEPARATOR))):
+        for number, clause in enumerate(filter(None, map(str.strip, text.split(SEPARATOR)))):
             is_marker = role == Role.TOOL and clause.startswith("[")
-            yield self._unit(heading, role, speaker, clause, is_marker, _SURVIVORS.get(role, 1.0))
+            unit = self._unit(heading, role, speaker, clause, is_marker, _SURVIVORS.get(role, 1.0))
+            unit.opens = not number or is_reply(clause)
+            yield unit
 
     def read_messages(self, messages: Sequence[Message]) -> Iterator[Unit]:
         results = results_of_calls(messages)
         names = tool_names(messages)
+        last = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].role != Role.TOOL), -1)
         for i, message in enumerate(messages):
             day = _day(message.created_at)
             heading = day.isoformat() if day else UNDATED
@@ -137,6 +143,11 @@ class _Reader:
                 self._unit(heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code)
                 for clause, is_code in _said(message)
             ]
+            if said:
+                said[0].opens = True
+            # The answer comes after what is summarized, and needs it.
+            if said and i == last and is_question(said[-1]):
+                said[-1].first = True
             yield from _crowded(said)
             yield from (
                 self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT) for a in message.attachments
@@ -148,7 +159,7 @@ class _Reader:
     def _unit(self, heading: str, role: str, speaker: str, text: str, is_whole: bool, scale: float = 1.0) -> Unit:
         if is_whole:
             return self._whole(heading, speaker, text, _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT)
-        clause = read_clause(defuse(text), self._weigh, self._common)
+        clause = read_clause(defuse(text), self.weigh, self._common)
         scale *= _SCALES.get(role, 1.0) * self._focused(word.norm for word in clause.words)
         if len(clause.text) < _BARE_CHARS and not any(character.isalpha() for character in clause.text):
             scale *= _BARE
@@ -172,7 +183,7 @@ class _Reader:
     def _focused(self, norms: Iterable[str]) -> float:
         return _FOCUS if self._focus and any(norm in self._focus for norm in norms) else 1.0
 
-    def _weigh(self, token: str) -> Word:
+    def weigh(self, token: str) -> Word:
         word = self._words.get(token)
         if word is None:
             word = weigh(token)
@@ -183,9 +194,8 @@ class _Reader:
 
 
 def _day(moment: datetime | None) -> date | None:
-    if moment is None:
-        return None
-    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+    """The day on the clock of whoever hands it over: that of the time zone which the moment carries."""
+    return moment.date() if moment else None
 
 
 def _speaker(message: Message, tool: str) -> str:
@@ -233,12 +243,13 @@ def _crowded(units: list[Unit]) -> list[Unit]:
 
 
 def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
-    """A clause said twice in the same words is kept where it was said first."""
+    """A clause said twice in the same words is kept where it was said first. An answer is no repeat: it goes with its
+    question, and what was answered last holds."""
     seen: dict[tuple[str, str], None] = {}
     kept = []
     for unit in units:
         key = (unit.speaker, " ".join(word.norm for word in unit.clause.words if word.strength >= CONTENT))
-        if key[1] and key in seen:
+        if key[1] and key in seen and not unit.answered_by:
             continue
         seen[key] = None
         kept.append(unit)
@@ -248,7 +259,9 @@ def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
 def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
     replaced, needs = find_superseded([unit.statement for unit in units], [unit.speaker for unit in units])
     # What a tool dumps has the same names with other numbers in every line.
-    needs = newer_amounts(["" if unit.speaker.startswith(Role.TOOL) else unit.clause.text for unit in units]) | needs
+    texts = ["" if unit.speaker.startswith(Role.TOOL) else unit.clause.text for unit in units]
+    # Without the speakers: whoever said the newer amount, the older one is not told alone.
+    needs = newer_amounts(texts) | needs
     kept = [i for i in range(len(units)) if not replaced[i]]
     index = {old: new for new, old in enumerate(kept)}
     return [units[i] for i in kept], {index[a]: index[b] for a, b in needs.items() if a in index and b in index}

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compaction_app import facts
+from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import Fact, FactKind, find_facts, fold
 from compaction_app.sayings import Saying
+from compaction_app.standing import Standing, find_cues, standing_of
 from compaction_app.superseding import Statement, read_statement
 from compaction_app.values import Role
 
@@ -16,24 +18,14 @@ from compaction_app.values import Role
 _FEWEST_WORDS = 2
 #: Words of a statement before its cue, and after it: at least and at most.
 _WORDS_BEFORE, _FEWEST_AFTER, _WORDS_AFTER = 6, 2, 14
+#: A cue that ends its part of the sentence needs so many before it: "30 from now on, because …".
+_WORDS_SAID = 4
 #: … and characters on each side of it in a text without spaces.
 _UNSPACED_CHARS = 40
 #: How many cues of one clause are looked at.
 _CUES = 4
 _PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 
-#: Cues that :func:`facts.find_cues` leaves alone, since they may also begin small talk.
-_MORE_CUES = re.compile(
-    r"\b(?:decision|rule|condition)s?: |\bno [\w-]+ing\b|\bno (?:[\w-]+ ){1,4}(?:anywhere|above|below|before|after|on|"
-    r"into|without|ever|unless|at all)\b|\bhands off\b|\bnobody\b.{1,40}\b(?:before|until|without)\b|\bunless\b|"
-    r"\bnot\b.{1,60}\b(?:before|until)\b|\b(?:stays?|remains?) (?:closed|open|where|with|as|at|in)\b|\bonly \w+ing\b|"
-    r"\bonly (?:\w+ ){1,2}(?:before|after|when|while|if)\b|\b(?:for good|from \w+ on|as of|instead|any ?more|forget)\b|"
-    r"\b(?:goes|moves|moved|leaves|comes|sleeps?|runs|belongs?|sits|stands|lives) "
-    r"(?:in|into|to|at|on|out|under|with)\b|\bwants? [\w ]{1,24}\bas\b|"
-    r"\b(?:is|are|it['’]s|says) .{1,40} now\b|\bneeds? (?:at|\d)|\bas \w+, never\b|\bnot \w+, \w+\b"
-    r"|必ず|ألا ",
-    re.IGNORECASE,
-)
 _TOKEN = re.compile(r"\S+")
 
 
@@ -49,6 +41,8 @@ class Need:
     #: Of a statement: its words, and those without which it is another one: names, figures, negations.
     words: tuple[str, ...] = ()
     telling: tuple[str, ...] = ()
+    #: Of a statement: how long it is meant to hold.
+    standing: Standing = Standing.PASSING
 
 
 @dataclass(slots=True)
@@ -60,6 +54,8 @@ class Clause:
     statement: Statement | None = None
     #: Tells of a change: it may not be the one that is left out.
     newer: bool = False
+    #: Values of it that may be told only together with a newer one.
+    renewals: list[Renewal] = field(default_factory=list)
 
 
 def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
@@ -68,13 +64,16 @@ def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
     is_fields = saying.role == Role.TOOL and '":' in saying.text
     found = [fact for fact in find_facts(saying.text, common) if not (is_fields and fact.kind is FactKind.QUOTE)]
     clause.needs = [Need(fact, f"{fact.kind}:{fact.key}", fact.bound, fact.end) for fact in found]
+    if not says_something(saying.text):
+        clause.needs = [need for need in clause.needs if need.fact and need.fact.kind is not FactKind.NUMBER]
     if saying.role != Role.TOOL:
         clause.statement = read_statement(saying.text)
     for start, end in _statement_spans(saying):
         stated = saying.text[start:end]
         words = tuple(words_of(stated))
         if len(words) >= _FEWEST_WORDS or (words and not stated.isascii()):
-            clause.needs.append(Need(None, fold(stated), start, end, words, tuple(words_of(stated, facts.TELLING))))
+            telling = tuple(words_of(stated, facts.TELLING))
+            clause.needs.append(Need(None, fold(stated), start, end, words, telling, standing_of(stated)))
     clause.newer = clause.statement is not None and clause.statement.newer
     return clause
 
@@ -86,8 +85,7 @@ def _statement_spans(saying: Saying) -> list[tuple[int, int]]:
         return []
     advice = is_advice(saying)
     spans: list[tuple[int, int]] = []
-    cues = facts.find_cues(text) or [match.span() for match in _MORE_CUES.finditer(text)]
-    for cue in cues[:_CUES]:
+    for cue in find_cues(text)[:_CUES]:
         start, end = _core(text, *cue)
         # A model's "always" and "must" explain; what it says must not be done may be why something was not.
         if advice and not any(map(facts.is_negation, words_of(text[start:end]))):
@@ -97,6 +95,19 @@ def _statement_spans(saying: Saying) -> list[tuple[int, int]]:
         else:
             spans.append((start, end))
     return spans
+
+
+def standing_in(saying: Saying) -> Standing:
+    """The most standing statement of a saying."""
+    found = [standing_of(saying.text[start:end]) for start, end in _statement_spans(saying)]
+    return max(found, default=Standing.PASSING)
+
+
+def says_something(text: str) -> bool:
+    """Whether there is a word in it: a figure alone is a riddle, like the numbers of lines."""
+    return any(map(str.isalpha, text)) and any(
+        facts.weigh(token).norm.isalpha() or facts.is_unspaced(token) for token in _TOKEN.findall(text)
+    )
 
 
 def is_advice(saying: Saying) -> bool:
@@ -111,7 +122,8 @@ def _core(text: str, start: int, end: int) -> tuple[int, int]:
     words = [match.start() for match in _TOKEN.finditer(text, left, start)]
     if len(words) > _WORDS_BEFORE:
         left = words[-_WORDS_BEFORE]
-    tokens = list(_TOKEN.finditer(text, end))
+    is_said = len(words) >= _WORDS_SAID and _PAUSE.match(text, end) is not None
+    tokens = [] if is_said else list(_TOKEN.finditer(text, end))
     right = end
     for number, token in enumerate(tokens[:_WORDS_AFTER], start=1):
         right = token.end()

@@ -75,8 +75,11 @@ def _content_with_attachments(message: SentMessage, images: list[Mapping[str, An
 
 def attachment_line(attachment: Mapping[str, Any]) -> str:
     """One line that stands for an attachment where only text can be sent."""
-    label = "image" if attachment.get("type") == "image" else "attached"
-    return f"[{label}: {attachment.get('name') or attachment.get('url') or attachment.get('mime_type') or '?'}]"
+    kind = attachment.get("type") or "file"
+    told = attachment.get("name") or attachment.get("url") or attachment.get("mime_type")
+    if kind == "image":
+        return f"[image: {told}]" if told else "[image]"
+    return f"[attached: {told or kind}]"
 
 
 def _openai_call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ anchor; the guard also refuses where an open run's work would reach into this br
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -20,13 +19,13 @@ from django.utils import timezone
 from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
-from compaction_app.conf import load
 from compaction_app.guard import held_back
 from compaction_app.ladder import tokens_after_free_layers
-from compaction_app.log_lines import log, log_error
+from compaction_app.log_lines import log
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.planning import plan_compaction
+from compaction_app.policies import ask_policy, code_of
 from compaction_app.prompts import prompt_version
 from compaction_app.values import (
     Branch,
@@ -43,9 +42,6 @@ from compaction_app.values import (
 )
 
 logger = logging.getLogger("compaction_app.opening")
-
-POLICY_ACTIONS = ("allow", "defer", "force")
-_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ def _open(request: Request) -> Opening:
             return _under_threshold(request, tokens)
         request, decision = _ask_policy(request)
         if decision.action == "defer":
-            return _suppress(request, Suppression.POLICY, {"code": _code_of(decision)})
+            return _suppress(request, Suppression.POLICY, {"code": code_of(decision)})
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
         return open_locked(request)
@@ -188,26 +184,9 @@ def _under_threshold(request: Request, history: int) -> Opening:
 
 
 def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
-    path = request.allowances.settings.policy
-    if path is None:
-        return request, PolicyDecision()
-    try:
-        decision = load(path)(request.tip, request.allowances.budget) or PolicyDecision()
-    except Exception as error:
-        # The host's code in a chat turn, which never fails because of compaction (rule 11): as if it allowed.
-        log_error(logger, error, session=request.tip.session_id, tip=request.tip.pk, step="policy", policy=path)
-        return request, PolicyDecision()
-    if decision.action not in POLICY_ACTIONS:
-        known = ",".join(POLICY_ACTIONS)
-        log(logger, logging.ERROR, "error", step="policy", policy=path, answered=decision.action, known=known)
-        return request, PolicyDecision()
+    decision = ask_policy(request.allowances.settings.policy, request.tip, request.allowances.budget)
     forced = decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
-
-
-def _code_of(decision: PolicyDecision) -> str:
-    """Events hold codes only: a reason in words may quote the conversation."""
-    return decision.reason if not decision.reason or _CODE.fullmatch(decision.reason) else "not_a_code"
 
 
 def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan | Skip) -> int | None:

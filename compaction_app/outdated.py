@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from compaction_app.amounts import Renewal, renewed_amounts
 from compaction_app.fact_spans import FactKind, fold
-from compaction_app.needs import Clause
+from compaction_app.needs import Clause, words_of
 from compaction_app.sayings import Saying
-from compaction_app.superseding import Statement, find_superseded, read_statement
+from compaction_app.superseding import Statement, find_replacements, may_replace, read_statement
 from compaction_app.values import Role
 
 _CHANGED_FROM = re.compile(
@@ -22,10 +23,15 @@ _TO = re.compile(r"\s+to\s+")
 
 
 def let_go(clauses: list[Clause], following: Sequence[Saying]) -> None:
-    """Take from the clauses what a later one, or what is said after all of them, has replaced."""
+    """Take from the clauses what a later one, or what is said after all of them, has replaced.
+
+    What may have been replaced stays, and is marked with what is newer.
+    """
     echoes = _Echoes(clauses)
-    echoes.let_go_of_statements([read_statement(saying.text) for saying in following], following)
+    later = [read_statement(saying.text) for saying in following]
+    echoes.let_go_of_statements(later, following)
     echoes.let_go_of_values()
+    echoes.mark_amounts(following)
 
 
 class _Echoes:
@@ -45,20 +51,32 @@ class _Echoes:
     def let_go_of_statements(self, later: Sequence[Statement | None], following: Sequence[Saying]) -> None:
         """The statements that a later one replaced, and echoes of their values: "a budget of 2,000, noted"."""
         statements = [*(clause.statement for clause in self.clauses), *later]
-        speakers = [saying.role or Role.USER for saying in (*(c.saying for c in self.clauses), *following)]
-        superseded, _ = find_superseded(statements, speakers)
-        newest = {s.subject: i for i, s in enumerate(statements) if s and not superseded[i]}
-        for clause, statement, is_superseded in zip(self.clauses, statements, superseded, strict=False):
-            at = newest.get(statement.subject, -1) if statement and is_superseded else -1
-            kept = statements[at]
-            if at < 0 or statement is None or kept is None or kept.value == statement.value:
+        speakers = [*map(speaker_of, self.clauses), *(saying.speaker or Role.USER for saying in following)]
+        replaced, needed = find_replacements(statements, speakers)
+        for i, (clause, statement) in enumerate(zip(self.clauses, statements, strict=False)):
+            at = _last(replaced, i)
+            newest = statements[at]
+            if statement is None or newest is None or at == i or newest.value == statement.value:
                 # It stands, or was said again.
                 continue
             gone = [need.key for need in clause.needs if need.fact]
             clause.needs = []
-            self._drop(gone, 0, at, about=statement.subject)
+            self._drop(gone, 0, at, speakers[at], about=statement.subject)
             if at < len(self.clauses):
                 self.clauses[at].newer = True
+        for i, first in needed.items():
+            at = _last(replaced, first)
+            older, newer = statements[i], statements[at]
+            if at < len(self.clauses) and older and newer and older.value != newer.value:
+                self.clauses[i].renewals.append(Renewal(older.value, at, newer.value))
+
+    def mark_amounts(self, following: Sequence[Saying]) -> None:
+        """Amounts that were told again with another number. What tools dump has the same names in every line."""
+        sayings = [*(clause.saying for clause in self.clauses), *following]
+        texts = ["" if saying.role == Role.TOOL else saying.text for saying in sayings]
+        for i, renewals in renewed_amounts(texts, [saying.speaker or Role.USER for saying in sayings]).items():
+            if i < len(self.clauses):
+                self.clauses[i].renewals += [renewal for renewal in renewals if renewal.at < len(self.clauses)]
 
     def let_go_of_values(self) -> None:
         """``deposit = 25`` once ``deposit = 30`` is said, and 173,000 once it grew "from 173,000 to 212,000"."""
@@ -70,31 +88,69 @@ class _Echoes:
                 if equals and need.fact and need.fact.kind is FactKind.CODE:
                     before, at = assigned.get(name.strip(), (need.key, i))
                     if before != need.key:
-                        self._drop([before], at, i)
+                        self._drop([before], at, i, speaker_of(clause))
                         clause.newer = True
                     assigned[name.strip()] = (need.key, min(at, i))
             for old, new in pairwise(said):
                 if _CHANGED_FROM.search(text[: old.start]) and _TO.fullmatch(text, old.end, new.start):
-                    self._drop(self._figures.get(_figure_of(old.key), [old.key]), 0, i)
+                    gone = self._figures.get(_figure_of(old.key), [old.key])
+                    self._mark(gone, i, text[new.start : new.end])
+                    self._drop(gone, 0, i, speaker_of(clause))
                     clause.needs = [need for need in clause.needs if need is not old]
                     clause.newer = True
 
-    def _drop(self, gone: Iterable[str], start: int, end: int, about: Sequence[str] = ()) -> None:
-        """Take facts from the clauses ``start`` to ``end``, and the statements that they are part of."""
+    def _mark(self, outdated: Iterable[str], at: int, wording: str) -> None:
+        """Values of earlier clauses that may be told only together with the one in the clause ``at``."""
+        for key in list(outdated):
+            for clause in (self.clauses[i] for i in self._tellers.get(key, ()) if i < at):
+                for need in clause.needs:
+                    if need.key == key:
+                        old = clause.saying.text[need.start : need.end]
+                        clause.renewals.append(Renewal(old, at, wording))
+
+    def _drop(self, gone: Iterable[str], start: int, end: int, speaker: str, about: Sequence[str] = ()) -> None:
+        """Take facts from the clauses ``start`` to ``end``, and the statements that they are part of. ``speaker`` said
+        the newer ones; ``about`` are the words of the subject, told in a clause that echoes it."""
         for key in list(gone):
             for i in self._tellers.get(key, ()):
-                if start <= i < end and (not about or _mentions(self.clauses[i], about)):
-                    _drop_fact(self.clauses[i], key)
+                clause = self.clauses[i]
+                if start <= i < end and may_replace(speaker, speaker_of(clause)) and _echoes(clause, key, about):
+                    _drop_fact(clause, key)
+
+
+def renews(older: str, newer: str) -> bool:
+    """Whether the one text alone tells a newer value than the other."""
+    if renewed_amounts([older, newer]):
+        return True
+    return any(find_replacements([read_statement(older), read_statement(newer)], [Role.USER] * 2))
+
+
+def speaker_of(clause: Clause) -> str:
+    """A summary's prose tells what people said."""
+    return clause.saying.speaker or Role.USER
+
+
+def _last(replaced: Mapping[int, int], i: int) -> int:
+    """What stands in the end of all that replaced a statement; itself where nothing did."""
+    while i in replaced:
+        i = replaced[i]
+    return i
+
+
+def _echoes(clause: Clause, key: str, about: Sequence[str]) -> bool:
+    """Whether it only repeats a value of that subject: "a budget of 2,000, noted". The food budget is another one."""
+    if not about:
+        return True
+    own = clause.statement.subject if clause.statement else ()
+    if any(word not in about and word not in key for word in own):
+        return False
+    words = words_of(clause.saying.text)
+    return all(fold(word) in words for word in about)
 
 
 def _figure_of(key: str) -> str:
     match = _FIGURE_KEY.match(key)
     return match["figure"] if match else ""
-
-
-def _mentions(clause: Clause, words: Iterable[str]) -> bool:
-    text = fold(clause.saying.text)
-    return any(word in text for word in words)
 
 
 def _drop_fact(clause: Clause, key: str) -> None:

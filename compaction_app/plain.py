@@ -17,13 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compaction_app.arguments import check_asking, check_whole_number
+from compaction_app.arguments import check_asking, check_summarize, check_whole_number, checked_count
 from compaction_app.budget import make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, load, settings_from
+from compaction_app.drafts import wrong_draft
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.extractive import summarize_extractively
 from compaction_app.ladder import Shown, climb, tokens_after_free_layers
 from compaction_app.log_lines import log, log_error
-from compaction_app.plain_messages import as_values, check_all, countable, parts_of, text_of
+from compaction_app.plain_messages import as_values, check_all, countable, others_of, text_of
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import count_summary, refuse_draft, request_for, summary_message, tighter
 from compaction_app.pruning import prune
@@ -95,7 +97,8 @@ def check_and_compact(
 
     ``options``: keys of ``COMPACTION``; ``CONTEXT_WINDOW`` or a ``model`` with a known one says how much fits.
     ``summarize`` is given a :class:`SummaryRequest` and called at most twice, only where pruning is not enough; what
-    it raises is logged, named in ``failure`` and otherwise as if there were none. ``summary``: the text that the last
+    it raises is logged, named in ``failure`` and otherwise as if there were none; what it gives back and is neither
+    text nor draft is refused. ``summary``: the text that the last
     call gave back, by which its message is known again. System and developer messages at the beginning are never
     touched. Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
     :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message or an argument,
@@ -103,6 +106,7 @@ def check_and_compact(
     """
     check_asking(model, tools, reserved_tokens)
     check_text(summary, "summary")
+    check_summarize(summarize)
     settings = settings_from({} if options is None else options, where="options")
     count: Count = load(settings.token_counter)()
     history = _History(messages, summary, count)
@@ -133,7 +137,8 @@ def check_and_compact(
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
     check_all(messages)
-    return sum(count_messages([countable(message) for message in messages], count or ExactTokenCounter()))
+    counter = ExactTokenCounter() if count is None else checked_count(count)
+    return sum(count_messages([countable(message) for message in messages], counter))
 
 
 def apply_tool_result_budget(
@@ -161,7 +166,8 @@ def extract(request: SummaryRequest) -> str:
         count=ExactTokenCounter(),
         instructions=request.instructions,
     )
-    return defuse(text)
+    # A tool result may hold NUL, and a draft that does is refused.
+    return defuse(text.replace("\x00", ""))
 
 
 class _History:
@@ -199,7 +205,7 @@ class _History:
         content = result.get("content")
         if message.content != text_of(content):
             result["content"] = message.content
-            if others := [part for part in parts_of(content) if "text" not in part]:
+            if others := others_of(content):
                 result["content"] = [{"type": "text", "text": message.content}, *others]
         return result
 
@@ -259,7 +265,7 @@ def _ask(
         # A host's code: a prompt that has to leave turns out is better than none. The text of the error may quote.
         log_error(logger, error, messages=len(plan.covered))
         return "", type(error).__name__
-    draft = answer if isinstance(answer, SummaryDraft) else SummaryDraft(text=str(answer or ""))
+    draft = _draft(answer)
     refusal = refuse_draft(
         draft,
         target_tokens=plan.target_tokens,
@@ -270,6 +276,15 @@ def _ask(
         nonce=request.nonce,
     )
     return draft.text.strip(), str(refusal or "")
+
+
+def _draft(answer: Any) -> SummaryDraft:
+    """What ``summarize`` gave back, None being the content of a reply that has none."""
+    draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
+    if wrong := wrong_draft(draft):
+        raise InvalidMessage(f"summarize must give back a text or a SummaryDraft, not {wrong}.", field="summarize")
+    checked: SummaryDraft = draft
+    return checked
 
 
 def _summary(text: str, count: Count) -> Summary:

@@ -36,6 +36,10 @@ from compaction_app.values import (
 logger = logging.getLogger("compaction_app.compaction")
 
 
+#: A kind and its payload.
+Event = tuple[EventKind, dict[str, Any]]
+
+
 @dataclass(kw_only=True)
 class Work:
     """Everything that the model's call needs, read before the connection was given back."""
@@ -49,7 +53,7 @@ class Work:
     summarizer: Any
     limits: dict[int, int]
     count: Count
-    events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     def accept(self, draft: SummaryDraft) -> ErrorCode | None:
         return refuse_draft(

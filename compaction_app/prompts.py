@@ -23,6 +23,7 @@ from compaction_app.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.redaction import Redact, redact_message
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.transcript import COMMON_TAGS, OWN_TAGS, render_messages
+from compaction_app.validation import is_storable
 from compaction_app.values import CompactionPlan, ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Rises when the wording below changes in a way that changes summaries. Stored with every run.
@@ -428,4 +429,7 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int) -> ErrorCode | None:
         return ErrorCode.TRUNCATED
     if not text:
         return ErrorCode.EMPTY
-    return ErrorCode.TOO_SHORT if len(text) < min_chars else None
+    if len(text) < min_chars:
+        return ErrorCode.TOO_SHORT
+    # Before anything is counted: a tokenizer can not read lone surrogates, and no database keeps them.
+    return None if is_storable(text) and is_storable(draft.model) else ErrorCode.INVALID_TEXT

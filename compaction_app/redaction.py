@@ -18,6 +18,7 @@ from compaction_app.conf import Settings, load
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.secret_patterns import redact_secrets
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
+from compaction_app.validation import is_storable
 from compaction_app.values import Branch, ContextMessage, Json, Message
 
 Redact = Callable[[str], str]
@@ -54,6 +55,9 @@ def guarded_redactor_of(settings: Settings) -> Redact | None:
             raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error
         if not isinstance(result, str):
             raise RedactionFailed(f"REDACTOR gave back a {type(result).__name__}, not a text; nothing was sent.")
+        if result is not text and not is_storable(result):
+            # A summary would quote it, and no database keeps that.
+            raise RedactionFailed("REDACTOR gave back a text with a NUL or a lone surrogate; nothing was sent.")
         return result
 
     return guarded

@@ -18,6 +18,8 @@ from compaction_app.arguments import check_client
 from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.provider_errors import is_overflow
 
+_UNREADABLE = "The chat model's endpoint answered with something that is no chat completion; nothing was stored."
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
@@ -30,6 +32,14 @@ class Reply:
     model: str
     #: What the provider reports of its own context management, None where it reports nothing.
     context_management: Any = None
+    #: The client's own object; None for a reply that was streamed.
+    completion: Any = None
+
+    @property
+    def came(self) -> dict[str, Any]:
+        """It as an :class:`InvalidReply` hands it on."""
+        names = ("content", "tool_calls", "reasoning", "usage", "model")
+        return {"reply": {name: getattr(self, name) for name in names}, "completion": self.completion}
 
 
 class ProviderOverflow(Exception):
@@ -40,14 +50,14 @@ def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
         completion = (client or openai.OpenAI()).chat.completions.create(**request)
-    return _reply(completion)
+    return reply_of(completion)
 
 
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     """:func:`ask`, awaited."""
     with _errors_translated():
         completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
-    return _reply(completion)
+    return reply_of(completion)
 
 
 class OpenedStream:
@@ -140,6 +150,7 @@ def require_something(reply: Reply, finish_reason: str) -> Reply:
         f"The model's reply is empty: neither content nor a tool call{ending}.",
         finish_reason=finish_reason,
         usage=reply.usage,
+        **reply.came,
     )
 
 
@@ -191,31 +202,41 @@ def _errors_translated() -> Iterator[None]:
             raise ProviderOverflow from error
         raise
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InvalidReply from error
+        raise InvalidReply(_UNREADABLE) from error
 
 
-def _reply(completion: Any) -> Reply:
+def reply_of(completion: Any) -> Reply:
+    """What a completion says; :class:`InvalidReply` or :class:`EmptyReply` with what came."""
     choice = first_choice(completion)
     message = getattr(choice, "message", None)
     if message is None or not hasattr(message, "content"):
-        raise InvalidReply
+        raise InvalidReply(_UNREADABLE, completion=completion)
     reply = Reply(
         content=message.content or getattr(message, "refusal", None) or "",
-        tool_calls=[_call(call) for call in message.tool_calls or ()],
+        tool_calls=[_call(call, completion) for call in _calls(message, completion)],
         reasoning=reasoning_of(message),
         usage=usage_of(completion),
         model=getattr(completion, "model", None) or "",
         context_management=reported_by(completion, message),
+        completion=completion,
     )
+    if not isinstance(reply.content, str):
+        kind = type(reply.content).__name__
+        raise InvalidReply(f"The model's reply has a content that is no text but a {kind}.", **reply.came)
     return require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
 
 
-def _call(call: Any) -> dict[str, Any]:
+def _calls(message: Any, completion: Any) -> list[Any]:
+    calls = getattr(message, "tool_calls", None) or []
+    if not isinstance(calls, list):
+        raise InvalidReply("The model's reply has tool calls that are no list.", completion=completion)
+    return calls
+
+
+def _call(call: Any, completion: Any) -> dict[str, Any]:
     function = getattr(call, "function", None)
     if function is None:
-        raise InvalidReply("The model called a tool that is no function; only functions can be stored.")
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": function.name, "arguments": function.arguments},
-    }
+        message = "The model called a tool that is no function; only functions can be stored."
+        raise InvalidReply(message, completion=completion)
+    name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
+    return {"id": getattr(call, "id", None), "type": "function", "function": {"name": name, "arguments": arguments}}

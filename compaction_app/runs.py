@@ -59,7 +59,10 @@ def claim(run_id: int, using: str, lease_seconds: float) -> CompactionRun | None
     if not claimed:
         log(logger, logging.INFO, "skip", run=run_id, reason="not_claimable")
         return None
-    run = CompactionRun.objects.using(using).select_related("session").get(pk=run_id)
+    run = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
+    if run is None:
+        log(logger, logging.INFO, "skip", run=run_id, reason="gone")
+        return None
     run.attempts += 1
     holding(run).update(attempts=run.attempts)
     return run

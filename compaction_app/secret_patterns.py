@@ -8,8 +8,11 @@ does not say where it ends, and gitleaks (MIT) is a Go program whose 200 rules l
 are good at finding what should never have been committed; here the text around a secret has to stay readable.
 
 A format with a prefix of its own is recognized wherever it stands. What has none is recognized by its place: after
-``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``. A password in plain
-prose is not recognized; nothing here reads meaning.
+``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``, after ``password is``
+where it has a digit.
+
+Not recognized, for nothing here reads meaning: a password in other prose, or without a digit in it; a key of no format
+(AWS's secret access keys) that no name stands before; of a key broken over two lines the second half.
 
 **Linear in the text**, whatever the text: each pattern begins with a literal, repeats possessively or within a
 bound, and none can begin again inside what another start has scanned. **Done twice is done once**: a key takes all
@@ -66,6 +69,10 @@ _JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(
 #: In the address of a call it stands right behind the word ``bot``.
 _TELEGRAM = re.compile(rf"(?:(?<=bot)|{_APART})[0-9]{{8,10}}+:AA[{_KEY}]{{30,}}+")
 _SENDGRID = re.compile(rf"{_ALONE}SG\.[{_KEY}]{{16,}}+\.[{_KEY}]{{16,}}+")
+#: A number of 17 to 20 digits in base64, which has few letters at each place; a time; a signature.
+_DISCORD = re.compile(
+    rf"{_ALONE}(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){{5,6}}[A-Za-z0-9]{{0,3}}\.[{_KEY}]{{5,7}}\.[{_KEY}]{{27,}}+"
+)
 _SLACK_URL = re.compile(r"(?P<keep>hooks\.slack\.com/(?:services|workflows|triggers)/)[A-Za-z0-9/_+-]{20,}+")
 _HEADER_CHARACTERS = r"[A-Za-z0-9._~+/-]"
 _BEARER = re.compile(
@@ -117,6 +124,11 @@ _BARE_PASSWORD, _BARE_TOKEN = (
     )
     for name in (_LOGIN_NAME, _CREDENTIAL_NAME)
 )
+# In prose nothing but a digit tells "is hunter2" from "is required".
+_SAID_PASSWORD = re.compile(
+    rf"(?P<keep>{_LOGIN_NAME}[ \t]{{1,4}}(?i:is|was)[ \t]{{0,4}}:?[ \t]{{1,4}}[\"'`]?){_NO_PLACEHOLDER}"
+    r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
+)
 
 _PASSWORD_NAMES = ("passw", "passphrase", "pwd")
 _TOKEN_NAMES = ("secret", "token", "credential", "key")
@@ -138,11 +150,14 @@ FORMATS: tuple[SecretFormat, ...] = (
     _prefixed("Google key", "AIza", tail=f"[{_KEY}]{{30,}}"),
     _prefixed("Google key", "GOCSPX-"),
     _prefixed("Google key", r"ya29\.", tail=f"[.{_KEY}]{{20,}}", keywords=("ya29.",)),
+    _prefixed("Twilio key", "SK", tail=f"[0-9a-f]{{32}}[{_KEY}]*"),
+    _prefixed("DigitalOcean token", "do[opr]_v1_", tail=f"[0-9a-f]{{64}}[{_KEY}]*", keywords=("_v1_",)),
     _prefixed("Hugging Face token", "hf_", tail=f"[{_KEY}]{{30,}}"),
     _prefixed("npm token", "npm_", tail=f"[{_KEY}]{{30,}}"),
     _prefixed("PyPI token", "pypi-AgEI"),
     _prefixed("model provider key", "gsk_", "xai-", "pplx-", "r8_", tail=f"{_WITH_DIGIT}[{_KEY}]{{30,}}"),
     SecretFormat("Telegram token", (":aa",), _TELEGRAM),
+    SecretFormat("Discord token", (".",), _DISCORD),
     SecretFormat("SendGrid key", ("sg.",), _SENDGRID),
     SecretFormat("JWT", ("eyj",), _JWT),
     SecretFormat("authorization", ("authorization",), _AUTHORIZATION),
@@ -152,6 +167,7 @@ FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("value", _PASSWORD_NAMES, _QUOTED_PASSWORD),
     SecretFormat("value", _TOKEN_NAMES, _QUOTED_TOKEN),
     SecretFormat("value", _PASSWORD_NAMES, _BARE_PASSWORD),
+    SecretFormat("value", _PASSWORD_NAMES, _SAID_PASSWORD),
     SecretFormat("value", _TOKEN_NAMES, _BARE_TOKEN),
 )
 

@@ -11,11 +11,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from compaction_app import meaning
 from compaction_app.choosing import Move, Unit, choose
-from compaction_app.clauses import SEPARATOR, clip
+from compaction_app.clauses import SEPARATOR
+from compaction_app.facts import BOUND, FILLER, FUNCTION, weigh
+from compaction_app.sentences import CUT
 from compaction_app.tokens import Count
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
@@ -31,6 +33,11 @@ FEWEST_CHARS = 30
 _TOO_SMALL = "What was said is too long for this summary"
 #: How many further moves are tried for the room that the best ones leave.
 _TRIES = 48
+#: Words, and in a script without spaces what stands between two pauses.
+_WORD = re.compile(r"[^\s，、；：]+")
+_TRAILING = " ,;:，、；："
+#: No beginning of more characters is tried.
+_CUT_CHARS = 2000
 
 
 @dataclass(slots=True)
@@ -61,8 +68,8 @@ class _Page:
             if unit.speaker == speaker:
                 lines[-1] += SEPARATOR + text
             else:
-                speaker = unit.speaker
-                lines.append(f"{speaker}: {text}" if speaker else text)
+                lines.append(f"{unit.speaker}: {text}" if unit.speaker else text)
+            speaker = unit.last_speaker
         return "\n".join(lines)
 
     def join_days(self, chosen: Mapping[int, int]) -> bool:
@@ -153,17 +160,18 @@ def _use_room(page: _Page, moves: Sequence[Move], chosen: dict[int, int], needs:
 
 
 def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
-    """A target so small that not one clause fits: the head and tail of the most important one that may be cut."""
+    """A target so small that not one clause fits: the beginning of the most important one that may be cut."""
     candidates = [text, page.render({moves[0].unit: 0})]
     unit = next((page.units[move.unit] for move in moves if _may_be_cut(page.units[move.unit])), None)
     prefix = f"{unit.speaker}: " if unit and unit.speaker else ""
-    for full in (prefix + unit.clause.text, unit.clause.text) if unit else ():
-        low, high = 0, len(full)
+    beginnings = _beginnings(unit.clause.text) if unit else []
+    for before in dict.fromkeys((prefix, "")):
+        low, high = 0, len(beginnings)
         while low < high:
             middle = (low + high + 1) // 2
-            fits = page.count([clip(full, middle)])[0] <= page.target
+            fits = page.count([before + beginnings[middle - 1]])[0] <= page.target
             low, high = (middle, high) if fits else (low, middle - 1)
-        candidates.append(clip(full, low))
+        candidates += [before + beginnings[low - 1]] if low else []
     sizes = page.count(candidates)
     fitting = [text for text, size in zip(candidates, sizes, strict=True) if size <= page.target]
     if not any(fitting):
@@ -172,4 +180,22 @@ def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
 
 
 def _may_be_cut(unit: Unit) -> bool:
-    return not unit.clause.as_said and not meaning.enclosed(unit.clause.text)[0]
+    clause = unit.clause
+    return not (clause.as_said or clause.whole or meaning.enclosed(clause.text)[0])
+
+
+def _beginnings(text: str) -> list[str]:
+    """What a text may be cut to, with a mark for the rest: whole words, and none that needs the next one, as a number
+    needs its unit and a first name the family's."""
+    words = list(_WORD.finditer(text[:_CUT_CHARS]))
+    return [
+        f"{text[: word.end()].rstrip(_TRAILING)}{CUT}"
+        for word, following in pairwise(words)
+        if _may_end(word.group(), following.group())
+    ]
+
+
+def _may_end(word: str, following: str) -> bool:
+    if weigh(word).strength in (FILLER, FUNCTION, BOUND) or any(map(str.isdigit, word + following)):
+        return False
+    return not (word[:1].isupper() and following[:1].isupper())

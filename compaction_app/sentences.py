@@ -1,7 +1,9 @@
 """Text into clauses: sentences, and parts of sentences where a part stands by itself.
 
 Regular expressions and a list of abbreviations: fast, the same everywhere, and for any script that marks
-where its sentences end.
+where its sentences end. A part may be told without the others, so a sentence is only divided where none of its parts
+denies, limits or doubts another (:mod:`cautions`), and a sentence that takes back the one before it stays with it.
+What begins with "he" or "it" is not divided off either: alone it would speak of somebody else.
 """
 
 from __future__ import annotations
@@ -11,50 +13,96 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from compaction_app import facts, meaning
+from compaction_app.cautions import is_cautioned, takes_back
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
+_MONTH = r"(?:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des|dec)"
 # A dash that no space follows is a minus or an option; "12. März" is a date, not the twelfth item.
 _MARKUP = re.compile(
     r"\A(?:\s+|>+\s*|\|\s*|[#*+\-–•·▪]+\s+|\[[ xX]\]\s+"
-    r"|\(?\d{1,2}[.)]\s+(?!(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))+"
+    rf"|\(?\d{{1,2}}[.)]\s+(?!(?i:{_MONTH})))+"
 )
-_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*|__(?=\S)([^_\n]+?)(?<=\S)__(?!\w)")
+# Marks of bold print stand outside words; ``__init__``, ``2**10``, ``f(**options)`` and ``src/**/*.ts`` are no print.
+_BOLD = re.compile(
+    r"(?P<code>`[^`\n]+`)"
+    r"|(?<![\w(/.*\\])(?:\*\*(?=[^\s*])(?P<stars>[^*\n`=/\\_+<>|]+)(?<=\S)\*\*"
+    r"|__(?=[^\s_])(?P<lines>[^_\n`=/\\*+<>|]+ [^_\n`=/\\*+<>|]+)(?<=\S)__)(?![\w(/*]|\.\w)"
+)
 _RULE_LINE = re.compile(r"[\s|:=_*\-+~`#>.]*\Z")
 _WRAPPED = re.compile(r"(?m)^(.{48,}[\w,])\n(?=[a-z][a-z]+ [a-z])")
-_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]»]*\s+|[。！？｡؟۔।॥]+[\"'”’」』）)]*\s*|;\s+|；|\s·\s|\s[—–]\s")
+_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]»]*\s+|[。！？｡؟۔।॥]+[\"'”’」』）)]*\s*|\s·\s")
+#: Where two statements of one sentence may stand apart; a dash after a word or before a remark divides none.
+_APART = re.compile(r";\s+|；|\s[—–]\s")
+#: "z.B", "d.w.z", "i.d.R": letters with dots between them.
+_DOTTED = re.compile(r"(?![ap]\.m\Z)[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2})+")
+_ELISION = re.compile(r"\A(?:l|d|un|qu|all|dell|dall|nell|sull)['’]")
+#: No ordinal has more digits: "1945." ends its sentence.
+_ORDINAL_DIGITS = 2
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie no nr fig al approx ca cf dept est inc ltd co corp "
-    "jan feb mar apr jun jul aug sep sept oct nov dec z.b d.h bzw usw ggf str art p.ej sra av".split()
+    # English
+    "mr mrs ms messrs dr prof rev hon gen col sgt capt lt st sr jr vs etc e.g i.e eg ie no nos nr fig figs al approx "
+    "ca cf dept est inc ltd co corp bros ave blvd rd apt mt ft vol ph.d tel ext incl excl jan feb mar apr jun jul aug "
+    "sep sept oct nov dec "
+    # German, Dutch
+    "z.b d.h u.a o.ä u.ä i.d.r z.t v.a s.o s.u bzw usw ggf evtl str art fa hr hrn fr bspw inkl exkl zzgl bzgl vgl "
+    "abs abb bd gem mio mrd jh geb gest dipl ing hll tgl dez okt dhr mevr mw drs ir bijv bv d.w.z o.a m.b.t t.a.v "
+    "i.v.m blz enz "
+    # French
+    "m mm mme mmes mlle mlles av bd env ex p.ex c.-à-d chap tél janv févr avr juil déc n° "
+    # Spanish, Portuguese, Italian
+    "sra srta sres dra ud uds vd vds p.ej ej pág págs núm aprox lic avda cía ee.uu profa eng sig sigg sig.ra sig.na "
+    "dott dott.ssa avv pag ecc es gent egr spett "
+    # Russian
+    "ул тыс млн млрд руб коп т.е т.д т.п т.к т.н др пр им см рис табл проф доц акад гл стр тел обл пос "
+    # Scandinavian: the commonest
+    "f.eks bl.a osv dvs kl tlf mvh ekskl t.ex m.m o.s.v".split()
 )
+#: After these a number with a dot is an ordinal: "am 3. Mai", "im 2. Stock", "den 5. juni".
+_BEFORE_ORDINAL = frozenset(
+    "am im vom zum beim dem den der die das des ins ein eine einen einem einer eines seit ab bis jeder jede jeden "
+    "jedem ihr ihre ihren ihrem sein seine seinen seinem mein meine meinen meinem unser unsere unseren unserem dieser "
+    "diese diesen diesem nächsten letzten zur und oder på til fra før etter innen efter inden till från före de "
+    "het op bij tot montag dienstag mittwoch donnerstag freitag samstag sonntag".split()
+)
+_AFTER_ORDINAL = re.compile(rf"[^\W\d_A-Z]|(?i:{_MONTH})|(?:Stock|Etage|Klasse|Platz|Quartal|Jahrhundert|Juli|Juni)")
 _STATEMENTS = re.compile(
-    r"(?:,\s+(?:and\s+|but\s+)?|\s+and\s+)"
+    r"(?:,\s+(?:and\s+)?|\s+and\s+)"
     r"(?=(?:the|my|our|his|her|their|its|your)\s+(?:[\w'’-]+\s+){1,4}(?:is|are|will be|must|should|=)\s"
-    r"|(?:they|we|you|i|he|she)\s+"
-    r"(?:must|should|shall|never|always|prefers?|do not|don['’]t|cannot|can['’]t)\s)",
+    r"|(?:we|you|i)\s+(?:must|should|shall|always|prefer)\s)",
     re.IGNORECASE,
 )
 _JOINTS = re.compile(
-    r",\s+(?=(?:but|so|and|which|while|because|then|however|although)\s)|\s+\(|,\s+\""
-    r"|,\s+(?=(?:the|an?|my|our|his|her|their|its|this|that|these|those|it|he|she|we|they|you|i)\s)|:\s+(?=\w)",
+    r",\s+(?=(?:so|and)\s+(?:(?:i|we|you)(?:['’][a-z]{1,2})?\s|(?:the|an?|my|our|your)\s+(?:[\w'’-]+\s+){1,4}"
+    r"(?:is|are|was|were|has|have|had|will|can|must|should|shall|costs?|needs?)\s))",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\A(?:if|unless|when|whenever|in case|wenn|falls|si|cuando|если)\b", re.IGNORECASE)
+#: What begins like this is said of what follows its comma.
+_CONDITION = re.compile(
+    r"\A(?:if|unless|when|whenever|in case|once|as|while|after|before|until|since|because|given|let['’]s say|both|"
+    r"wenn|falls|weil|als|nachdem|bevor|sobald|während|si|quand|lorsque|cuando|aunque|porque|se|quando|als|omdat|wanneer|"
+    r"если|когда|إذا|عندما)\b",
+    re.IGNORECASE,
+)
 _OPENER = re.compile(r"\A(?:by the way|btw|fyi|oh|also|well|anyway|okay|ok)\b[,:;]*\s+(?=\S)", re.IGNORECASE)
-_CLOSER = re.compile(r",?\s+(?:by the way|btw|though|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE)
+_CLOSER = re.compile(r",?\s+(?:by the way|btw|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE)
 
-#: After these a negation before them has ended.
-_CONTRAST = re.compile(r",\s+(?:but|so|because|although|however)\s", re.IGNORECASE)
 #: A bracket or quotation of more characters is a text of its own, divided like any other.
 _ENCLOSED_CHARS = 240
+#: A line of more words is no heading of a list.
+_LEAD_WORDS = 8
+_PAUSES = (".", "!", "?", ":", ";", ",", "…", "—", "–", "。", "！", "？", "：", "；", "،", "؟")
+_UNSPACED_ENDS = "。！？；」』"
 #: Words that follow themselves so often were not said but written by a machine; up to so many at a time.
 _FEWEST_TIMES, _LONGEST_REPEAT = 3, 24
-#: A negation further away has nothing to do with what follows.
-_TURNED_CHARS = 240
 #: So many characters before a cut no negation may stand, or it would lose what it denies.
 _DENIED_CHARS = 60
 #: A sentence with more words is divided at its joints, and one with more characters even where it has none.
 _LONG_CLAUSE_WORDS = 20
 _LONG_CLAUSE_CHARS = 600
+#: … unless one of its parts denies or limits another: that one is told whole, up to this length.
+_CAUTIONED_CHARS = 2000
+#: Told where what no sentence should be is cut.
+CUT = "…"
 #: What is divided at a joint must leave so many spaces on either side: a part too short is not understood.
 _WORDS_BEFORE_JOINT, _WORDS_AFTER_JOINT = 5, 4
 #: A longer line inside a code block is no code: the block was never closed.
@@ -64,32 +112,50 @@ _CODE_CHARS = 200
 def split_clauses(text: str) -> Iterator[tuple[str, bool]]:
     """(clause, is code) in order: sentences, and parts of sentences where a part stands by itself."""
     in_code = False
-    lead = ""
+    lead = waiting = ""
     lines = _WRAPPED.sub(r"\1 ", text).splitlines() if "\n" in text else [text]
     for number, line in enumerate(lines):
         if _FENCE.match(line) and line.count("```") % 2 == 1:
             in_code = not in_code
             # What follows a closing fence on its line is prose; after an opening one stands a language.
             prose = line.strip(" `~")
-            yield from ((clause, False) for clause in _clauses("" if in_code and " " not in prose else prose))
+            yield from _prose(waiting)
+            waiting = "" if in_code and " " not in prose else prose
         elif in_code and len(line) <= _CODE_CHARS:
             if line.strip():
+                yield from _prose(waiting)
+                waiting = ""
                 yield " ".join(line.split()), True
         elif not _RULE_LINE.match(line):
             item = _MARKUP.sub("", line)
-            prose = _BOLD.sub(r"\1\2", " ".join(item.split()))
+            prose = _BOLD.sub(_unmarked, " ".join(item.split()))
             is_item = len(item) != len(line)
-            if _is_lead(prose) and _item_follows(lines, number):
+            if _is_lead(prose, line) and _item_follows(lines, number):
                 lead = prose
                 continue
-            yield from ((clause, False) for clause in _clauses(f"{lead} {prose}" if lead and is_item else prose))
+            said = f"{lead} {prose}" if lead and is_item else prose
+            if waiting and takes_back(prose):
+                waiting = f"{waiting}{'' if waiting.endswith(_PAUSES) else '.'} {said}"
+            else:
+                yield from _prose(waiting)
+                waiting = said
             lead = lead if is_item else ""
+    yield from _prose(waiting)
 
 
-def _is_lead(prose: str) -> bool:
+def _prose(text: str) -> Iterator[tuple[str, bool]]:
+    return ((clause, False) for clause in _clauses(text))
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    return match["code"] or match["stars"] or match["lines"]
+
+
+def _is_lead(prose: str, line: str) -> bool:
     """The line before a list, repeated on each item where an item alone would say the opposite: "Never:"."""
-    words = prose.rstrip(":：").split() if prose.endswith((":", "：")) else []
-    return 0 < len(words) <= 8 and any(facts.is_negation(word.strip("*,.").lower()) for word in words)
+    if not prose.endswith((":", "：")) and not line.startswith("#"):
+        return False
+    return 0 < len(prose.split()) <= _LEAD_WORDS and is_cautioned(prose)
 
 
 def _item_follows(lines: list[str], number: int) -> bool:
@@ -99,9 +165,18 @@ def _item_follows(lines: list[str], number: int) -> bool:
 
 def _clauses(prose: str) -> Iterator[str]:
     for sentence in _sentences(_said_once(prose)):
-        for part in _statements(sentence):
-            for piece in _divide(part) if part.count(" ") > _LONG_CLAUSE_WORDS else (part,):
-                yield from _cut(piece) if len(piece) > _LONG_CLAUSE_CHARS else (piece,)
+        whole = is_cautioned(sentence)
+        for part in (sentence,) if whole else _parts(sentence):
+            if len(part) > (_CAUTIONED_CHARS if whole else _LONG_CLAUSE_CHARS):
+                yield from _cut(part)
+            else:
+                yield from _nonempty(part)
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    for piece in _said_apart(sentence):
+        for part in _statements(piece):
+            yield from _divide(part) if part.count(" ") > _LONG_CLAUSE_WORDS else (part,)
 
 
 def _said_once(prose: str) -> str:
@@ -142,24 +217,45 @@ def _enclosures(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in meaning.enclosed(text)[0] if end - start <= _ENCLOSED_CHARS]
 
 
-def _turns_round(text: str, start: int = 0, end: int | None = None) -> bool:
-    end = len(text) if end is None else end
-    near = text[max(start, end - _TURNED_CHARS) : end]
-    return meaning.turns_round(near, [facts.weigh(token).norm for token in near.split()])
-
-
 def _sentences(prose: str) -> Iterator[str]:
+    """With their marks; one that takes back what was said before it together with that."""
+    held = ""
+    for sentence in _all_sentences(prose):
+        if held and takes_back(sentence):
+            held += sentence if held[-1].isspace() or held[-1] in _UNSPACED_ENDS else f" {sentence}"
+            continue
+        yield from (held,) if held else ()
+        held = sentence
+    yield from (held,) if held else ()
+
+
+def _all_sentences(prose: str) -> Iterator[str]:
     start = 0
     spans = _enclosures(prose)
     for match in _ENDS.finditer(prose):
         if not _is_inside(match.start(), spans) and _ends_sentence(prose, start, match):
-            yield from _nonempty(prose[start : match.end()])
+            yield prose[start : match.end()]
             start = match.end()
-    yield from _nonempty(prose[start:])
+    if start < len(prose):
+        yield prose[start:]
+
+
+def _said_apart(sentence: str) -> Iterator[str]:
+    """The parts of a sentence on both sides of a dash or a semicolon, where each is a statement."""
+    start = 0
+    spans = _enclosures(sentence)
+    for match in _APART.finditer(sentence):
+        left, right = sentence.count(" ", start, match.start()), sentence.count(" ", match.end(), match.end() + 80)
+        if left >= 3 and right >= 2 and not _is_inside(match.start(), spans):
+            yield sentence[start : match.start()]
+            start = match.end()
+    yield sentence[start:]
 
 
 def _nonempty(piece: str) -> Iterator[str]:
     piece = _CLOSER.sub("", _OPENER.sub("", piece.strip(" ·;；|")))
+    # A dash at an end joins what stands there to nothing.
+    piece = piece.removesuffix(" —").removesuffix(" –")
     if piece.endswith((".", "。", "۔", "।")) and not piece.endswith(".."):
         piece = piece[:-1]
     if any(character.isalnum() or ord(character) > 0x2000 for character in piece):
@@ -168,17 +264,22 @@ def _nonempty(piece: str) -> Iterator[str]:
 
 def _ends_sentence(prose: str, start: int, match: re.Match[str]) -> bool:
     end = match.group()
-    if end.startswith((" —", " –", ";", "\u00a0")) or (end[0].isspace() and "·" not in end):
-        # A dash or semicolon divides two statements, not a word and its remark, nor a "never" and what it forbids.
-        if not end.startswith(";") and _turns_round(prose, start, match.start()):
-            return False
-        return prose.count(" ", start, match.start()) >= 3 and prose.count(" ", match.end(), match.end() + 80) >= 2
     if not end.startswith(".") or end.startswith(".."):
         return True
     before = max(prose.rfind(" ", start, match.start()) + 1, start)
-    last = prose[before : match.start()].strip("(\"'").lower()
-    is_number_of_item = last.isdigit() and len(last) < 3 and before == start
-    return not (last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()) or is_number_of_item)
+    last = _ELISION.sub("", prose[before : match.start()].strip("(\"'").lower())
+    if last.isdigit() and len(last) <= _ORDINAL_DIGITS:
+        return not (before == start or _is_ordinal(prose, start, before, match.end()))
+    return not (last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()) or _DOTTED.fullmatch(last))
+
+
+def _is_ordinal(prose: str, start: int, before: int, after: int) -> bool:
+    """Whether the number at ``before`` and its dot count what follows: "3. Mai", "im 2. Stock", "før 3. mai"."""
+    if _AFTER_ORDINAL.match(prose, after):
+        return True
+    words = prose[max(start, before - 40) : before].lower().split()
+    # "I am 12. Then …"
+    return bool(words) and words[-1] in _BEFORE_ORDINAL and words[-2:] != ["i", "am"]
 
 
 def _statements(sentence: str) -> list[str]:
@@ -188,9 +289,7 @@ def _statements(sentence: str) -> list[str]:
     parts, start = [], 0
     spans = _enclosures(sentence)
     for match in _STATEMENTS.finditer(sentence):
-        # "It is not true that the pump runs and the valve is open" says that neither is.
-        denied = not match.group().startswith(",") and _turns_round(sentence, start, match.start())
-        if not denied and not _is_inside(match.start(), spans):
+        if not _is_inside(match.start(), spans):
             parts.append(sentence[start : match.start()])
             start = match.end()
     return [part for part in [*parts, sentence[start:]] if part]
@@ -206,16 +305,12 @@ def _divide(sentence: str) -> Iterator[str]:
     for match in _JOINTS.finditer(sentence):
         if _is_inside(match.start(), spans):
             continue
-        if not _CONTRAST.match(match.group() + sentence[match.end() : match.end() + 10]) and _turns_round(
-            sentence, start, match.start()
-        ):
-            continue
         if (
             sentence.count(" ", start, match.start()) >= _WORDS_BEFORE_JOINT
             and sentence.count(" ", match.end(), match.end() + 120) >= _WORDS_AFTER_JOINT
         ):
             yield sentence[start : match.start()].strip()
-            start = match.end() - (1 if match.group().endswith(("(", '"')) else 0)
+            start = match.end()
     yield sentence[start:].strip()
 
 
@@ -233,7 +328,7 @@ def _cut(piece: str) -> Iterator[str]:
         if not end:
             # One endless word: it is clipped, not cut.
             end = piece.find(" ", limit) + 1 or len(piece)
-        yield piece[start:end].strip()
+        yield f"{piece[start:end].strip()}{CUT}"
         start = end
     yield from _nonempty(piece[start:])
 
@@ -253,7 +348,7 @@ def _last_turn(piece: str, start: int, end: int) -> int:
     at = piece.rfind(" ", start, max(end - _DENIED_CHARS, start)) + 1
     for token in piece[at:end].split() if at else []:
         at = piece.index(token, at)
-        if _turns_round(token):
+        if is_cautioned(token):
             return at
         at += len(token)
     return 0

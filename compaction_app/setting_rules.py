@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -63,7 +64,11 @@ def boolean(value: Any) -> str | None:
 
 
 def text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "must be a text that is not empty"
+    if not isinstance(value, str) or not value.strip():
+        return "must be a text that is not empty"
+    # Each is kept in the record of a run.
+    storable = "\x00" not in value and value.encode(errors="replace").decode() == value
+    return None if storable else "must hold neither NUL nor lone surrogates"
 
 
 def dotted_path(value: Any) -> str | None:
@@ -99,9 +104,13 @@ def function(call: str) -> Rule:
         if wrong := dotted_path(value):
             return wrong
         named = import_string(value)
-        if isinstance(named, type):
-            return as_class(value)
-        return None if callable(named) else f"must name a function that takes {call}"
+        wrong = as_class(value) if isinstance(named, type) else None
+        if wrong or not callable(named):
+            return wrong or f"must name a function that takes {call}"
+        # What it gives back is a coroutine, which is not None, not a text, and true whatever it would say.
+        called = getattr(named, "__call__", named)  # noqa: B004  # not whether it can be called, but what is
+        waits = inspect.iscoroutinefunction(named) or inspect.iscoroutinefunction(called)
+        return "must name a function that answers at once, not an async one" if waits else None
 
     return rule
 

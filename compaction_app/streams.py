@@ -118,6 +118,7 @@ class ReplyStream(_Streamed):
     - Broken off (the connection, an error inside the stream, an end without ``finish_reason``):
       :class:`StreamInterrupted` with the ``partial`` text, its cause chained; nothing is appended.
     - Nothing in it (no content, no tool call): :class:`EmptyReply`; nothing is appended.
+    - Something in it that can not be stored: :class:`InvalidReply` with what came; nothing is appended.
 
     Neither a transaction nor a database connection is held between the chunks.
     """

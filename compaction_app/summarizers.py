@@ -15,13 +15,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings, load
+from compaction_app.drafts import wrong_draft
 from compaction_app.exceptions import SummarizerError
 from compaction_app.extractive import summarize_extractively
 from compaction_app.ledger_text import prose_of
@@ -49,6 +51,7 @@ _DRAFT_CODES = frozenset(
         ErrorCode.TRUNCATED,
         ErrorCode.REFUSED,
         ErrorCode.TOOL_CALL,
+        ErrorCode.INVALID_TEXT,
         ErrorCode.LEAKED_WRAPPER,
         ErrorCode.OVERSIZE,
         ErrorCode.NO_PROGRESS,
@@ -169,7 +172,7 @@ def _ask_model(
             tried.fail(answer)
             return None
         tried.calls += answer.paid_calls
-        code = accept(answer) if accept else None
+        code = _judge(accept, answer, name, tried)
         if code is None:
             numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
             log(logger, logging.INFO, "done", model=name, **numbers, characters=len(answer.text))
@@ -181,6 +184,14 @@ def _ask_model(
             figures = {"target_tokens": request.target_tokens, "output_tokens": answer.output_tokens}
             on_event(EventKind.SUMMARY_OVERSIZE, {"model": name, "characters": len(answer.text), **figures})
     return None
+
+
+def _judge(accept: Accept | None, draft: SummaryDraft, name: str, tried: _Tried) -> ErrorCode | None:
+    """What ``accept`` says. What it raises (it counts by a host's counter) ends the asking; its calls are paid."""
+    try:
+        return accept(draft) if accept else None
+    except Exception as error:
+        raise _error_of(error, name, "was being judged, which raised", tried) from error
 
 
 def _give_up(tried: _Tried) -> SummarizerError:
@@ -218,19 +229,14 @@ def run_summarizer(
     summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
 ) -> SummaryDraft:
     """An accepted draft from any summarizer, or :class:`SummarizerError`."""
-    if _judges_itself(summarizer.summarize):
-        return _checked(summarizer, summarizer.summarize(request, accept, on_event))
-
     tried = _Tried()
+    if _judges_itself(summarizer.summarize):
+        with _errors_of(summarizer, tried):
+            return _checked(summarizer, summarizer.summarize(request, accept, on_event))
 
     def answer(question: _Question) -> SummaryDraft:
-        try:
+        with _errors_of(summarizer, tried):
             return _checked(summarizer, summarizer.summarize(question.request))
-        except SummarizerError as error:
-            error.calls = (*tried.calls, *error.calls)
-            raise
-        except Exception as error:
-            raise _host_error(summarizer, error, tried) from error
 
     return _drive(_single(summarizer, request, accept, on_event, tried), answer)
 
@@ -239,26 +245,24 @@ async def arun_summarizer(
     summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
 ) -> SummaryDraft:
     """As :func:`run_summarizer`. A summarizer without ``asummarize`` works in a thread of its own."""
-    asummarize = getattr(summarizer, "asummarize", None)
-    if asummarize and _judges_itself(asummarize):
-        return _checked(summarizer, await asummarize(request, accept, on_event))
-    if not asummarize and _judges_itself(summarizer.summarize):
-        return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, request, accept, on_event))
-
     tried = _Tried()
+    asummarize = getattr(summarizer, "asummarize", None) or _in_a_thread(summarizer.summarize)
+    if _judges_itself(getattr(summarizer, "asummarize", None) or summarizer.summarize):
+        with _errors_of(summarizer, tried):
+            return _checked(summarizer, await asummarize(request, accept, on_event))
 
     async def answer(question: _Question) -> SummaryDraft:
-        try:
-            if asummarize:
-                return _checked(summarizer, await asummarize(question.request))
-            return _checked(summarizer, await asyncio.to_thread(summarizer.summarize, question.request))
-        except SummarizerError as error:
-            error.calls = (*tried.calls, *error.calls)
-            raise
-        except Exception as error:
-            raise _host_error(summarizer, error, tried) from error
+        with _errors_of(summarizer, tried):
+            return _checked(summarizer, await asummarize(question.request))
 
     return await _adrive(_single(summarizer, request, accept, on_event, tried), answer)
+
+
+def _in_a_thread(summarize: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    async def asummarize(*given: Any) -> Any:
+        return await asyncio.to_thread(summarize, *given)
+
+    return asummarize
 
 
 def make_summarizer(settings: Settings, session_model: str = "") -> Any:
@@ -290,24 +294,36 @@ def _judges_itself(summarize: Callable[..., Any]) -> bool:
 
 
 def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
-    if isinstance(draft, SummaryDraft):
+    wrong = wrong_draft(draft)
+    if not wrong and isinstance(draft, SummaryDraft):
         return draft
     name = type(summarizer).__name__
     raise SummarizerError(
-        f"{name} must return a SummaryDraft, not {type(draft).__name__}.",
+        f"{name} must return a SummaryDraft, not {wrong}.",
         model=name,
         attempts=[(name, ErrorCode.PROVIDER_ERROR)],
     )
 
 
-def _host_error(summarizer: Any, error: Exception, tried: _Tried) -> SummarizerError:
+@contextmanager
+def _errors_of(summarizer: Any, tried: _Tried) -> Iterator[None]:
+    """What a summarizer raises, as a :class:`SummarizerError` with the calls that were made before it."""
+    try:
+        yield
+    except SummarizerError as error:
+        error.calls = (*tried.calls, *error.calls)
+        raise
+    except Exception as error:
+        raise _error_of(error, type(summarizer).__name__, "raised", tried) from error
+
+
+def _error_of(error: Exception, name: str, did: str, tried: _Tried) -> SummarizerError:
     """Its type is recorded and its frames are logged; its text may quote the conversation."""
-    name = type(summarizer).__name__
     log_error(logger, error, summarizer=name)
     timed_out = isinstance(error, TimeoutError)
     code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
     return SummarizerError(
-        f"{name} raised {type(error).__name__}",
+        f"{name} {did} {type(error).__name__}",
         error_code=code,
         transient=timed_out or isinstance(error, ConnectionError),
         model=name,

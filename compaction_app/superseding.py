@@ -1,17 +1,19 @@
 """Which statement has been replaced by a later one: "the budget is 3,000", then "the budget is 2,400 now".
 
-Only what is clearly the same subject with a new value is let go: the same words for the subject, a value of
-the same kind, and a sign that it changed. Where subjects merely share words (the budget, the food budget)
-both stay, and the older one stays only together with the newer.
+Only what is clearly the same subject with a new value is let go: the same words for the subject, nothing that narrows
+one of the values and not the other ("for travel"), a value of the same kind, and a sign that it changed. Where
+subjects merely share words (the budget, the food budget) both stay, and the older one stays only together with the
+newer. What a model or a tool says replaces nothing that a person said.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compaction_app import facts
+from compaction_app.values import Role
 
 _CHANGED = (
     r"moved|changed|switched|updated|raised|lowered|increased|reduced|postponed|pushed|extended|cut|renamed|dropped|"
@@ -51,9 +53,36 @@ _CUE_WORDS = frozenset(
 _OWNED = re.compile(
     r"\b(?:my|our|mine|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra|мой|наш)\b", re.IGNORECASE
 )
+_MINE = re.compile(r"\b(?:my|mine|mein|meine|mon|ma|mi|мой)\b", re.IGNORECASE)
 _RENEWED = re.compile(r"\A(?:the|my|our|your)\s+(?:new|current|updated|revised|final)\s", re.IGNORECASE)
 _DEFINITE = re.compile(r"\A(?:the|my|our|das|der|die|unser|le|la|el|il|notre|nuestro)\s", re.IGNORECASE)
 _OTHERS = frozenset("his her their your its sein ihr son sa su".split())
+#: What is preferred has no other word for its subject: "I prefer tea" is replaced by what names tea again.
+_PREFERRED = "prefer"
+_PREFERENCE = re.compile(
+    r"\A(?:.{0,40}[,;:]\s+)?i(?:['’]d| would| now| really| actually| still)*(?: rather)? prefer\s+(?P<value>.+)\Z",
+    re.IGNORECASE,
+)
+#: "I moved: my address is …" tells of the address, and that it changed.
+_LEAD = re.compile(
+    r"\A[^:;,.]{0,40}\b(?:moved|changed|switched|quit|left|resigned|updated?|correction|corrected|mistake|mistaken|wrong|"
+    r"sorry)\b[^:;,.]{0,20}[:;,]\s+",
+    re.IGNORECASE,
+)
+_LEAD_CHANGES = re.compile(r"\b(?:changed|correction|corrected|mistake|mistaken|wrong|sorry|moved)\b", re.IGNORECASE)
+#: What narrows a value follows it: "for travel", "on staging", "(travel)".
+_QUALIFIER = re.compile(
+    r"(?:\A|\s)(?:for|of|on|in|at|per|with|from|by|during|under|via|für|auf|von|vom|im|bei|beim|mit|pour|sur|avec|para|"
+    r"sobre|con|voor|van|для|на|в)\s+(?P<about>.+)\Z|\((?P<aside>.+)\Z",
+    re.IGNORECASE,
+)
+#: … unless it says nothing of what it is for.
+_NO_QUALIFIER = frozenset(
+    "total moment time being all whole most least best course sure good discussed agreed once euros dollars kroner "
+    "today tomorrow week month year morning afternoon evening".split()
+)
+#: "12 Elm Street, Boston": what follows belongs to the value.
+_PLACE = re.compile(r"(?:[A-ZÀ-ÖØ-Þ0-9][\w.-]*[ ,]*){1,5}\Z")
 _REMAINDER = re.compile(
     r",\s|;\s|[，；。]|\s\(|\.\s+|\s(?:because|since|so|due to|but|and|which|although)\s",
     re.IGNORECASE,
@@ -63,7 +92,9 @@ _LEADING = re.compile(
 )
 _TRAILING = re.compile(r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE)
 _OPENER = re.compile(
-    r"\A(?:(?:by the way|btw|fyi|oh|ok|okay|actually|also|so|and|but|correction)\b[,:;]*\s+)+", re.IGNORECASE
+    r"\A(?:(?:by the way|btw|fyi|oh|ok|okay|actually|also|so|and|but|correction|noted|understood|right|sure|got it|"
+    r"thanks)\b[,:;]*\s+)+",
+    re.IGNORECASE,
 )
 _ABOUT_NOTHING = re.compile(
     r"\A(?:if|unless|when|what|where|who|how|why|would|could|can|does|do|is|are|was)\b", re.IGNORECASE
@@ -93,10 +124,16 @@ class Statement:
     newer: bool
     #: About something of the speaker's own.
     own: bool
+    #: … alone: nobody else's has replaced it.
+    mine: bool
     #: Speaks of "the" or "our" one, not of one in a list.
     definite: bool
     #: Says nothing else that could be lost with it.
     sole: bool
+    #: What the value is narrowed to: "for travel".
+    about: tuple[str, ...]
+    #: Goes on with a place, which another place replaces as well.
+    in_place: bool
     #: Where the value begins in the text.
     value_start: int
 
@@ -109,11 +146,21 @@ def read_statement(text: str) -> Statement | None:
     """``text`` as "subject is value", if it is that plainly."""
     if len(text) > 240 or text.endswith(("?", "？")) or _ABOUT_NOTHING.match(text):
         return None
+    if match := _PREFERENCE.match(text):
+        return _preference(text, match)
+    lead = _LEAD.match(text)
+    if lead and (statement := _read_form(text[lead.end() :])):
+        changed = statement.newer or _LEAD_CHANGES.search(lead.group()) is not None
+        return replace(statement, newer=changed, value_start=statement.value_start + lead.end())
+    return _read_form(text) or _statement_by_number(text)
+
+
+def _read_form(text: str) -> Statement | None:
     for form in _FORMS:
         match = form.match(text)
         if match and (statement := _statement(text, match, changes=form in _CHANGES)):
             return statement
-    return _statement_by_number(text)
+    return None
 
 
 def find_superseded(
@@ -121,7 +168,15 @@ def find_superseded(
 ) -> tuple[list[bool], dict[int, int]]:
     """For each statement whether a later one replaces it; and which older one may stay only with which newer
     one."""
-    replaced = [False] * len(statements)
+    replaced, needs = find_replacements(statements, speakers)
+    return [i in replaced for i in range(len(statements))], needs
+
+
+def find_replacements(
+    statements: Sequence[Statement | None], speakers: Sequence[str]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """(the statement that replaces each replaced one, which older one may stay only with which newer one)."""
+    replaced: dict[int, int] = {}
     needs: dict[int, int] = {}
     by_word: dict[str, list[int]] = {}
     for i, newer in enumerate(statements):
@@ -129,15 +184,27 @@ def find_superseded(
             continue
         for j in _candidates(newer, by_word):
             older = statements[j]
-            if older is None or replaced[j] or not _comparable(older, newer, speakers[j] == speakers[i]):
+            if older is None or j in replaced or not may_replace(speakers[i], speakers[j]):
+                continue
+            if not _comparable(older, newer, speakers[j] == speakers[i]):
                 continue
             if older.subject == newer.subject and _replaces(older, newer):
-                replaced[j] = True
-            elif newer.newer or older.subject == newer.subject:
+                replaced[j] = i
+            elif newer.newer or (older.subject == newer.subject and newer.subject != (_PREFERRED,)):
                 needs[j] = i
         for word in newer.subject:
             by_word.setdefault(word, []).append(i)
     return replaced, needs
+
+
+def is_person(speaker: str) -> bool:
+    """Whether a person speaks, or a summary that tells what people said. ``speaker``: a role, perhaps with a name."""
+    return not speaker.startswith((Role.ASSISTANT, Role.TOOL))
+
+
+def may_replace(newer: str, older: str) -> bool:
+    """Whether what one speaker says later can replace what another said: people are only replaced by people."""
+    return is_person(newer) or (not is_person(older) and newer.partition(" ")[0] == older.partition(" ")[0])
 
 
 def _candidates(statement: Statement, by_word: dict[str, list[int]]) -> list[int]:
@@ -152,15 +219,21 @@ def _candidates(statement: Statement, by_word: dict[str, list[int]]) -> list[int
 def _comparable(older: Statement, newer: Statement, same_speaker: bool) -> bool:
     if not same_speaker and (older.own or newer.own):
         return False
-    if older.has_number != newer.has_number:
+    if older.has_number != newer.has_number or (older.about and newer.about and older.about != newer.about):
         return False
     small, large = sorted((older.subject, newer.subject), key=len)
     return all(word in large for word in small)
 
 
 def _replaces(older: Statement, newer: Statement) -> bool:
-    if not older.sole or (older.unit and newer.unit and older.unit != newer.unit):
+    if older.about != newer.about or older.mine != newer.mine:
         return False
+    if not (older.sole or (older.in_place and newer.in_place)):
+        return False
+    if older.unit and newer.unit and older.unit != newer.unit:
+        return False
+    if newer.subject == (_PREFERRED,) and older.value != newer.value:
+        return newer.newer and all(word in newer.value.split() for word in older.value.split())
     if newer.newer or older.value == newer.value:
         return True
     return newer.definite and any(word in _SINGULAR for word in newer.subject)
@@ -175,17 +248,65 @@ def _statement(text: str, match: re.Match[str], *, changes: bool) -> Statement |
         return None
     if any(facts.is_negation(word.strip(".,").lower()) for word in words):
         return None
-    unit = _UNIT.search(value)
     return Statement(
         subject=subject,
         value=value.lower(),
-        unit=(unit.group(1) or "").lower().rstrip("s") if unit else "",
+        unit=_unit(value),
         newer=changes or _NEWER.search(text) is not None or _RENEWED.match(named) is not None,
         own=_OWNED.search(named) is not None,
+        mine=_MINE.search(named) is not None,
         definite=_DEFINITE.match(named) is not None,
-        sole=sum(facts.weigh(word).weight for word in remainder.split()) < _DETAIL,
+        sole=_is_detail(remainder),
+        about=_about(value, remainder),
+        in_place=_PLACE.match(remainder) is not None,
         value_start=match.start("value"),
     )
+
+
+def _preference(text: str, match: re.Match[str]) -> Statement | None:
+    value, remainder = _cut(match["value"])
+    if not value or len(value.split()) > _VALUE_WORDS:
+        return None
+    return Statement(
+        subject=(_PREFERRED,),
+        value=value.lower(),
+        unit="",
+        newer=_NEWER.search(text) is not None or _LEAD_CHANGES.search(text[: match.start("value")]) is not None,
+        own=True,
+        mine=True,
+        definite=False,
+        sole=_is_detail(remainder),
+        about=_about(value, remainder),
+        in_place=False,
+        value_start=match.start("value"),
+    )
+
+
+def _is_detail(remainder: str) -> bool:
+    return sum(facts.weigh(word).weight for word in remainder.split()) < _DETAIL
+
+
+def _unit(value: str) -> str:
+    """The first number's; a word with a capital is part of a name or a date: "12 Elm Street", "5 May"."""
+    unit = _UNIT.search(value)
+    word = (unit.group(1) or "") if unit else ""
+    return "" if len(word) > 1 and word.istitle() else word.lower().rstrip("s")
+
+
+def _about(value: str, remainder: str) -> tuple[str, ...]:
+    """The words that narrow a value to a part of its subject, in the value or right behind it."""
+    words: dict[str, None] = {}
+    for text in (value, remainder):
+        match = _QUALIFIER.search(text)
+        if match is None or (text is remainder and match.start()):
+            continue
+        tokens = (match["about"] or match["aside"]).split()
+        for before, token in zip(["", *tokens], tokens, strict=False):
+            word = facts.weigh(token)
+            is_figure = any(map(str.isdigit, before + token))
+            if not is_figure and word.strength >= facts.CONTENT and word.norm not in _CUE_WORDS | _NO_QUALIFIER:
+                words[word.norm] = None
+    return tuple(sorted(words))
 
 
 def _statement_by_number(text: str) -> Statement | None:
@@ -195,7 +316,7 @@ def _statement_by_number(text: str) -> Statement | None:
     numbers = [token for token in tokens if any(character.isdigit() for character in token)]
     if len(numbers) != 1 or len(tokens) > _VALUE_WORDS + _SUBJECT_WORDS:
         return None
-    subject = _subject(" ".join(token for token in tokens if token != numbers[0]))
+    subject = _subject(_OPENER.sub("", " ".join(token for token in tokens if token != numbers[0])))
     if not 2 <= len(subject) <= _SUBJECT_WORDS or any(facts.is_negation(word) for word in subject):
         return None
     value = numbers[0].strip(" .,!()")
@@ -205,8 +326,11 @@ def _statement_by_number(text: str) -> Statement | None:
         unit="",
         newer=_NEWER.search(text) is not None,
         own=_OWNED.search(text) is not None or bool(re.match(r"(?:I|we)\b", text)),
+        mine=_MINE.search(text) is not None,
         definite=False,
         sole=True,
+        about=(),
+        in_place=False,
         value_start=0,
     )
 

@@ -7,6 +7,7 @@ Delivered twice, the second delivery finds it claimed; never delivered, the swee
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +36,8 @@ LOST_AFTER_SECONDS = 60
 SESSION_RETRY_SECONDS = 5
 # Far above what any branch needs: each generation must raise the cutoff, so this only ends a defect.
 _MAX_GENERATIONS = 1000
+#: Runs that the sweep reads at once.
+_SWEEP_BATCH = 200
 
 
 def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
@@ -66,8 +69,8 @@ def enqueue_session(session: ChatSession) -> bool:
     return True
 
 
-def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
-    """Send one task on a connection of its own, whose every step has a time-out and no retry.
+def impatient_connection() -> Any:
+    """A connection to the broker of its own, not open yet, whose every step has a time-out and no retry.
 
     The host's pool may hold a connection that waits for ever on a broker gone silent.
     """
@@ -78,10 +81,13 @@ def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> st
         "max_retries": 0,
         "connect_retries_timeout": ENQUEUE_TIMEOUT_SECONDS,
     }
+    return current_app.connection_for_write(connect_timeout=ENQUEUE_TIMEOUT_SECONDS, transport_options=options)
+
+
+def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
+    """Send one task, without waiting for a broker and without trying twice."""
     queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
-    with current_app.connection_for_write(
-        connect_timeout=ENQUEUE_TIMEOUT_SECONDS, transport_options=options
-    ) as connection:
+    with impatient_connection() as connection:
         result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
             arguments,
             connection=connection,
@@ -169,18 +175,31 @@ def recover_compactions() -> dict[str, int]:
     """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up the hopeless."""
     found = {"enqueued": 0, "given_up": 0}
     for using in _databases():
-        now = timezone.now()
-        lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
-        due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
-        waiting = Q(status=RunStatus.READY) & due & lost
-        stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
-        for run in CompactionRun.objects.using(using).filter(waiting | stalled).order_by("id").iterator():
+        for run in _left_behind(using):
             if run.attempts >= runs.MAX_ATTEMPTS:
                 found["given_up"] += _give_up(run, using)
             else:
                 found["enqueued"] += enqueue(run)
     log(logger, logging.INFO, "sweep", **found)
     return found
+
+
+def _left_behind(using: str) -> Iterator[CompactionRun]:
+    """Runs that are stalled, due or were never enqueued, the oldest first.
+
+    In batches that are read whole: where tasks are eager, what is enqueued runs here and now and gives the connection
+    back, and an open cursor would go with it.
+    """
+    now = timezone.now()
+    lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
+    due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
+    waiting = Q(status=RunStatus.READY) & due & lost
+    stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+    found = CompactionRun.objects.using(using).open().filter(waiting | stalled).order_by("pk")
+    last = 0
+    while batch := list(found.filter(pk__gt=last)[:_SWEEP_BATCH]):
+        yield from batch
+        last = batch[-1].pk
 
 
 def _give_up(run: CompactionRun, using: str) -> bool:

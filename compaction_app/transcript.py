@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compaction_app.clusters import cut_after, cut_before
 from compaction_app.openai_format import attachment_line
 from compaction_app.tool_markers import call_name, find_error, one_line, register_tool_marker, tool_marker
 from compaction_app.values import Message, ReasoningRule, Role
@@ -54,8 +55,9 @@ def defuse(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """``text`` in at most ``limit`` bytes of UTF-8: head, ``...truncated N bytes...``, tail.
 
-    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut. A
-    limit too small for the notice leaves the head alone.
+    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut, nor is
+    what is read as one (an emoji of several, a letter and its marks). A limit too small for the notice leaves a head
+    and three dots.
     """
     # A character takes at most four bytes; most texts need no encoding to be known to fit.
     if len(text) * 4 <= limit:
@@ -66,12 +68,15 @@ def shorten(text: str, limit: int) -> str:
         return text
     room = limit - len(_notice(size))
     if room <= 0:
-        return _decode(encoded[: _boundary(encoded, max(limit, 0))])
-    head = _boundary(encoded, room - room // 3)
-    tail = size - room // 3
-    while tail < size and _inside_character(encoded[tail]):
-        tail += 1
-    return _decode(encoded[:head]) + _notice(tail - head) + _decode(encoded[tail:])
+        dots = "..."[: max(limit, 0)]
+        return _head(text, encoded, limit - len(dots)) + dots
+    head = _head(text, encoded, room - room // 3)
+    start = size - room // 3
+    while start < size and _inside_character(encoded[start]):
+        start += 1
+    tail = text[cut_after(text, len(text) - len(_decode(encoded[start:]))) :]
+    left_out = text[len(head) : len(text) - len(tail)]
+    return head + _notice(len(left_out.encode("utf-8", "surrogatepass"))) + tail
 
 
 def render_messages(
@@ -133,6 +138,11 @@ def _boundary(encoded: bytes, end: int) -> int:
     while 0 < end < len(encoded) and _inside_character(encoded[end]):
         end -= 1
     return end
+
+
+def _head(text: str, encoded: bytes, limit: int) -> str:
+    """As much of the beginning as ``limit`` bytes hold whole."""
+    return text[: cut_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
 
 
 def _decode(encoded: bytes) -> str:

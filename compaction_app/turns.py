@@ -18,7 +18,14 @@ from compaction_app.arguments import check_params
 from compaction_app.branches import require_tip, using_of
 from compaction_app.connections import give_back_connection, require_no_transaction
 from compaction_app.contexts import allowances_at, context_at, session_of
-from compaction_app.exceptions import CompactionFailed, CompactionRefused, ContextOverflow, InvalidMessage
+from compaction_app.exceptions import (
+    CompactionFailed,
+    CompactionRefused,
+    ContextOverflow,
+    InvalidMessage,
+    InvalidParent,
+    InvalidReply,
+)
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.reasoning_room import with_reasoning_that_fits
 from compaction_app.triggering import afinish_now, finish_now, open_now, request_compaction
@@ -44,7 +51,8 @@ def complete(
     ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
-    :class:`ContextOverflow`. A reply without content and tool calls is :class:`EmptyReply`; nothing is written.
+    :class:`ContextOverflow`. A reply without content and tool calls is :class:`EmptyReply`, one that can not be read
+    or stored (arguments of a call that are no JSON) :class:`InvalidReply`, which has what came; nothing is written.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     Must not run inside a transaction: none is held while the model is called.
     """
@@ -211,17 +219,23 @@ def _overflow(turn: Turn) -> ContextOverflow:
 def end(turn: Turn, reply: replies.Reply) -> ChatMessage:
     """Append the reply and request the next compaction."""
     session = session_of(turn.tip)
-    stored = append_message(
-        session,
-        turn.tip,
-        role=Role.ASSISTANT,
-        content=reply.content,
-        tool_calls=reply.tool_calls,
-        reasoning=reply.reasoning,
-        usage=reply.usage,
-        model=reply.model or turn.model,
-        metadata=report_of(reply.context_management) or None,
-        context=turn.context,
-    )
+    try:
+        stored = append_message(
+            session,
+            turn.tip,
+            role=Role.ASSISTANT,
+            content=reply.content,
+            tool_calls=reply.tool_calls,
+            reasoning=reply.reasoning,
+            usage=reply.usage,
+            model=reply.model or turn.model,
+            metadata=report_of(reply.context_management) or None,
+            context=turn.context,
+        )
+    except InvalidParent:
+        # The branch changed below it; the reply is as it should be.
+        raise
+    except InvalidMessage as error:
+        raise InvalidReply(f"The model's reply can not be stored: {error}", **reply.came) from error
     request_compaction(stored, **turn.options)
     return stored

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
@@ -28,6 +29,8 @@ _SESSION_TEXTS = {
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
 #: Whole numbers beyond this are no JSON that every reader takes; the largest float has 309 digits.
 _MAX_BITS = 1024
+#: One year less than a datetime takes at either end: no conversion to another time zone leaves what it takes.
+_FIRST_YEAR, _LAST_YEAR = 2, 9998
 
 
 def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
@@ -122,6 +125,33 @@ def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidMessage(f"{field} holds a lone surrogate at position {error.start}.", field=field) from error
+
+
+def check_moment(value: Any, field: str = "created_at") -> None:
+    """A moment that both databases keep and that every time zone can show; None is none given."""
+    if value is None:
+        return
+    if not isinstance(value, datetime):
+        raise InvalidMessage(f"{field} must be a datetime, not {type(value).__name__}.", field=field)
+    # A naive one is in Django's own zone, as everywhere; none is more than a day from UTC, and these years hold that.
+    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+        raise InvalidMessage(f"{field} must lie in the years {_FIRST_YEAR} to {_LAST_YEAR}.", field=field)
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database takes this text: it holds neither NUL nor lone surrogates."""
+    if "\x00" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def readable(text: str) -> str:
+    """What a provider or a host's code said, as far as it can be kept."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def _check_calls(role: Any, calls: Any) -> None:

@@ -118,6 +118,7 @@ class ErrorCode(StrEnum):
     TRUNCATED = "truncated"
     REFUSED = "refused"
     TOOL_CALL = "tool_call"
+    INVALID_TEXT = "invalid_text"
     LEAKED_WRAPPER = "leaked_wrapper"
     OVERSIZE = "oversize"
     NO_PROGRESS = "no_progress"

@@ -36,6 +36,9 @@ ALLOWED_SKIPS = {
 #: Marks of tests whose outcome does not depend on the database.
 ON_SQLITE_ONLY = ("pure", "appearance")
 
+#: Marks of tests that take too long to be run twice, and whose outcome PostgreSQL decides.
+ON_POSTGRES_ONLY = ("contract",)
+
 SKIPS = pytest.StashKey[list[tuple[str, str]]]()
 
 
@@ -66,10 +69,9 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ["TEST_DATABASE"] == "sqlite":
-        return
+    marks = ON_POSTGRES_ONLY if os.environ["TEST_DATABASE"] == "sqlite" else ON_SQLITE_ONLY
     # Deselected and not skipped: a skip would say that something could not be tested.
-    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in ON_SQLITE_ONLY)]
+    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 

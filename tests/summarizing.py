@@ -95,4 +95,6 @@ FAILURES: list[Any] = [
     pytest.param(steps.tool_call(), ErrorCode.TOOL_CALL, False, id="tool call"),
     pytest.param(steps.reply(f"<user>{GOOD}</user>"), ErrorCode.LEAKED_WRAPPER, False, id="leak"),
     pytest.param(steps.reply(f"{GOOD} {NONCE}"), ErrorCode.LEAKED_WRAPPER, False, id="nonce"),
+    pytest.param(steps.reply(f"{GOOD}\x00"), ErrorCode.INVALID_TEXT, False, id="NUL"),
+    pytest.param(steps.reply(f"{GOOD}\ud83d"), ErrorCode.INVALID_TEXT, False, id="half a character"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from compaction_app import chat
@@ -32,7 +33,10 @@ class Plant:
 def main_branch() -> tuple[str, list[Fields]]:
     """The system prompt, and the messages from the root to the main tip as the file has them."""
     told = json.loads(CONVERSATION.read_text())
-    messages = {message["id"]: message for message in told["messages"]}
+    messages = {
+        message["id"]: {**message, "created_at": datetime.fromisoformat(message["created_at"])}
+        for message in told["messages"]
+    }
     branch = []
     following = json.loads(PLANTS.read_text())["main_tip"]
     while following:

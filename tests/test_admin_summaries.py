@@ -263,12 +263,13 @@ def test_long_passages_that_did_not_change_are_cut_out_of_the_middle():
 
 
 def test_the_ledger_is_a_list_by_who_said_it(viewer):
-    ledger = "user: the deadline is 27 March now · 94 steps\ntool: No open flame\nplain: and simple"
+    ledger = "user: the deadline is 27 March now · 94 steps\nuser Ana: 12 ships\ntool: No open flame\nplain: and simple"
     _, summary = summarized(content=f"What was said.\n\n## Kept word for word\n{ledger}")
     assert shown(viewer, summary).ledger == [
         ("user", ["the deadline is 27 March now", "94 steps"]),
+        ("user Ana", ["12 ships"]),
         ("tool", ["No open flame"]),
-        ("plain", ["and simple"]),
+        ("", ["plain: and simple"]),
     ]
     page = viewer.get(page_of(summary)).text
     assert '<li dir="auto">94 steps</li>' in page

@@ -13,7 +13,7 @@ from compaction_app.api.permissions import STAFF_PERMISSIONS, Action
 from compaction_app.api.problems import MEANINGS, STATUS, Code
 from compaction_app.conf import DEFAULTS
 from compaction_app.values import SkipReason, Suppression
-from tests.asking import MOUNT, Asker
+from tests.asking import MOUNT, Asker, World, user
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "api.md").read_text()
@@ -95,6 +95,24 @@ class TestDocument:
         for name, operation in operations(document):
             for parameter in operation["parameters"]:
                 assert parameter["in"] == "path" or parameter.get("description"), (name, parameter["name"])
+
+
+@pytest.mark.django_db
+def test_a_cursor_as_it_is_shown_in_the_document_is_taken(document):
+    """Who makes requests from the document gets pages with it, and not refusals alone."""
+    world = World(user("ann"))
+    ids = {"{session_id}": str(world.session.pk), "{message_id}": str(world.tip.pk)}
+    lists = []
+    for name, operation in operations(document):
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "cursor":
+                path = name.removeprefix("GET ")
+                for placeholder, value in ids.items():
+                    path = path.replace(placeholder, value)
+                example = parameter["schema"]["examples"][0]
+                assert Asker(world.owner).get(f"{path}?limit=200&cursor={example}").status_code == 200, name
+                lists.append(name)
+    assert len(lists) == 4
 
 
 @pytest.mark.django_db

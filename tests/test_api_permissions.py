@@ -3,11 +3,14 @@
 import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
+from ninja.security import HttpBasicAuth
 
 from compaction_app import chat, tasks
+from compaction_app.api.authentication import SessionUser, challenge_of
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff
 from tests.asking import MOUNT, Asker, World, forget_throttle, problem, user
 from tests.small import small
+from tests.token_urls import NameAsToken
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +86,9 @@ def test_every_operation_has_a_row(world):
 @pytest.mark.parametrize("operation", OPERATIONS)
 class TestTable:
     def test_nobody_is_told_to_sign_in(self, world, operation):
-        problem(send(Asker(), operation, world), 401, "unauthenticated")
+        response = send(Asker(), operation, world)
+        problem(response, 401, "unauthenticated")
+        assert "WWW-Authenticate" not in response, "a cookie has no name there"
 
     def test_another_user_finds_nothing(self, world, operation):
         response = send(Asker(user("bob")), operation, world)
@@ -203,6 +208,21 @@ class TestTokens:
     @pytest.mark.parametrize("header", ["Bearer boo", "Bearer", "Basic YW5uOng=", "nna"])
     def test_a_wrong_one_is_none(self, ask, world, header):
         problem(ask("GET", world.path, headers={"Authorization": header}), 401, "unauthenticated")
+
+    def test_who_is_nobody_is_told_what_is_taken(self, ask, world):
+        assert ask.get(world.path)["WWW-Authenticate"] == "Bearer"
+        assert "WWW-Authenticate" not in ask("GET", world.path, headers={"Authorization": "Bearer nna"})
+        # A place of no operation asks for nothing.
+        assert "WWW-Authenticate" not in ask.get("openapi.json")
+
+    def test_all_that_http_has_a_name_for_is_asked_for_once(self):
+        class ByPassword(HttpBasicAuth):
+            def authenticate(self, request, username, password):
+                return None
+
+        taken = [ByPassword(), NameAsToken(), SessionUser(), NameAsToken(), lambda request: None]
+        assert challenge_of(taken) == 'Basic realm="api", Bearer'
+        assert challenge_of([SessionUser()]) == ""
 
     def test_a_session_is_asked_next(self, world):
         assert Asker(world.owner, mount=self.MOUNT).get(world.path).status_code == 200

@@ -156,7 +156,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "SUMMARIZER_TIMEOUT": ([0, *NO_SECONDS], [0.1, 30]),
     "SUMMARIZER_MAX_OUTPUT_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 20_000]),
-    "SUMMARY_PROMPT": (NO_TEXT, [None, "Summarize."]),
+    "SUMMARY_PROMPT": ([*NO_TEXT, "  ", "\n", "a\x00", "a\ud83d"], [None, "Summarize."]),
     "SUMMARY_ROLE": (["system", "developer", "tool", "", None, 1, []], ["user", "assistant"]),
     "TOKEN_COUNTER": (
         [*NO_PATH, None, "builtins.int", "html.escape"],
@@ -389,6 +389,33 @@ def test_a_sessions_own_value_is_judged_as_the_sites(key: str) -> None:
     for value in VALUES[key][False]:
         [problem] = find_problems({}, {key: value})
         assert problem.id == f"compaction_app.E{IDS[key]}"
+
+
+def test_a_problem_says_where_its_value_stands() -> None:
+    wrong = {"PRUNE": "never"}
+    for where, problems in {
+        "COMPACTION['PRUNE'] ": find_problems(wrong),
+        "the session's settings['PRUNE'] ": find_problems({}, wrong),
+        "options['PRUNE'] ": find_problems(wrong, where="options"),
+    }.items():
+        assert [problem.message.startswith(f"{where}must be one of") for problem in problems] == [True]
+
+
+async def answer_later(*given: Any) -> bool:
+    return True
+
+
+class AnswersLater:
+    async def __call__(self, *given: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("key", ["REDACTOR", "POLICY", "PERMISSION"])
+@pytest.mark.parametrize("named", ["answer_later", "AnswersLater"])
+def test_a_hook_that_nobody_awaits_is_refused(key: str, named: str) -> None:
+    """Its coroutine is true: a PERMISSION that is async would allow everybody everything."""
+    [problem] = find_problems({key: f"{__name__}.{named}"})
+    assert "must name a function that answers at once, not an async one" in problem.message
 
 
 def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:

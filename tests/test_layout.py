@@ -24,19 +24,32 @@ FLOORS: dict[int, set[str]] = {
     # pure logic: no ORM, clock or network
     1: {
         "amounts",
+        "answers",
         "arguments",
+        "branch_map",
         "budget",
+        "cautions",
         "choosing",
         "clauses",
+        "clusters",
+        "drafts",
         "extractive",
         "fact_spans",
         "facts",
         "import_formats",
         "ladder",
         "ledger",
+        "ledger_entries",
+        "ledger_excerpts",
         "ledger_text",
         "leaks",
         "log_lines",
+        "map_lines",
+        "map_marks",
+        "map_parts",
+        "map_rows",
+        "map_scale",
+        "map_summaries",
         "meaning",
         "needs",
         "outdated",
@@ -56,6 +69,7 @@ FLOORS: dict[int, set[str]] = {
         "selection",
         "sentences",
         "sql",
+        "standing",
         "superseding",
         "tokens",
         "tool_markers",
@@ -96,6 +110,7 @@ FLOORS: dict[int, set[str]] = {
         "erasure",
         "guard",
         "opening",
+        "policies",
         "preparing",
         "rebuilding",
         "replies",
@@ -106,7 +121,7 @@ FLOORS: dict[int, set[str]] = {
     4: {"tasks"},
     5: {"bundle_export", "bundle_replay", "chat", "importing", "streams", "triggering", "turns"},
     # edges
-    6: {"admin", "api", "apps", "checks", "management"},
+    6: {"admin", "api", "apps", "checks", "management", "templatetags", "urls"},
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 
@@ -149,7 +164,8 @@ PURE_IMPORTS = {
 #: Settings are words, and Django's is where a host writes them.
 ALSO_IMPORTED = {
     "conf": {"django.conf", "django.utils.module_loading"},
-    "setting_rules": {"django.utils.module_loading"},
+    # To tell an async function, whose answer nobody would await.
+    "setting_rules": {"django.utils.module_loading", "inspect"},
 }
 CLOCKS = {"now", "today", "utcnow"}
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.pure
 COUNT = ExactTokenCounter()
 NONCE = "1f2e3d4c5b6a7980"
 DRAFT = "## Boats\n\nThe user spoke of boats, and you listened."
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 
 
 def message(number: int, content: str, role: str = Role.USER, **fields: Any) -> Message:
@@ -198,6 +199,146 @@ class TestWhatCounts:
         assert ledger_of(kept.text) == "user: The budget is 2,400 euros now"
 
 
+class TestTime:
+    """What matters most decides what is told; it is told in the order in which it was said."""
+
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            ("46 guests for dinner, the ones without a bed go home by boat", "It's 52 guests for dinner now, six more"),
+            ("The couple sleeps in Krykkje, top floor", "so the couple moves to Teist"),
+            ("I prefer tea", "I prefer coffee"),
+            ("She runs out to us on Thursdays with gas", "He comes out to us on Tuesdays from next week"),
+        ],
+    )
+    def test_the_newer_of_two_values_comes_after_the_older_in_every_generation(self, older: str, newer: str) -> None:
+        text = keep(f"{older}.", "Never sand the mast.", f"{newer}.").text
+        for _ in range(4):
+            assert 0 < ledger_of(text).find(older) < ledger_of(text).find(newer)
+            text = keep("Go on.", previous=text).text
+
+    def test_the_old_value_goes_where_the_subject_is_the_same(self) -> None:
+        told = ["My address is 12 Elm Street, Boston.", "Never call.", "I moved: my address is now 9 Oak Road, Salem."]
+        assert ledger_of(keep(*told).text) == "user: Never call · I moved: my address is now 9 Oak Road, Salem"
+
+    def test_people_are_told_first_then_models_then_tools(self) -> None:
+        tool = message(1, "It is 2,140 metres away.", Role.TOOL)
+        model = message(2, "So you need 1,750 metres of rope.", Role.ASSISTANT)
+        ledger = ledger_of(keep(tool, model, "We have 1,980 metres of rope.").text)
+        assert [line.partition(":")[0] for line in ledger.splitlines()] == ["user", "assistant", "tool"]
+
+    @pytest.mark.parametrize("tokens", [14, 18, 22, 26, 30, 40, 60])
+    def test_no_old_value_is_told_without_its_newer_one(self, tokens: int) -> None:
+        told = ["46 guests for dinner in the hall.", "Never sand the mast.", "It's 52 guests for dinner now, six more."]
+        ledger = ledger_of(keep(*told, LEDGER_TOKENS=tokens).text)
+        assert "46 guests" not in ledger or "52 guests" in ledger
+
+    def test_an_old_value_leaves_with_its_newer_one_in_whatever_generation_the_room_ends(self) -> None:
+        makes = message(2, "Lamp room 214,000 plus 24,500 for the prism makes 238,500.", Role.ASSISTANT)
+        text = keep("Lamp room 214,000. Museum 148,000.", makes, "Never sand the mast.", LEDGER_TOKENS=120).text
+        assert "238,500" in text
+        for tokens in (110, 90, 70, 50, 40, 30, 25, 20):
+            text = keep("Go on.", previous=text, LEDGER_TOKENS=tokens).text
+            assert "214,000" not in text or "238,500" in text
+        assert "238,500" not in text
+
+    def test_what_corrects_the_summary_comes_first(self) -> None:
+        told = ["46 guests for dinner.", "Never sand the mast of the boat.", "So it's 52 guests for dinner."]
+        ledger = ledger_of(keep(*told, draft=f"{DRAFT} There are 46 guests for dinner.", LEDGER_TOKENS=22).text)
+        assert "52 guests" in ledger
+
+    def test_a_newer_value_that_the_summary_tells_is_told_again_behind_the_old_one(self) -> None:
+        told = ["46 guests for dinner, the ones without a bed go home by boat.", "It's 52 guests for dinner now."]
+        text = keep(*told, draft=f"{DRAFT} It's 52 guests for dinner now.").text
+        assert "46 guests" not in text or text.rindex("46 guests") < text.rindex("52 guests")
+
+    def test_what_is_said_of_today_keeps_its_day(self) -> None:
+        told = message(1, "Never open the hatch tonight.", created_at=datetime(2026, 3, 30, 12, tzinfo=UTC))
+        text = keep(told).text
+        for _ in range(3):
+            assert ledger_of(text).count("2026-03-30") == 1
+            text = keep("Go on.", previous=text).text
+
+    def test_what_a_previous_summary_says_of_next_week_keeps_the_day_of_its_heading(self) -> None:
+        previous = "## 2026-03-09\nuser: From next week Oddvar always comes on Tuesdays"
+        ledger = ledger_of(keep("Go on.", previous=previous).text)
+        assert ledger == "user: From next week Oddvar always comes on Tuesdays (said 2026-03-09)"
+
+
+class TestSubjects:
+    def test_what_is_for_travel_and_what_is_for_food_both_stay(self) -> None:
+        ledger = ledger_of(keep("The budget is 2,000 EUR for travel.", "The budget is 500 EUR now for food.").text)
+        assert ledger == "user: The budget is 2,000 EUR for travel · The budget is 500 EUR now for food"
+
+    def test_the_echo_of_a_replaced_value_takes_no_other_subjects_value_along(self) -> None:
+        told = ["The budget is 2,000 EUR.", "The food budget is 2,000 EUR.", "The budget is 2,400 EUR now."]
+        assert ledger_of(keep(*told).text) == "user: The food budget is 2,000 EUR · The budget is 2,400 EUR now"
+
+    def test_what_a_model_says_erases_nothing_that_a_person_said(self) -> None:
+        told = ["The budget is 2,000 EUR.", message(2, "The budget is 9,000 EUR now.", Role.ASSISTANT)]
+        assert ledger_of(keep(*told).text) == "user: The budget is 2,000 EUR\nassistant: The budget is 9,000 EUR now"
+        told = [message(1, "It says rate = 25.", Role.USER), message(2, "I set rate = 30.", Role.ASSISTANT)]
+        assert "rate = 25" in ledger_of(keep(*told).text)
+
+    def test_two_people_have_two_addresses(self) -> None:
+        told = [
+            message(1, "My address is 12 Elm Street.", name="Ana"),
+            message(2, "My address is now 9 Oak Road.", name="Ben: x"),
+        ]
+        text = keep(*told).text
+        expected = "user Ana: My address is 12 Elm Street\nuser Ben. x: My address is now 9 Oak Road"
+        assert ledger_of(text) == expected
+        assert ledger_of(keep("Go on.", previous=text).text) == expected
+
+
+class TestPressure:
+    """Rules, decisions and preferences of people outlast everything else."""
+
+    rules = (
+        "Never write to the county in my name.",
+        "Rule for you: never push to main, and keep your hands off the table legacy_guests.",
+        "The reserve is not touched before 1 May unless we both say yes.",
+        "We decided to keep the old dome.",
+        "I prefer plain prose.",
+    )
+    chatter = (
+        "Thirty-one!",
+        "WE HAVE IT!",
+        "He never does.",
+        "Please don't let me order fish.",
+        "Birk Aune met Sunniva Hovden at Casa do Lago.",
+        "See docs/a_b.md for 2,140 metres and 1,980 steps at 14:00.",
+    )
+
+    def test_every_rule_is_told_before_any_chatter(self) -> None:
+        text = keep(*self.chatter, *self.rules, *self.chatter, LEDGER_TOKENS=95).text
+        assert [rule for rule in self.rules if rule.rstrip(".") not in text] == []
+
+    def test_twenty_generations_of_chatter_cost_no_rule(self) -> None:
+        """An entry of the ledger before counts as much as when it was said: the last round loses no more than the
+        first."""
+        text = keep(*self.rules, LEDGER_TOKENS=95).text
+        first = ledger_of(text)
+        for number in range(20):
+            new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
+            text = keep(*self.chatter, new, previous=text, LEDGER_TOKENS=95).text
+            assert [rule for rule in self.rules if rule.rstrip(".") not in text] == []
+        assert all(entry in ledger_of(text) for entry in first.removeprefix("user: ").split(" · "))
+
+    def test_a_tools_rule_yields_to_a_persons(self) -> None:
+        told = [message(1, "Never enter the tower with wet boots.", Role.TOOL), "Never sand the mast of the boat."]
+        assert ledger_of(keep(*told, LEDGER_TOKENS=20).text) == "user: Never sand the mast of the boat"
+
+    def test_numbers_of_lines_are_no_facts(self) -> None:
+        lines = "\n".join(str(number) for number in range(1466, 1490))
+        assert keep(message(1, lines, Role.TOOL)).text == DRAFT
+
+    def test_no_entry_is_told_twice_in_other_lengths(self) -> None:
+        told = "He found three things: the hatch must be held open, the stair needs light, and 24 signs hang by 1 May."
+        entries = ledger_of(keep(told).text).removeprefix("user: ").split(" · ")
+        assert not [one for one in entries for other in entries if one is not other and one in other]
+
+
 class TestGenerations:
     def test_the_next_ledger_carries_the_facts_of_the_one_before(self) -> None:
         first = keep("Never push to main.", "Booking SNF-2605-017 is ours.").text
@@ -265,7 +406,7 @@ class TestRoom:
         replaced = -(-count_summary(DRAFT, COUNT) * 10 // 9)
         assert keep(*self.told, replaced=replaced).text == DRAFT
 
-    @settings(max_examples=60)
+    @settings(max_examples=60, deadline=None)
     @given(st.lists(TEXT, min_size=1, max_size=8), TEXT, st.integers(0, 300), st.integers(100, 700))
     def test_no_ledger_makes_an_accepted_draft_unfit(
         self, told: list[str], previous: str, tokens: int, replaced: int
@@ -363,8 +504,9 @@ class TestLanguages:
 
     def test_a_text_without_spaces_is_told_in_part(self) -> None:
         told = "預算三千歐元" * 40 + "編號AB-1234" + "預算三千歐元" * 40
-        ledger = ledger_of(keep(told, LEDGER_TOKENS=150).text)
+        ledger = ledger_of(keep(told, LEDGER_TOKENS=300).text)
         assert "AB-1234" in ledger
+        assert len(ledger) < len(told) / 2
 
 
 _SCRIPT = """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -184,6 +186,10 @@ class TestSummaries:
             pytest.param(SummaryDraft(text=RECAP, finish_reason="length"), "truncated", id="cut off"),
             pytest.param(SummaryDraft(text=RECAP, refused=True), "refused", id="refused"),
             pytest.param(f"<user>{RECAP}</user>", "leaked_wrapper", id="leaked"),
+            pytest.param(f"{RECAP}\x00", "invalid_text", id="NUL"),
+            pytest.param(f"{RECAP}\ud83d", "invalid_text", id="half a character"),
+            pytest.param(SummaryDraft(text=RECAP, model="m\x00"), "invalid_text", id="NUL in the model's name"),
+            pytest.param(None, "empty", id="None"),
             pytest.param(RuntimeError("the model is away"), "RuntimeError", id="raised"),
         ],
     )
@@ -236,6 +242,79 @@ class TestBadInput:
         with pytest.raises(InvalidMessage, match="1"):
             check_and_compact([{"role": "user", "content": "a"}, message])
 
+    @pytest.mark.parametrize("text", ["half \ud83d", ["half \ud83d"], [{"type": "text", "text": "half \ud83d"}]])
+    def test_half_a_character_is_named_with_its_message(self, text: Any) -> None:
+        for messages in ([{"role": "user", "content": text}], [{"role": "tool", "content": "", "tool_call_id": text}]):
+            field = "content" if "tool_call_id" not in messages[0] else "tool_call_id"
+            for ask in (check_and_compact, estimate_tokens):
+                with pytest.raises(InvalidMessage, match=rf"{field} of message 0 has a lone surrogate") as caught:
+                    ask(messages)
+                assert caught.value.field == field
+
+    @pytest.mark.parametrize(
+        "calls",
+        [
+            "abc",
+            [1],
+            [None],
+            {"id": "1"},
+            [{"id": "1", "function": "f"}],
+            [{"id": "1", "function": {"name": "\udc00"}}],
+        ],
+    )
+    def test_calls_that_are_none_are_named(self, calls: Any) -> None:
+        for ask in (check_and_compact, estimate_tokens):
+            with pytest.raises(InvalidMessage, match="message 1") as caught:
+                ask([*history("u"), {"role": "assistant", "content": None, "tool_calls": calls}])
+            assert caught.value.field == "tool_calls"
+
+    def test_calls_of_other_shapes_are_the_callers_business(self) -> None:
+        for call in ({"id": "1"}, {"id": "1", "function": None}, {"id": 1, "function": {"name": "f", "arguments": {}}}):
+            messages = [*history("u"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+            assert check_and_compact(messages).messages == messages
+
+    def test_what_is_nested_too_deep_is_named(self) -> None:
+        deep: Any = "x"
+        for _ in range(5_000):
+            deep = [deep]
+        with pytest.raises(InvalidMessage, match="nested deeper"):
+            estimate_tokens([{"role": "user", "content": [{"text": deep}]}])
+
+    @pytest.mark.parametrize("wrong", [5, "extract", Summarizing, {"summarize": extract}])
+    def test_a_summarizer_that_can_not_be_called_is_refused_before_it_is_wanted(self, wrong: Any) -> None:
+        with pytest.raises(InvalidMessage, match=r"^summarize must be a function") as caught:
+            check_and_compact([], options(), wrong)
+        assert caught.value.field == "summarize"
+
+    @pytest.mark.parametrize(
+        ("answer", "named"),
+        [
+            ({"choices": [{"message": {"content": RECAP}}]}, "not dict"),
+            (7, "not int"),
+            (SummaryDraft(text=[RECAP]), "not one whose text is of the type list"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_an_answer_that_is_neither_text_nor_draft_is_refused(self, answer: Any, named: str) -> None:
+        with pytest.raises(InvalidMessage, match=named) as caught:
+            check_and_compact(history("u a " * 50), options(), Summarizing(answer))
+        assert caught.value.field == "summarize"
+
+    def test_an_async_summarizer_is_refused_and_leaves_no_warning(self) -> None:
+        async def summarize(request: SummaryRequest) -> str:
+            return RECAP
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(InvalidMessage, match="not a coroutine"):
+                check_and_compact(history("u a " * 50), options(), summarize)
+            gc.collect()
+
+    @pytest.mark.parametrize("count", [5, len, WordTokenCounter, lambda texts: ["1"] * len(texts), lambda texts: [1]])
+    def test_a_counter_that_counts_no_texts_is_refused(self, count: Any) -> None:
+        with pytest.raises(InvalidMessage, match=r"^count must") as caught:
+            estimate_tokens(history("u a"), count=count)
+        assert caught.value.field == "count"
+
     def test_no_messages_are_no_messages(self) -> None:
         result = check_and_compact([], options(), never)
         assert (result.messages, result.tokens, result.strategy) == ([], 0, "none")
@@ -269,6 +348,42 @@ class TestTools:
     def test_parts_are_counted_text_by_text_and_flat(self) -> None:
         text = estimate_tokens([{"role": "user", "content": "look " * 3_000}])
         assert estimate_tokens([{"role": "user", "content": PARTS}]) > text + 85
+
+    def test_parts_that_are_bare_texts_and_refusals_count_as_what_they_say(self) -> None:
+        parts = ["look " * 100, {"type": "refusal", "refusal": "never " * 100}]
+        as_text = estimate_tokens([{"role": "user", "content": f"{parts[0]}\n{'never ' * 100}"}])
+        assert estimate_tokens([{"role": "user", "content": parts}]) == as_text > 200
+        messages = [{"role": "user", "content": parts}]
+        assert check_and_compact(messages).messages == messages
+
+    def test_an_extract_names_what_was_attached(self) -> None:
+        parts = [
+            {"type": "text", "text": "The plan of the harbour is in here, see berth 7."},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            {"type": "file", "file": {"filename": "plan.pdf", "file_data": "AAAA"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        ]
+        summarizing = Summarizing()
+        check_and_compact([{"role": "user", "content": parts}, *history("u a " * 50)], options(), summarizing)
+        told = summarizing.requests[0].user
+        assert "[image]\n[attached: plan.pdf]\n[attached: input_audio]" in told
+        assert "?]" not in told
+
+    def test_an_extract_of_results_with_nul_is_taken(self) -> None:
+        messages = [
+            {"role": role, "content": f"In matter {n} the harbour\x00 master decided on berth {n} at {n}:30. " * 4}
+            for n in range(60)
+            for role in ("user", "assistant")
+        ]
+        result = check_and_compact(messages, {"CONTEXT_WINDOW": 6_000}, extract)
+        assert (result.strategy, result.failure) == ("auto_compact", "")
+        assert "\x00" not in result.summary
+
+    @pytest.mark.parametrize("max_bytes", [1, 2, 3, 10])
+    def test_a_budget_too_small_for_the_notice_still_shows_that_something_went(self, max_bytes: int) -> None:
+        [*_, result] = apply_tool_result_budget(history("u c t(30)"), max_bytes)
+        assert len(result["content"]) == max_bytes
+        assert result["content"].endswith("..."[:max_bytes])
 
     def test_every_tool_result_over_the_budget_is_shortened(self) -> None:
         messages = history("u c t(3000) c t u c t(3000)", "Be kind.")

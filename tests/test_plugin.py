@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.plugin import NO_SHARED_DATA, ON_SQLITE_ONLY
+from tests.plugin import NO_SHARED_DATA, ON_POSTGRES_ONLY, ON_SQLITE_ONLY
 
 pytestmark = pytest.mark.pure
 
@@ -75,6 +75,14 @@ def test_a_test_that_no_database_matters_to_is_left_out_of_the_run_on_postgres_a
     on_postgres = run_pytest(text, TEST_DATABASE="postgres")
     assert "1 passed, 1 deselected" in on_postgres.stdout
     assert "2 passed" in run_pytest(text, TEST_DATABASE="sqlite").stdout
+
+
+@pytest.mark.parametrize("mark", ON_POSTGRES_ONLY)
+def test_a_test_that_only_postgres_decides_is_left_out_of_the_run_on_sqlite_and_not_skipped(run_pytest, mark):
+    text = f"import pytest\n@pytest.mark.{mark}\ndef test_one():\n    pass\ndef test_two():\n    pass\n"
+    on_sqlite = run_pytest(text, TEST_DATABASE="sqlite")
+    assert "1 passed, 1 deselected" in on_sqlite.stdout
+    assert "2 passed" in run_pytest(text, TEST_DATABASE="postgres").stdout
 
 
 def test_an_unknown_database_is_refused(run_pytest):

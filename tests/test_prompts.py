@@ -384,6 +384,8 @@ class TestDrafts:
             (draft(finish_reason=""), None),
             (draft(refused=True), ErrorCode.REFUSED),
             (draft(tool_called=True), ErrorCode.TOOL_CALL),
+            (draft("All went well until the NUL \x00 in the middle."), ErrorCode.INVALID_TEXT),
+            (draft("All went well until half of one \ud83d came."), ErrorCode.INVALID_TEXT),
             (draft(f"All went well until {marker(NONCE)} and then on."), ErrorCode.LEAKED_WRAPPER),
             (draft(f"The marker was {NONCE}, it seems to me."), ErrorCode.LEAKED_WRAPPER),
             (draft("<previous-summary>It was fine.</previous-summary>"), ErrorCode.LEAKED_WRAPPER),

@@ -53,6 +53,11 @@ SECRETS: list[tuple[str, str]] = [
     ("model provider key", "gsk_" + BODY),
     ("Telegram token", "123456789:AA" + BODY[:33]),
     ("SendGrid key", "SG." + BODY[:22] + "." + BODY),
+    ("Twilio key", "SK" + "0123456789abcdef" * 2),
+    ("DigitalOcean token", "dop_" + "v1_" + "0123456789abcdef" * 4),
+    ("DigitalOcean token", "doo_" + "v1_" + "0123456789abcdef" * 4),
+    ("Discord token", "MTk4NjIyNDgzNDcxOTI1MjQ4" + ".Cl2FMQ." + BODY[:27]),
+    ("Discord token", "MTE5ODYyMjQ4MzQ3MTkyNTI0OA" + ".GxYz12." + BODY[:38]),
     ("JWT", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0." + BODY),
     ("private key", PEM),
     ("private key", PEM.replace("\n", "\\n")),
@@ -76,6 +81,8 @@ IN_PLACE: list[tuple[str, str, str]] = [
     ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", "AWS_SECRET_ACCESS_KEY="),
     ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "wJalr", "aws_secret_access_key = "),
     ("my password: hunter2, thanks", "hunter2", ", thanks"),
+    ("my password is hunter2Correct, thanks", "hunter2", ", thanks"),
+    ("The Password was: 'hunter22' until May", "hunter22", "' until May"),
     ("password = 'correcthorse'", "correcthorse", "password = '"),
     ('{"password": "hun\\"ter2", "user": "me"}', "ter2", '", "user": "me"}'),
     ('"{\\"apiKey\\": \\"abc12345\\", \\"n\\": 1}"', "abc12345", '\\", \\"n\\": 1}"'),
@@ -100,6 +107,8 @@ HARMLESS = [
     "eyJust a word.eyJust.another",
     "commit 4a491eef00ba4a491eef00ba4a491eef00ba4a49, uuid 123e4567-e89b-12d3-a456-426614174000",
     "AKIA is a prefix, ghp_ too, and xoxb- as well",
+    "my password is required, was forgotten, is: unknown; the password is 8 characters or more",
+    "SKU 0123456789 and SK0123; dop_v1_ is a prefix; My.Module.Names and Notes.method.of_a_class_with_a_long_name",
     "the monkey=banana1 and keyboard: qwerty123",
 ]
 
@@ -252,6 +261,14 @@ def doubling(text: str) -> str:
 
 def raising(text: str) -> str:
     raise ValueError(f"can not read {text}")
+
+
+def adding_nul(text: str) -> str:
+    return f"{text}\x00"
+
+
+def adding_half_a_character(text: str) -> str:
+    return f"{text}\ud83d"
 
 
 def answering_none(text: str) -> None:
@@ -427,7 +444,13 @@ class TestCounts:
 @pytest.mark.django_db(transaction=True)
 class TestHostsOwn:
     @pytest.mark.parametrize(
-        ("redactor", "words"), [("raising", "raised ValueError"), ("answering_none", "a NoneType, not a text")]
+        ("redactor", "words"),
+        [
+            ("raising", "raised ValueError"),
+            ("answering_none", "a NoneType, not a text"),
+            ("adding_nul", "a NUL or a lone surrogate"),
+            ("adding_half_a_character", "a NUL or a lone surrogate"),
+        ],
     )
     def test_a_redactor_that_fails_keeps_the_text_here(
         self, settings: Any, server: ScriptedOpenAIServer, client: openai.OpenAI, redactor: str, words: str
@@ -446,6 +469,8 @@ class TestHostsOwn:
         [
             ("raising", "raised ValueError", "ValueError"),
             ("answering_none", "a NoneType, not a text", "RedactionFailed"),
+            ("adding_nul", "a NUL or a lone surrogate", "RedactionFailed"),
+            ("adding_half_a_character", "a NUL or a lone surrogate", "RedactionFailed"),
         ],
     )
     @pytest.mark.parametrize("max_input_tokens", [None, 5_000], ids=["any length", "with a limit"])

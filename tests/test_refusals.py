@@ -49,6 +49,8 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "refused": (steps.refusal(), 1),
     "tool_call": (steps.tool_call(), 1),
     "leaked_wrapper": (steps.reply(f"<user>{GOOD}</user>"), 1),
+    "invalid_text": (steps.reply(f"{GOOD} \x00"), 1),
+    "invalid_text of half a character": (steps.reply(f"{GOOD} \ud83d"), 1),
     "leaked_wrapper by its marker": (steps.reply_with(repeat_the_marker), 1),
     "oversize": (steps.fill_target(3.0), 2),
     # Not too long for what was asked, and no gain over what it replaces.

@@ -186,6 +186,8 @@ class TestAnswers:
             (steps.refusal(), "refused"),
             (steps.tool_call(), "tool_call"),
             (steps.reply(f"{SUMMARY} <previous-summary>"), "leaked_wrapper"),
+            (steps.reply(f"{SUMMARY} \x00"), "invalid_text"),
+            (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
             (steps.fill_target(3.0), "oversize"),
             (steps.rate_limited(), "provider_error"),
             (steps.malformed(), "provider_error"),

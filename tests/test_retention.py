@@ -242,10 +242,10 @@ class TestSayings:
     def test_an_extract_is_read_back_by_its_speakers(self) -> None:
         text = "## 2026-03-02\nuser Ana: I live in Turku · I sail\ntool read: 3 files\n\nA model wrote this."
         assert read_summary(text) == [
-            Saying(Role.USER, "I live in Turku"),
-            Saying(Role.USER, "I sail"),
-            Saying(Role.TOOL, "3 files"),
-            Saying(NOBODY, "A model wrote this"),
+            Saying(Role.USER, "I live in Turku", "2026-03-02", "Ana"),
+            Saying(Role.USER, "I sail", "2026-03-02", "Ana"),
+            Saying(Role.TOOL, "3 files", "2026-03-02"),
+            Saying(NOBODY, "A model wrote this", "2026-03-02"),
         ]
 
     def test_reasoning_is_not_said(self) -> None:

@@ -282,9 +282,11 @@ class TestAborted:
 
     def test_what_can_not_be_stored_is_not(self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain) -> None:
         server.script([steps.tool_call("look", '{"at": ')])
-        with pytest.raises(InvalidMessage) as caught:
+        with pytest.raises(InvalidReply, match="can not be stored: Arguments of tool call") as caught:
             drain(tip, server)
-        assert caught.value.field == "tool_calls"
+        assert isinstance(caught.value.__cause__, InvalidMessage)
+        [call] = caught.value.reply["tool_calls"]
+        assert call["function"] == {"name": "look", "arguments": '{"at": '}
         assert ChatMessage.objects.count() == 1
 
     def test_an_error_before_the_first_chunk_is_the_clients_own(

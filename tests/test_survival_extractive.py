@@ -45,10 +45,10 @@ def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(setti
 
 
 def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
-    """Without a ledger 28 of 75 live plants are found, since a clause with a negation is never shortened; a summary of
-    bare plants would hold fewer than 60."""
+    """Without a ledger 23 of 75 live plants are found, since sentences are told whole or not at all; a summary of bare
+    plants would hold fewer than 60."""
     session, found, context = compacted(settings, LEDGER_TOKENS=0)
-    assert found.share >= 0.36, [plant.text for plant in found.missing]
+    assert found.share >= 0.28, [plant.text for plant in found.missing]
     for run in generations_of(session):
         assert COUNT([run.summary.content])[0] <= 431
     assert context.history_tokens <= context.available_tokens

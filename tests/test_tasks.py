@@ -160,6 +160,27 @@ class TestSweep:
         assert (run.status, run.error_code) == ("failed", "timeout")
 
 
+class TestEagerTasks:
+    """``CELERY_TASK_ALWAYS_EAGER``: a task runs inside the call that enqueues it."""
+
+    @pytest.fixture(autouse=True)
+    def _eager(self, monkeypatch):
+        monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
+
+    def test_the_sweep_carries_out_all_that_it_finds(self, monkeypatch):
+        monkeypatch.setattr(tasks, "_SWEEP_BATCH", 2)
+        tips = [talk(chat.start_session(), turns=40) for _ in range(5)]
+        with monkeypatch.context() as away:
+            away.setitem(celery_app.conf, "task_always_eager", False)
+            away.setitem(celery_app.conf, "broker_url", "redis://127.0.0.1:1/0")
+            runs = [chat.request_compaction(tip) for tip in tips]
+        assert [run.status for run in runs] == ["ready"] * 5
+        assert tasks.recover_compactions() == {"enqueued": 5, "given_up": 0}
+        assert {run.status for run in CompactionRun.objects.all()} == {"succeeded"}
+        assert summaries() >= 5
+        assert tasks.recover_compactions() == {"enqueued": 0, "given_up": 0}
+
+
 class TestBrokerGone:
     def turn(self, session, tip):
         reply = chat.append_message(session, tip, role="user", content="and then?")

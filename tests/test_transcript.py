@@ -59,8 +59,15 @@ class TestShorten:
         assert size(shorten("x" * 101, 100)) <= 100
 
     @pytest.mark.parametrize("limit", [-1, 0, 1, 5, 20, 27])
-    def test_a_limit_smaller_than_the_notice_leaves_the_head(self, limit):
-        assert shorten("x" * 200, limit) == "x" * max(limit, 0)
+    def test_a_limit_smaller_than_the_notice_leaves_a_head_and_dots(self, limit):
+        assert shorten("x" * 200, limit) == "x" * max(limit - 3, 0) + "..."[: max(limit, 0)]
+
+    @pytest.mark.parametrize("cluster", ["\U0001f469\u200d\U0001f467", "e\u0301\u0323", "\U0001f1f3\U0001f1f4"])
+    def test_what_is_read_as_one_character_is_whole_on_both_sides_of_the_notice(self, cluster):
+        for limit in range(80, 140):
+            head, tail = re.split(r"\n\.\.\.truncated \d+ bytes\.\.\.\n", shorten(cluster * 100, limit))
+            assert head == cluster * (len(head) // len(cluster))
+            assert tail == cluster * (len(tail) // len(cluster))
 
     def test_head_and_tail_stay_and_the_notice_says_how_many_bytes_are_left_out(self):
         text = "".join(f"{n:05d}\n" for n in range(1000))
@@ -86,7 +93,7 @@ class TestShorten:
     @given(TEXT.map(lambda text: text * 20), st.integers(40, 200))
     def test_what_is_left_out_is_what_the_notice_says(self, text, limit):
         shortened = shorten(text, limit)
-        if shortened != text:
+        if shortened != text and "truncated" in shortened:
             notice = re.search(r"\n\.\.\.truncated (\d+) bytes\.\.\.\n", shortened)
             assert size(text) - int(notice[1]) == size(shortened) - size(notice[0])
 

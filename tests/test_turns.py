@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
@@ -177,6 +177,84 @@ class TestNoReply:
         with pytest.raises(InvalidReply, match="no function"):
             chat.complete(grow(session, None, "u")[0], client=client)
         assert ChatMessage.objects.count() == 1
+
+
+def message(**parts: Any) -> Step:
+    """A reply of these parts, whatever they are."""
+    return lambda exchange: exchange.send_message({"role": "assistant", **parts}, finish_reason="stop")
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+#: What came → what the error says of it, and what of the reply is still there to be mended.
+UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
+    "NUL": (steps.reply("a\x00b"), "content holds a NUL character at position 1", {"content": "a\x00b"}),
+    "half a character": (steps.reply("a\ud83d"), "content holds a lone surrogate", {"content": "a\ud83d"}),
+    "arguments that are no JSON": (
+        steps.tool_call("look", "{bad"),
+        "Arguments of tool call 'call_1' are not JSON",
+        {"tool_calls": [{**CALL, "id": "call_1", "function": {"name": "look", "arguments": "{bad"}}]},
+    ),
+    "a call without an id": (
+        message(content="So:", tool_calls=[{**CALL, "id": None}]),
+        "Each tool call needs an id",
+        {"content": "So:", "tool_calls": [{**CALL, "id": None}]},
+    ),
+    "two calls of one id": (
+        message(content=None, tool_calls=[CALL, CALL]),
+        "Two tool calls have the id 'c1'",
+        {"tool_calls": [CALL, CALL]},
+    ),
+    "a content that is a list": (
+        message(content=[{"type": "text"}]),
+        "no text but a list",
+        {"content": [{"type": "text"}]},
+    ),
+    "reasoning with NUL": (message(content="Aye.", reasoning="hm\x00"), "reasoning holds a NUL", {"content": "Aye."}),
+}
+
+
+class TestUnstorable:
+    @pytest.mark.parametrize("case", UNSTORABLE)
+    def test_a_reply_that_can_not_be_stored_is_there_to_be_mended(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer, case: str
+    ) -> None:
+        step, words_, kept = UNSTORABLE[case]
+        server.script([step])
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(InvalidReply, match=words_) as caught:
+            chat.complete(tip, client=client)
+        error = caught.value
+        assert (error.code, error.completion.object) == ("invalid_reply", "chat.completion")
+        assert {name: error.reply[name] for name in kept} == kept
+        assert error.reply["usage"]["prompt_tokens"] > 0
+        assert ChatMessage.objects.count() == 1
+        mended = {**error.reply, "content": "Mended.", "tool_calls": [], "reasoning": None}
+        assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
+
+    def test_calls_that_are_no_list_are_no_reply(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        server.script([message(content="So:", tool_calls={"id": "c1"})])
+        with pytest.raises(InvalidReply, match="tool calls that are no list") as caught:
+            chat.complete(grow(session, None, "u")[0], client=client)
+        assert caught.value.completion.choices[0].message.content == "So:"
+        assert ChatMessage.objects.count() == 1
+
+    def test_a_branch_that_went_meanwhile_is_no_fault_of_the_reply(
+        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
+    ) -> None:
+        tip = grow(session, None, "u")[0]
+
+        def delete(exchange: Any) -> None:
+            chat.delete_message(tip)
+            # In a thread of the server's, whose connection is its own.
+            connections.close_all()
+            exchange.send_message({"role": "assistant", "content": "Aye."}, finish_reason="stop")
+
+        server.script([delete])
+        with pytest.raises(CompactionError) as caught:
+            chat.complete(tip, client=client)
+        assert not isinstance(caught.value, InvalidReply)
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.test import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, InvalidMessage, InvalidParent
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
@@ -39,6 +41,49 @@ def user(**fields: Any) -> dict[str, Any]:
 
 def assistant(**fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": ""} | fields
+
+
+#: What is no moment that both databases keep and every time zone can show.
+BAD_MOMENTS: list[Any] = [
+    0,
+    True,
+    False,
+    1.5,
+    "garbage",
+    "2026-01-01T00:00:00Z",
+    date(2026, 1, 1),
+    datetime.min,  # noqa: DTZ901  # naive is taken too
+    datetime.max,  # noqa: DTZ901
+    datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=13))),
+    datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-8))),
+]
+GOOD_MOMENTS = [
+    datetime(2, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+    datetime(9998, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-14))),
+    datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=1, minutes=37))),
+]
+
+
+@pytest.mark.parametrize("moment", BAD_MOMENTS, ids=repr)
+def test_a_moment_that_is_none_is_refused(moment: Any) -> None:
+    session = chat.start_session()
+    for append in (
+        lambda: chat.append_message(session, role="user", content="Hello.", created_at=moment),
+        lambda: chat.append_messages(session, None, [{"role": "user", "content": "Hello.", "created_at": moment}]),
+    ):
+        with pytest.raises(InvalidMessage, match=r"^created_at must") as caught:
+            append()
+        assert caught.value.field == "created_at"
+    assert ChatMessage.objects.count() == 0
+
+
+@pytest.mark.parametrize("moment", GOOD_MOMENTS, ids=repr)
+def test_a_moment_comes_back_and_can_be_shown_everywhere(moment: datetime) -> None:
+    stored = chat.append_message(chat.start_session(), role="user", content="Hello.", created_at=moment)
+    stored.refresh_from_db()
+    assert stored.created_at == moment
+    for hours in (-14, 14):
+        assert stored.created_at.astimezone(timezone(timedelta(hours=hours))) == moment
 
 
 # -- a message by itself ---------------------------------------------------------------------------------

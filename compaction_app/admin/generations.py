@@ -14,6 +14,7 @@ from compaction_app.branches import using_of
 from compaction_app.ledger_text import ledger_of
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.sayings import SEPARATOR
+from compaction_app.values import Role
 
 #: Summaries of a line that a page lists in either direction, and tips that it asks for.
 MOST_LISTED, MOST_TIPS = 25, 50
@@ -138,10 +139,11 @@ def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
     found = []
     left = _MOST_ENTRIES
     for line in filter(None, map(str.strip, ledger_of(text).splitlines())):
-        role, colon, told = line.partition(": ")
-        is_role = bool(colon) and role.isalpha() and len(role) <= 10
-        entries = (told if is_role else line).split(SEPARATOR)[:left]
+        speaker, colon, told = line.partition(": ")
+        # "user", or "user Ana" where people have names.
+        is_said = bool(colon) and speaker.partition(" ")[0] in set(Role)
+        entries = (told if is_said else line).split(SEPARATOR)[:left]
         left -= len(entries)
         if entries:
-            found.append((role if is_role else "", entries))
+            found.append((speaker if is_said else "", entries))
     return found

@@ -19,6 +19,12 @@ _ALWAYS = (
     Code.INTERNAL,
     Code.UNAVAILABLE,
 )
+_CHALLENGE = {
+    "WWW-Authenticate": {
+        "description": "The HTTP schemes that are taken, such as `Bearer`; not there where only cookies or keys are.",
+        "schema": {"type": "string"},
+    }
+}
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
 
 
@@ -36,6 +42,7 @@ def answers(success: Mapping[int, Any], *codes: Code, changes: bool = False) -> 
         status: {"description": " ".join(f"`{code}`: {MEANINGS[code]}" for code in those)}
         for status, those in by_status.items()
     }
+    described[STATUS[Code.UNAUTHENTICATED]]["headers"] = _CHALLENGE
     for status in {STATUS[Code.THROTTLED], STATUS[Code.UNAVAILABLE]} & set(described):
         described[status]["headers"] = _RETRY_AFTER
     return {

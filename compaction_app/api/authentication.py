@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError, HttpError
 from ninja.security import APIKeyCookie
+from ninja.security.http import HttpAuthBase
 
 from compaction_app.api.problems import Code, Problem
 
@@ -31,6 +33,18 @@ class SessionUser(APIKeyCookie):
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Any:
         return request.user
+
+
+#: What HTTP's own schemes are called in a challenge; Basic is none without a realm.
+_CHALLENGES = {"bearer": "Bearer", "basic": 'Basic realm="api"'}
+
+
+def challenge_of(authentications: Iterable[Any]) -> str:
+    """What ``WWW-Authenticate`` of a 401 names; empty where only cookies or keys are taken, for HTTP has no name for
+    these, and a browser would ask for a password at once if it were told ``Basic`` instead.
+    """
+    schemes = [str(getattr(one, "openapi_scheme", "")) for one in authentications if isinstance(one, HttpAuthBase)]
+    return ", ".join(dict.fromkeys(_CHALLENGES.get(scheme, scheme) for scheme in schemes if scheme))
 
 
 def user_of(request: HttpRequest) -> Any:

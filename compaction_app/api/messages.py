@@ -89,7 +89,7 @@ def append_message(
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Messages and summaries without their texts, in the order in which they were written: parents come first."""
     session = find_session(request, session_id, Action.READ)
-    rows = ChatMessage.objects.using(using_of(session)).filter(session=session)
+    rows = ChatMessage.objects.using(using_of(session)).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=number_in(cursor))
     named = rows.values(
@@ -107,7 +107,7 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
         cutoff_id=F("last_summarized_message__pk"),
         pinned_id=F("pinned_message__pk"),
     )
-    shown, following = page(named.order_by("id"), limit, lambda row: row["id"])
+    shown, following = page(named, limit, lambda row: row["id"])
     return {"items": shown, "next_cursor": following}
 
 

@@ -27,9 +27,9 @@ from ninja.responses import Response
 
 import compaction_app
 from compaction_app.api import compactions, contexts, messages, sessions
-from compaction_app.api.authentication import SessionUser
+from compaction_app.api.authentication import SessionUser, challenge_of
 from compaction_app.api.bodies import JsonBody, check_size
-from compaction_app.api.problems import Code, Problem, problem_of
+from compaction_app.api.problems import STATUS, Code, Problem, problem_of
 from compaction_app.log_lines import log_error
 
 logger = logging.getLogger("compaction_app.api")
@@ -57,6 +57,7 @@ def api_urls(
     document and the docs page, which are open to everybody without it: they hold nothing of anybody's.
     """
     api = build_api(auth)
+    challenge = challenge_of(api.auth if isinstance(api.auth, Sequence) else ())
     # The last is a page of django-ninja's own, for finding out where it is mounted.
     operations: list[Any] = [pattern for pattern in api.urls[0] if getattr(pattern, "name", "") != "api-root"]
     paths = api.get_openapi_schema(path_prefix="/")["paths"]
@@ -66,7 +67,10 @@ def api_urls(
         path("docs", guarded(require_GET(decorate(partial(_docs, api=api)))), name="docs"),
         *(
             URLPattern(
-                found.pattern, guarded(found.callback, _parameters(paths, found)), found.default_args, found.name
+                found.pattern,
+                guarded(found.callback, _parameters(paths, found), challenge),
+                found.default_args,
+                found.name,
             )
             for found in operations
         ),
@@ -95,10 +99,11 @@ def build_api(auth: Authentication | Sequence[Authentication] | None = None) -> 
     return api
 
 
-def guarded(view: View, parameters: Mapping[str, Collection[str]] | None = None) -> View:
+def guarded(view: View, parameters: Mapping[str, Collection[str]] | None = None, challenge: str = "") -> View:
     """A view of the API that never answers in another shape than the API's.
 
-    ``parameters``: by method those that a query may have; django-ninja would read past any other.
+    ``parameters``: by method those that a query may have; django-ninja would read past any other. ``challenge``: what a
+    401 asks for.
     """
     known = parameters or {}
 
@@ -113,6 +118,8 @@ def guarded(view: View, parameters: Mapping[str, Collection[str]] | None = None)
         if isinstance(response, HttpResponseNotAllowed):
             allowed = ", ".join(sorted(response["Allow"].split(", ")))
             response = Problem(Code.METHOD_NOT_ALLOWED, headers={"Allow": allowed}).response()
+        if challenge and response.status_code == STATUS[Code.UNAUTHENTICATED]:
+            response.setdefault("WWW-Authenticate", challenge)
         for name, value in _HEADERS.items():
             response.setdefault(name, value)
         return response

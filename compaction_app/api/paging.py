@@ -18,9 +18,12 @@ MAX_LIMIT = 200
 _MOST_DIGITS = 19
 
 Limit = Annotated[int, Query(50, ge=1, le=MAX_LIMIT, description="Items on a page.")]
-Cursor = Annotated[
-    str | None, Query(None, max_length=100, description="`next_cursor` of the page before; left out: the first page.")
-]
+#: Of every list, whatever its cursors look like.
+CURSOR: dict[str, Any] = {
+    "max_length": 100,
+    "description": "`next_cursor` of the page before; left out: the first page.",
+}
+Cursor = Annotated[str | None, Query(None, examples=["120"], **CURSOR)]
 
 
 def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> tuple[list[Any], str | None]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from ninja import Router, Status
+from ninja import Query, Router, Status
 
 from compaction_app import chat
 from compaction_app.api.answers import answers
 from compaction_app.api.authentication import user_of
 from compaction_app.api.fields import Page
 from compaction_app.api.finding import database, find_session
-from compaction_app.api.paging import Cursor, Limit, number_in, page, wrong_cursor
+from compaction_app.api.paging import CURSOR, Limit, number_in, page, wrong_cursor
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.session_schemas import SessionIn, SessionListed, SessionOut, SessionPatch
@@ -26,6 +26,10 @@ from compaction_app.managers import lock_session
 from compaction_app.models import ChatSession
 
 router = Router(tags=["sessions"])
+
+SessionCursor = Annotated[
+    str | None, Query(None, examples=["1767603840000000-0b9c7f5e7c414b0e9d3f3f0a3b8f6a10"], **CURSOR)
+]
 
 #: What the database keeps of a time: cursors count it, so that they hold nothing that a URL would change.
 _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -51,7 +55,7 @@ def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]
 
 
 @router.get("/sessions", summary="List one's sessions", **answers({200: Page[SessionListed]}))
-def list_sessions(request: HttpRequest, limit: Limit, cursor: Cursor) -> dict[str, Any]:
+def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> dict[str, Any]:
     """One's own, the most recently used first; one that is used while you page through them moves to the front."""
     user = user_of(request)
     rows: QuerySet[ChatSession] = ChatSession.objects.using(database()).filter(owner_id=user.pk)

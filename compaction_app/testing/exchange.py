@@ -115,7 +115,9 @@ class Exchange:
         1."""
         prompt = [content_text(m.get("content")) for m in self.body.get("messages", [])]
         sent = sum(ExactTokenCounter()(prompt)) + TOKENS_PER_MESSAGE * len(prompt)
-        written = sum(ExactTokenCounter()([str(message.get("content") or "")]))
+        # Half a character is what some scripts are about, and no tokenizer reads it.
+        content = str(message.get("content") or "").encode(errors="replace").decode()
+        written = sum(ExactTokenCounter()([content]))
         return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
 
     def _envelope(self, kind: str) -> Body:

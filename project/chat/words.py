@@ -31,6 +31,7 @@ COMPACTION_ERRORS: dict[str, str] = {
     ErrorCode.TRUNCATED: "the summary was cut off",
     ErrorCode.REFUSED: "the summarizer refused",
     ErrorCode.TOOL_CALL: "the summarizer called a tool instead of writing",
+    ErrorCode.INVALID_TEXT: "the summary held characters that can not be stored",
     ErrorCode.LEAKED_WRAPPER: "the summary repeated its instructions",
     ErrorCode.OVERSIZE: "the summary was too long",
     ErrorCode.NO_PROGRESS: "the summary saved too little",

@@ -1,0 +1,225 @@
+"""The entries of a ledger: what of each clause it would tell, how much that counts, and what may only be told together.
+
+Standing rules of people are *firm*: they outlast everything else. An entry is written only in forms that are read back
+as what it is, so that in the next generation it counts as much as in this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from compaction_app.amounts import Renewal
+from compaction_app.fact_spans import FactKind
+from compaction_app.ledger_excerpts import forms_of, grouped, with_day
+from compaction_app.needs import Clause, Need, is_advice, says_something, standing_in
+from compaction_app.outdated import renews, speaker_of
+from compaction_app.retention import repeats
+from compaction_app.standing import Standing
+from compaction_app.superseding import is_person, read_statement
+from compaction_app.values import Role
+
+#: How much a thing counts that must survive.
+_STATEMENT, _ADVICE = 4.0, 3.0
+#: What must be done or not counts more, whoever says it; people's rules are told first anyway.
+_RULE = 1.5
+#: What a person wanted for the moment, and a cry.
+_PASSING, _CRY = 0.5, 0.2
+_WEIGHTS: dict[FactKind, float] = {
+    FactKind.URL: 3.0,
+    FactKind.PATH: 2.5,
+    FactKind.CODE: 3.0,
+    FactKind.DATE: 2.0,
+    FactKind.NAME: 2.5,
+    FactKind.QUOTE: 2.0,
+    FactKind.NUMBER: 2.0,
+}
+#: A figure with what bounds it is nearly a rule; a single capital is often no name, and a bare file one of a list.
+_BOUND, _SINGLE_NAME, _BARE_FILE = 3.0, 1.5, 1.0
+#: A model numbers and counts a lot: a figure of one or two digits that it wrote tells little.
+_SMALL_FIGURE, _TELLING_DIGITS = 1.2, 3
+#: People say what must be remembered, models explain, tools dump.
+_SCALES: dict[str, float] = {Role.ASSISTANT: 0.5, Role.TOOL: 0.5}
+#: … and of one thing that they said, so many facts count: a table has dozens.
+_COUNTED = 3
+#: Whoever knows the old value and not the new one is misled, so changes come first.
+_NEWER = 2.0
+#: A bare figure is told in its whole clause, if that is no longer.
+_RIDDLE_CHARS = 160
+
+
+@dataclass(slots=True)
+class Entry:
+    #: A role, with the name where several users have one.
+    speaker: str
+    #: Excerpts of the clause, the longest first.
+    forms: tuple[str, ...]
+    weight: float
+    #: How firm a rule, decision or preference of a person it is; the firmest are told before anything else.
+    firm: Standing
+    #: Where it was said: the clause, and the place in it.
+    place: tuple[int, int]
+    #: The place of an entry without which this one would mislead.
+    needs: tuple[int, int] | None = None
+
+
+def read_entries(
+    clauses: Sequence[Clause], lost: dict[str, Need], prose: str, is_safe: Callable[[str], bool]
+) -> list[Entry]:
+    """An excerpt for everything lost, in the order in which it was said; what is told once is told. ``prose`` is the
+    summary that lost it."""
+    ranked = sorted(range(len(clauses)), key=lambda i: (-_weight(clauses[i], lost), -i))
+    told: dict[str, None] = {}
+    stated: list[Need] = []
+    entries: dict[tuple[int, int], Entry] = {}
+    for i in ranked:
+        needs = [need for need in clauses[i].needs if need.key in lost and need.key not in told]
+        needs = [need for need in needs if need.fact or not any(repeats(need, other) for other in stated)]
+        if needs:
+            told.update(dict.fromkeys(need.key for need in needs))
+            stated += [need for need in needs if need.fact is None]
+            entries |= {entry.place: entry for entry in _entries(i, clauses[i], needs, is_safe)}
+    _bind(clauses, entries, is_safe)
+    _correct(clauses, entries, prose.casefold())
+    return [entries[place] for place in sorted(entries)]
+
+
+def _entries(i: int, clause: Clause, needs: Sequence[Need], is_safe: Callable[[str], bool]) -> Iterator[Entry]:
+    for groups in grouped(clause, needs):
+        group = [need for part in groups for need in part]
+        weight = sum(_told(part, clause) for part in groups)
+        start, end = group[0].start, max(need.end for need in group)
+        forms = [form for form in forms_of(clause, start, end) if is_safe(form)]
+        forms = _read_back(_telling(forms, clause, group), clause, group)
+        if forms:
+            firm = (_standing(group) or Standing.PASSING) if is_person(speaker_of(clause)) else Standing.PASSING
+            firm = firm if firm >= Standing.FIRM else Standing.PASSING
+            shown = tuple(dict.fromkeys(with_day(form, clause.saying.day) for form in forms))
+            yield Entry(clause.saying.speaker, shown, weight, firm, (i, start))
+
+
+def _telling(forms: Sequence[str], clause: Clause, group: Sequence[Need]) -> list[str]:
+    """The forms with a word that says what a figure is about; every form where there is more than figures."""
+    text = clause.saying.text
+    if any(need.fact is None or need.fact.kind not in (FactKind.NUMBER, FactKind.DATE) for need in group):
+        return list(forms)
+    found = [form for form in forms if says_something(form)]
+    return found or ([form for form in forms_of(clause, 0, len(text))[:1] if len(text) <= _RIDDLE_CHARS])
+
+
+def _read_back(forms: Sequence[str], clause: Clause, group: Sequence[Need]) -> list[str]:
+    """The forms that the next generation takes for what this one does; all of them if none is."""
+    wanted, changed = _standing(group), clause.statement if clause.newer else None
+
+    def holds(form: str) -> bool:
+        if wanted is not None and standing_in(clause.saying._replace(text=form)) < wanted:
+            return False
+        if changed is None:
+            return True
+        found = read_statement(form)
+        return found is not None and found.newer == changed.newer and found.subject == changed.subject
+
+    return [form for form in forms if holds(form)] or list(forms)
+
+
+def _standing(group: Sequence[Need]) -> Standing | None:
+    return max((need.standing for need in group if need.fact is None), default=None)
+
+
+def _bind(clauses: Sequence[Clause], entries: dict[tuple[int, int], Entry], is_safe: Callable[[str], bool]) -> None:
+    """Tell an outdated value only together with the newest, and before it."""
+    for place in sorted(entries):
+        entry = entries[place]
+        for renewal in clauses[place[0]].renewals:
+            old = renewal.old.casefold()
+            if not any(old in form.casefold() for form in entry.forms):
+                continue
+            if old not in entry.forms[-1].casefold():
+                entry.forms = tuple(form for form in entry.forms if old not in form.casefold())
+                continue
+            newer = _newer_entry(clauses, entries, entry, renewal, is_safe)
+            if newer is None or line_of(newer.speaker) < line_of(entry.speaker):
+                # What it would need can not be told after it.
+                del entries[place]
+                break
+            entries.setdefault(newer.place, newer)
+            entry.needs = newer.place
+
+
+def _correct(clauses: Sequence[Clause], entries: dict[tuple[int, int], Entry], prose: str) -> None:
+    """What the summary tells the old value of comes first: alone it misleads."""
+    newest = [(r.at, r.new.casefold()) for clause in clauses for r in clause.renewals if r.old.casefold() in prose]
+    for entry in entries.values():
+        if any(at == entry.place[0] and new not in prose and new in entry.forms[-1].casefold() for at, new in newest):
+            entry.firm, entry.weight = Standing.RULE, max(entry.weight, _STATEMENT) * _NEWER
+
+
+def _newer_entry(
+    clauses: Sequence[Clause],
+    entries: dict[tuple[int, int], Entry],
+    older: Entry,
+    renewal: Renewal,
+    is_safe: Callable[[str], bool],
+) -> Entry | None:
+    """The entry that tells the newer value, in forms that the next generation takes for that; one that only follows
+    another if there is none."""
+    clause, wanted = clauses[renewal.at], renewal.new.casefold()
+    for entry in entries.values():
+        told = [form for form in entry.forms if wanted in form.casefold()] if entry.place[0] == renewal.at else []
+        if told and (forms := [form for form in told if renews(older.forms[-1], form)]):
+            entry.forms = tuple(forms)
+            return entry
+    text = clause.saying.text
+    start = text.casefold().find(wanted)
+    if start < 0:
+        return None
+    around = forms_of(clause, start, start + len(wanted)) + forms_of(clause, 0, len(text))
+    told = [form for form in around if wanted in form.casefold() and is_safe(form)]
+    forms = [form for form in told if renews(older.forms[-1], form)] or told
+    place = (renewal.at, start)
+    while place in entries:
+        place = (place[0], place[1] + 1)
+    return Entry(clause.saying.speaker, tuple(forms), 0.0, Standing.PASSING, place) if forms else None
+
+
+def line_of(speaker: str) -> int:
+    """People first, then what models and tools said."""
+    return 0 if is_person(speaker) else 1 if speaker.startswith(Role.ASSISTANT) else 2
+
+
+def _weight(clause: Clause, keys: dict[str, Need]) -> float:
+    return _told([need for need in clause.needs if need.key in keys], clause)
+
+
+def _told(needs: Sequence[Need], clause: Clause) -> float:
+    """What telling these things of a clause is worth."""
+    scale = _SCALES.get(clause.saying.role)
+    weights = sorted((_need_weight(need, clause) for need in needs), reverse=True)
+    total = sum(weights) if scale is None else scale * sum(weights[:_COUNTED])
+    return total * (_NEWER if clause.newer else 1.0)
+
+
+def _need_weight(need: Need, clause: Clause) -> float:
+    if need.fact is None:
+        if need.standing is Standing.PASSING:
+            return _PASSING
+        weight = _ADVICE if is_advice(clause.saying) else _STATEMENT
+        return weight * (_RULE if need.standing is Standing.RULE and clause.saying.role in _SCALES else 1.0)
+    kind, key = need.fact.kind, need.fact.key
+    if need.fact.is_bound:
+        return _BOUND
+    if kind is FactKind.NAME:
+        return _name_weight(key, clause.saying.text)
+    if kind is FactKind.PATH and "/" not in key:
+        return _BARE_FILE
+    if kind is FactKind.NUMBER and clause.saying.role in _SCALES and sum(map(str.isdigit, key)) < _TELLING_DIGITS:
+        return _SMALL_FIGURE
+    return _WEIGHTS[kind]
+
+
+def _name_weight(name: str, text: str) -> float:
+    """ "WE HAVE IT" and "Thirty-one" have the capitals of names, and say nothing of anybody."""
+    is_cry = text.isupper() and " " in text and not any(map(str.isdigit, text))
+    if is_cry or (" " not in name and len(text.split()) == 1):
+        return _CRY
+    return _WEIGHTS[FactKind.NAME] if " " in name else _SINGLE_NAME

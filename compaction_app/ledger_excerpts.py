@@ -1,0 +1,186 @@
+"""Excerpts: which part of a clause tells a thing, word for word, and says neither more nor less than the clause did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from compaction_app import facts, meaning
+from compaction_app.needs import Clause, Need
+from compaction_app.sayings import SEPARATOR
+from compaction_app.transcript import defuse
+from compaction_app.values import Role
+
+#: Words around a fact that say what it is about: before and after it, in the long and in the short form.
+_AROUND = ((6, 3), (2, 1), (1, 0))
+#: A clause of at most so many characters is told whole where there is room.
+_WHOLE_CHARS = 90
+#: Facts closer than this are told in one excerpt.
+_GAP_CHARS = 25
+#: … unless they stand so far from the first that the excerpt would be the text: a log without punctuation.
+_GROUP_CHARS = 120
+#: … and one in which a word turns the others round.
+_TURNED_CHARS = 100
+#: A clause of at most so many characters in a language whose small words are not known is told whole.
+_FOREIGN_CHARS = 240
+#: An excerpt of a text without spaces takes so many characters on each side.
+_UNSPACED_CHARS = 30
+_WORD = re.compile(r"\S+")
+_PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
+#: Days that are none without the day on which they were said. What has its date behind it is left alone.
+_RELATIVE = re.compile(
+    r"\b(?:today|tonight|yesterday|tomorrow|(?:this|next|last|coming) (?:morning|afternoon|evening|night|week|weekend|"
+    r"month|spring|summer|autumn|winter|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
+    r"(?:on|until|by|till|before|after|since) (?:mon|tues|wednes|thurs|fri|satur|sun)day|"
+    r"heute|morgen|nächste[nrs]? (?:woche|monat)|aujourd['’]hui|demain|hoy|mañana|oggi|domani|сегодня)\b"
+    r"(?! ?[(（]|,? \d)|今天|今日|今晚",
+    re.IGNORECASE,
+)
+_SAID = re.compile(r" \(said (?P<day>\d{4}-\d{2}-\d{2}(?: to \d{4}-\d{2}-\d{2})?)\)\Z")
+
+
+def read_day(text: str) -> tuple[str, str]:
+    """(an entry's words, the day on which they were said if it tells one)."""
+    match = _SAID.search(text)
+    return (text[: match.start()], match["day"]) if match else (text, "")
+
+
+def with_day(form: str, day: str) -> str:
+    """The day on which it was said, where the words alone would speak of another one each day."""
+    return f"{form} (said {day})" if day and _RELATIVE.search(form) else form
+
+
+def grouped(clause: Clause, needs: Sequence[Need]) -> list[list[list[Need]]]:
+    """What is told in one excerpt: groups of facts that stand close to each other, those together whose shortest
+    excerpts would tell the same words."""
+    groups: list[list[Need]] = []
+    for need in sorted(needs, key=lambda need: need.start):
+        is_near = groups and need.start - max(other.end for other in groups[-1]) <= _GAP_CHARS
+        if is_near and need.end - groups[-1][0].start <= _GROUP_CHARS:
+            groups[-1].append(need)
+        else:
+            groups.append([need])
+    return _joined(clause.saying.text, _apart(clause.saying.text, groups))
+
+
+def _joined(text: str, groups: Sequence[list[Need]]) -> list[list[list[Need]]]:
+    joined: list[list[list[Need]]] = []
+    reach = 0
+    for group in groups:
+        start, end = group[0].start, max(need.end for need in group)
+        left, right = _with_meaning(text, *_excerpt_span(text, start, end, *_AROUND[-1]))
+        if joined and left < reach:
+            joined[-1].append(group)
+        else:
+            joined.append([group])
+        reach = max(reach, right)
+    return joined
+
+
+def forms_of(clause: Clause, start: int, end: int) -> tuple[str, ...]:
+    """Excerpts of a clause around a span of it, the longest first."""
+    text, role = clause.saying.text, clause.saying.role
+    spans = [_excerpt_span(text, start, end, before, after) for before, after in _AROUND]
+    forms = [text[left:right] for left, right in (_with_meaning(text, *span) for span in spans)]
+    if role != Role.TOOL and len(text) <= _FOREIGN_CHARS and not _is_understood(text):
+        forms = [text]
+    if len(text) <= _WHOLE_CHARS:
+        forms.insert(0, text)
+    return tuple(dict.fromkeys(filter(None, (_as_entry(form) for form in forms))))
+
+
+def _as_entry(excerpt: str) -> str:
+    """Quoted so that it closes nothing, and is read back neither as two nor as a heading."""
+    return defuse(excerpt.replace(SEPARATOR, " - ").strip(" \t\n,;:，、；：").lstrip("# "))
+
+
+def _apart(text: str, groups: Sequence[list[Need]]) -> list[list[Need]]:
+    """The groups, or all of them as one where each would tell the whole text."""
+    if len(text) > _TURNED_CHARS or not _turns_round(text):
+        return list(groups)
+    return [[need for group in groups for need in group]]
+
+
+def _with_meaning(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span grown to whole brackets and quotations, and over each part beside it, up to a pause, that could turn
+    it round: "it carries 3 tons" says something else where "nobody believes that" stands before it."""
+    start, end = meaning.reach(text, start, end)
+    if not _turns_round(text):
+        return start, end
+    if len(text) <= _TURNED_CHARS:
+        return 0, len(text)
+    parts = _parts(text)
+    first = next((i for i, (_, right) in enumerate(parts) if right > start), 0)
+    last = next((i for i, (_, right) in enumerate(parts) if right >= end), len(parts) - 1)
+    turning = [_turns_round(text[left:right]) for left, right in parts]
+    while first and turning[first - 1]:
+        first -= 1
+    # An object may follow its negation after a pause: "never, whatever happens, the red one".
+    while last + 1 < len(parts) and (turning[last + 1] or turning[last]):
+        last += 1
+    if any(turning[first : last + 1]):
+        start, end = min(start, parts[first][0]), max(end, parts[last][1])
+    return start, end
+
+
+def _turns_round(text: str) -> bool:
+    return meaning.turns_round(text, [facts.weigh(token).norm for token in text.split()])
+
+
+def _is_understood(text: str) -> bool:
+    return meaning.is_understood(text, [facts.weigh(token).norm for token in text.split()])
+
+
+def _parts(text: str) -> list[tuple[int, int]]:
+    """From pause to pause, none of them inside a bracket or a quotation."""
+    spans = meaning.enclosed(text)[0]
+    ends = [match.end() for match in _PAUSE.finditer(text)]
+    ends = [end for end in ends if not any(left < end < right for left, right in spans)]
+    bounds = [0, *ends, len(text)]
+    return [(left, right) for left, right in pairwise(bounds) if left < right] or [(0, len(text))]
+
+
+def _without_loose_end(text: str, end: int, right: int) -> int:
+    """Where an excerpt may end at ``right`` or before it: not between "at" and what is there."""
+    if right >= len(text) or _pauses(text[end:right]):
+        return right
+    words = [(match.start() + end, match.group()) for match in _WORD.finditer(text[end:right])]
+    small = [facts.weigh(word).strength == facts.FUNCTION for _, word in words]
+    if True not in small:
+        return right
+    first = len(small) - 1 - small[::-1].index(True)
+    while first and small[first - 1]:
+        first -= 1
+    return end + len(text[end : words[first][0]].rstrip())
+
+
+def _excerpt_span(text: str, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+    """From some telling words before ``start`` to some after ``end``, at word ends."""
+    left, right = start, end
+    while left > 0 and before >= 0:
+        cut = text.rfind(" ", 0, left - 1) + 1
+        if left - cut > _UNSPACED_CHARS:
+            left = max(left - _UNSPACED_CHARS, 0) if left == start else left
+            break
+        if left < start and _pauses(text[cut:left]):
+            break
+        before -= facts.weigh(text[cut:left]).strength >= facts.CONTENT
+        if before >= 0:
+            left = cut
+    while right < len(text) and after >= 0:
+        cut = text.find(" ", right + 1)
+        cut = len(text) if cut < 0 else cut
+        if cut - right > _UNSPACED_CHARS:
+            right = min(right + _UNSPACED_CHARS, len(text)) if right == end else right
+            break
+        after -= facts.weigh(text[right:cut]).strength >= facts.CONTENT
+        if after >= 0:
+            right = cut
+        if _pauses(text[right:cut]):
+            break
+    return left, _without_loose_end(text, end, right)
+
+
+def _pauses(token: str) -> bool:
+    return token.rstrip().endswith((",", ";", ":", ".", "!", "?", ")"))

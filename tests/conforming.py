@@ -1,0 +1,236 @@
+"""The running JSON API against its own OpenAPI document, by schemathesis: ``make schema EXAMPLES=20000``.
+
+A real server with a thread for each connection answers ``st run`` in a process of its own. What schemathesis sends is
+made from the document, valid and not; of the ids it is told some that exist, or almost every answer would be 404. It
+looks at each answer with all its checks. The server counts what it answered, so that a run that reached nothing can
+not pass for one that found nothing.
+
+From the command line it takes a fresh seed and shows it. pytest takes the same way in tests/test_api_schema.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MOUNT = "/of/me/chats/v1/"
+TOKEN = "nna"
+EXAMPLES_VARIABLE, SEED_VARIABLE = "SCHEMA_EXAMPLES", "SCHEMA_SEED"
+LONG_RUN = 20_000
+#: Examples of an operation in a round, beside those that go through the document's limits one by one.
+PER_OPERATION = 275
+#: A round takes two minutes on one core.
+ROUND_SECONDS = 900
+REQUEST_SECONDS = 60
+
+#: Answers to a request that holds to the schema: rules that no schema can tell are 422, large bodies 413.
+ANSWERS_TO_VALID = ["2xx", "401", "403", "404", "409", "413", "422", "429"]
+_EXISTING = 0.8
+
+
+class Tally:
+    """Middleware that counts what was answered, by method, path and status."""
+
+    counted: Counter[tuple[str, str, int]] = Counter()
+    _lock = threading.Lock()
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        response = self.get_response(request)
+        match = request.resolver_match
+        place = re.sub(r"<\w+:(\w+)>", r"{\1}", match.route).partition("/v1/")[2] if match else request.path
+        with self._lock:
+            self.counted[request.method, place, response.status_code] += 1
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Ids that exist, for schemathesis to choose from; those of ``doomed…`` are what it may delete."""
+
+    sessions: Sequence[str]
+    messages: Sequence[int]
+    summaries: Sequence[int]
+    runs: Sequence[int]
+    crowded_session: str
+    crowd: Sequence[int]
+    compactable: Sequence[str]
+    doomed_sessions: Sequence[str]
+    doomed_messages: Sequence[int]
+
+    def configuration(self) -> str:
+        """As schemathesis reads it, in TOML: a value in quotes or a list is written there as in JSON."""
+        lists = {
+            "sessions": self.sessions,
+            "messages": self.messages,
+            "summaries": self.summaries,
+            "runs": self.runs,
+            "generations": [1, 2],
+            "crowded_session": [self.crowded_session],
+            "crowd": self.crowd,
+            "compactable": self.compactable,
+            "doomed_sessions": self.doomed_sessions,
+            "doomed_messages": self.doomed_messages,
+        }
+        parts = [
+            f"headers = {{ Authorization = {json.dumps(f'Bearer {TOKEN}')} }}",
+            f"request-timeout = {REQUEST_SECONDS}",
+            "[checks.positive_data_acceptance]",
+            f"expected-statuses = {json.dumps(ANSWERS_TO_VALID)}",
+            *(f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}" for name, values in lists.items()),
+            "[parameters]",
+            *_drawn(session_id="sessions", message_id="messages", summary_id="summaries", run_id="runs"),
+            *_drawn(generation="generations"),
+            *_for_operation("DELETE", "sessions/{session_id}", session_id="doomed_sessions"),
+            *_for_operation("DELETE", "messages/{message_id}", message_id="doomed_messages"),
+            *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
+            *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
+            f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
+        ]
+        return "\n".join(parts) + "\n"
+
+
+def _drawn(**lists: str) -> Iterator[str]:
+    for parameter, name in lists.items():
+        yield f'"path.{parameter}" = {{ dictionary = "{name}", probability = {_EXISTING} }}'
+
+
+def _for_operation(method: str, path: str, **lists: str) -> Iterator[str]:
+    yield f'[[operations]]\ninclude-name = "{method} {MOUNT}{path}"\n[operations.parameters]'
+    yield from _drawn(**lists)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One run of schemathesis, as it reports it."""
+
+    report: Mapping[str, Any]
+    output: str
+
+    @property
+    def examples(self) -> int:
+        return int(self.report["test_cases"]["generated"])
+
+    @property
+    def problems(self) -> list[str]:
+        """Why it does not pass; nothing where all held."""
+        found = [f"{failure['title']}: {', '.join(failure['operations'])}" for failure in self.report["failures"]]
+        found += [f"error: {error}" for error in self.report["errors"]]
+        found += [
+            f"phase {name}: {phase['status']}"
+            for name, phase in self.report["phases"].items()
+            if phase["status"] not in ("success", "failure")
+        ]
+        if self.report["operations"]["tested"] != self.report["operations"]["total"]:
+            found.append(f"not all operations were tested: {self.report['operations']}")
+        if not found and (self.report["exit_code"] or not self.report["complete"]):
+            found.append(f"ended with {self.report['exit_code']} ({self.report['stop_reason']})")
+        return found
+
+
+def run_schemathesis(address: str, known: Known, seed: int, folder: Path) -> Round:
+    """``address``: of the server. ``folder`` takes the configuration and the report; it has to be there."""
+    configuration, report = folder / f"{seed}.toml", folder / f"{seed}.json"
+    configuration.write_text(known.configuration())
+    command = [Path(sys.executable).with_name("st"), "--config-file", configuration]
+    command += ["run", f"{address}{MOUNT}openapi.json", "--checks", "all", "--seed", str(seed), "--no-color"]
+    command += ["--max-examples", str(PER_OPERATION), "--continue-on-failure", "--generation-database", "none"]
+    command += ["--report", "json", "--report-json-path", report]
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=ROUND_SECONDS,
+    )
+    output = done.stdout + done.stderr
+    if not report.is_file():
+        raise AssertionError(f"schemathesis gave no report; what it said:\n{output}")
+    return Round(json.loads(report.read_text()), output)
+
+
+def run_rounds(
+    address: str, prepare: Callable[[], Known], folder: Path, *, examples: int, seed: int
+) -> Iterator[Round]:
+    """As many as it takes, each from the seed after the one before; what is found is shown at once.
+
+    ``prepare`` makes the rows of a round: after one most sessions are compacted, redacted or gone.
+    """
+    done, started = 0, time.monotonic()
+    while done < examples:
+        found = run_schemathesis(address, prepare(), seed, folder)
+        done += found.examples
+        problems, seconds = len(found.problems), time.monotonic() - started
+        print(
+            f"seed {seed}: {found.examples:,} examples, {problems} problems; {done:,} in {seconds:,.0f} s", flush=True
+        )
+        if found.problems:
+            print(found.output, flush=True)
+        yield found
+        seed += 1
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """The site behind Django's own threaded server; its address."""
+    from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
+    from django.core.wsgi import get_wsgi_application
+
+    class Handler(WSGIRequestHandler):
+        # Else each answer waits 40 ms for the client to say that it has got the headers.
+        disable_nagle_algorithm = True
+
+        def log_message(self, *arguments: Any) -> None:
+            """Thousands of lines that nobody reads."""
+
+    server = ThreadedWSGIServer(("127.0.0.1", 0), Handler)
+    server.set_app(get_wsgi_application())
+    thread = threading.Thread(target=server.serve_forever, name="conforming")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join(REQUEST_SECONDS)
+        server.server_close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conforming", description=__doc__.splitlines()[0])
+    examples = int(os.environ.get("EXAMPLES") or LONG_RUN)
+    parser.add_argument("--examples", type=int, default=examples, help=f"at least so many (now {examples:,})")
+    parser.add_argument("--seed", type=int, help="where to begin; a random one if not given")
+    options = parser.parse_args(arguments)
+    seed = random.randrange(10**9) if options.seed is None else options.seed
+    print(f"at least {options.examples:,} examples on PostgreSQL from seed {seed}", flush=True)
+    environment = {
+        **os.environ,
+        "TEST_DATABASE": "postgres",
+        EXAMPLES_VARIABLE: str(options.examples),
+        SEED_VARIABLE: str(seed),
+    }
+    command = [sys.executable, "-m", "pytest", "tests/test_api_schema.py", "-q", "-s", "--show-capture=no"]
+    repository = Path(__file__).resolve().parent.parent
+    done = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, cwd=repository, check=False)
+    print(f"seed {seed}: {'something did not hold' if done.returncode else 'every check held'}", flush=True)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The days and dates of a summary are those of ``TIME_ZONE``, on both databases and whatever zone is active."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import branches, chat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AUCKLAND = ZoneInfo("Pacific/Auckland")
+
+
+@pytest.mark.parametrize("active", [None, "America/Los_Angeles"])
+@pytest.mark.parametrize(
+    ("zone", "day", "yesterday"),
+    [("Pacific/Auckland", "2026-03-31", "2026-03-30"), ("UTC", "2026-03-30", "2026-03-29")],
+)
+def test_headings_and_relative_dates_are_those_of_the_projects_time_zone(settings, zone, day, yesterday, active):
+    settings.TIME_ZONE = zone
+    settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 3000, "COOLDOWN_SECONDS": 0}
+    session = chat.start_session(model="gpt-4o-mini")
+    tip = None
+    for n in range(14):
+        said = "Yesterday I paid Lena Ortiz 4,300 EUR." if n == 2 else f"Question {n} " + "apples and pears " * 60
+        for role, content in (("user", said), ("assistant", f"Answer {n}.")):
+            moment = datetime(2026, 3, 31, 9, n, tzinfo=AUCKLAND)
+            tip = chat.append_message(session, tip, role=role, content=content, created_at=moment)
+    with timezone.override(active):
+        text = chat.compact(tip).summary.content
+    assert next(line for line in text.splitlines() if line.startswith("## ")) == f"## {day}"
+    assert f"Yesterday ({yesterday}) I paid Lena Ortiz 4,300 EUR" in text
+
+
+def test_the_last_day_of_the_calendar_stays_readable(settings):
+    settings.TIME_ZONE = "Pacific/Auckland"
+    session = chat.start_session(model="gpt-4o-mini")
+    tip = chat.append_message(session, None, role="user", content="Hello")
+    moment = datetime(9999, 12, 31, 23, tzinfo=ZoneInfo("UTC"))
+    type(tip).objects.filter(pk=tip.pk).update(created_at=moment)
+    tip.refresh_from_db()
+    assert branches.message_value(tip).created_at == moment

@@ -1,0 +1,119 @@
+"""A host's POLICY: whatever it does, the chat turn goes on, and what can not be used counts as allow."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.values import Budget, PolicyDecision
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANSWER: list[Any] = [None]
+
+
+def policy(tip: ChatMessage, budget: Budget) -> Any:
+    answer = ANSWER[0]
+    return answer() if callable(answer) else answer
+
+
+class Policy:
+    """One whose instances are called."""
+
+    def __call__(self, tip: ChatMessage, budget: Budget) -> PolicyDecision:
+        assert isinstance(tip, ChatMessage)
+        return PolicyDecision(action="defer", reason=f"over_{budget.threshold}")
+
+
+async def deferring() -> PolicyDecision:
+    return PolicyDecision(action="defer")
+
+
+@pytest.fixture(autouse=True)
+def _with_policy(small_window: None, settings: Any) -> Iterator[None]:
+    settings.COMPACTION = small(POLICY=f"{__name__}.policy")
+    yield
+    ANSWER[0] = None
+
+
+@pytest.fixture
+def tip() -> ChatMessage:
+    """Over the threshold of 6,000."""
+    return grow(chat.start_session(model="house-model"), None, "u a " * 35)[-1]
+
+
+#: What is no answer → what the log line says that it was.
+WRONG: dict[str, tuple[Any, str]] = {
+    "the word": ("allow", "str"),
+    "another word": ("defer", "str"),
+    "False": (False, "bool"),
+    "an empty text": ("", "str"),
+    "a dict": ({"action": "defer"}, "dict"),
+    "the class": (lambda: PolicyDecision, "type"),
+    "a coroutine": (deferring, "coroutine"),
+    "an action that is none": (PolicyDecision(action="perhaps"), "perhaps"),
+    "an action in words": (PolicyDecision(action="Ida said: not now"), "str"),
+    "an action of another type": (PolicyDecision(action=["defer"]), "list"),  # type: ignore[arg-type]
+    "a reason that is no text": (PolicyDecision(action="defer", reason=7), "reason:int"),  # type: ignore[arg-type]
+    "a line that is no text": (PolicyDecision(prompt_line=b"x"), "prompt_line:bytes"),  # type: ignore[arg-type]
+    "a line that can not be stored": (PolicyDecision(prompt_line="a\x00"), "prompt_line:str"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_decision_is_logged_by_its_type_and_counts_as_allow(
+    tip: ChatMessage, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ANSWER[0], named = WRONG[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = chat.request_compaction(tip)
+        gc.collect()
+    assert run is not None
+    assert (run.status, run.policy_line) == ("ready", "")
+    [line] = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert line.startswith("error step=policy ")
+    assert f"answered={named} " in line
+    assert "Ida" not in caplog.text
+
+
+def test_none_allows_without_a_word(tip: ChatMessage, caplog: pytest.LogCaptureFixture) -> None:
+    run = chat.request_compaction(tip)
+    assert run is not None
+    assert run.status == "ready"
+    assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def test_a_class_is_made_an_instance_of_and_called(tip: ChatMessage, settings: Any) -> None:
+    settings.COMPACTION = small(POLICY=f"{__name__}.Policy")
+    assert chat.request_compaction(tip) is None
+    [event] = CompactionEvent.objects.filter(kind="suppressed")
+    assert event.payload == {"reason": "policy", "code": "over_6000"}
+
+
+@pytest.mark.parametrize("door", ["complete", "stream"])
+def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip: ChatMessage, door: str) -> None:
+    ANSWER[0] = "allow"
+    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+        if door == "complete":
+            assert chat.complete(tip, client=client).content == "Aye."
+        else:
+            with chat.stream(tip, client=client) as stream:
+                list(stream)
+            assert stream.message is not None
+            assert stream.message.content == "Aye."
+    assert ChatMessage.objects.filter(parent=tip, kind="message").count() == 1
+    assert CompactionRun.objects.get().status == "ready"
