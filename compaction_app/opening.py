@@ -185,7 +185,8 @@ def _under_threshold(request: Request, history: int) -> Opening:
 
 def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
     decision = ask_policy(request.allowances.settings.policy, request.tip, request.allowances.budget)
-    forced = decision.action == "force"
+    # Whoever asked may have forced it already: a session that is brought to rest waits for no cool-down.
+    forced = request.forced or decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
 
 

@@ -10,7 +10,12 @@ from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
 from tests.small import anchored_summary, shown_ids
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @pytest.fixture

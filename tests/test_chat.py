@@ -24,7 +24,12 @@ from tests.small import anchored_summary, small
 
 UNPARSABLE_CALL = {"id": "a", "function": {"name": "f", "arguments": "{"}}
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @pytest.fixture

@@ -28,7 +28,12 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import PolicyDecision, SummaryDraft
 from tests.small import shown_ids, small
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @pytest.fixture
@@ -439,7 +444,7 @@ class TestTrigger:
         assert chat.find_summary(left) != chat.find_summary(right)
 
 
-SECRET = "the code is 7391"
+SECRET = "the code is teal-heron-7391"
 
 
 def recap(request):
@@ -515,7 +520,7 @@ class TestCodeOfTheHosts:
         assert (run.status, run.claim_token, run.lease_expires_at) == ("failed", None, None)
         assert run.finished_at is not None
         assert kinds(session)[-1] == "failed"
-        assert "7391" not in f"{run.error_detail} {run.error_code}"
+        assert "teal-heron" not in f"{run.error_detail} {run.error_code}"
         assert ChatMessage.objects.summaries().count() == 0
         return run
 
@@ -533,7 +538,7 @@ class TestCodeOfTheHosts:
         run = self.ended(session)
         assert run.error_code == ("provider_error" if answer != "an odd code" else str(["odd"] * 20)[:30])
         assert run.error_detail
-        assert "7391" not in caplog.text
+        assert "teal-heron" not in caplog.text
         settings.COMPACTION = small()
         assert compact(branch[-1]).status == "succeeded"
 
@@ -560,7 +565,7 @@ class TestCodeOfTheHosts:
         assert (run.error_code, run.summary_id, run.generation) == ("provider_error", None, None)
         assert caught.value.error_detail == run.error_detail == "LookupError while the summary was made"
         assert "error run=" in caplog.text
-        assert "7391" not in caplog.text
+        assert "teal-heron" not in caplog.text
         assert compact(branch[-1]).generation == 1
 
     def test_a_database_that_is_briefly_away_puts_a_background_run_off(self, session, branch):

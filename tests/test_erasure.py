@@ -12,7 +12,13 @@ from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import anchored_summary, shown_ids
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+
 
 SECRET = "4242-4242"
 

@@ -17,7 +17,12 @@ from compaction_app.transcript import shorten
 from compaction_app.values import ChatContext
 from tests.small import anchored_summary, small
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 def assert_true(context: ChatContext, tip: ChatMessage, max_bytes: int, *, collapses: bool = False) -> None:

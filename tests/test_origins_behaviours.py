@@ -21,7 +21,13 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import PolicyDecision
 from tests.small import small
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+
 
 THOUGHT = "the tide turns at four"
 

@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from compaction_app import chat
+from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -117,3 +117,16 @@ def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip: ChatMessag
             assert stream.message.content == "Aye."
     assert ChatMessage.objects.filter(parent=tip, kind="message").count() == 1
     assert CompactionRun.objects.get().status == "ready"
+
+
+@pytest.mark.parametrize("decision", [None, PolicyDecision()])
+def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(
+    settings: Any, tip: ChatMessage, decision: PolicyDecision | None
+) -> None:
+    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600, COVERAGE_RATIO=0.3)
+    ANSWER[0] = decision
+    chat.compact(tip)
+    later = grow(tip.session, tip, "u a " * 26)[-1]
+    assert chat.request_compaction(later) is None, "held by the cool-down"
+    tasks.compact_session(str(tip.session_id))
+    assert not chat.should_compact(later)

@@ -23,7 +23,12 @@ from compaction_app.verifying import Finding, verify_session
 from tests.small import small
 
 # Compacting calls a model, which no open transaction may wait for.
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def small_world(small_window: None) -> None:
+    """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @dataclass

@@ -128,9 +128,9 @@ def money(amount: Decimal) -> str:
 
 
 def figures(payload: Mapping[str, Any]) -> str:
-    """What an event carries on one line: ``generation: 4, reasoning turns (dropped: 2, verbatim: 1)``."""
+    """What an event carries on one line: ``generation: 4, reasoning_turns (dropped: 2, verbatim: 1)``."""
     parts = [
-        f"{words(key)} ({figures(value)})" if isinstance(value, Mapping) else f"{words(key)}: {value}"
+        f"{key} ({figures(value)})" if isinstance(value, Mapping) else f"{key}: {value}"
         for key, value in sorted(payload.items())
         # A count of nothing inside a count says nothing.
         if not (isinstance(value, Mapping) and not any(value.values()))
