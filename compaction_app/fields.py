@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 
 
@@ -15,11 +17,14 @@ class ParentMessageField(models.ForeignKey):  # type: ignore[type-arg]  # not ge
         return f"{self.name}_message_id"
 
 
-class IsOpen(models.Func):
-    """Whether a run is ready or running, as the partial index on open runs says it: ``IsOpen("status")``.
+class IsOpen(models.Lookup):
+    """Whether a run is ready or running, as the partial index on open runs says it: ``IsOpen(F("status"), True)``.
 
     Word for word: SQLite does not see that a list of parameters is the index's own list, and reads the whole table.
     """
 
-    template = "%(expressions)s IN ('ready', 'running')"
-    output_field = models.BooleanField()
+    lookup_name = "is_open"
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        status, parameters = self.process_lhs(compiler, connection)
+        return f"{status} IN ('ready', 'running')", parameters

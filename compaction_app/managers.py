@@ -50,10 +50,10 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
     """Runs by state."""
 
     def open(self) -> CompactionRunQuerySet:
-        return self.filter(IsOpen("status"))
+        return self.filter(IsOpen(models.F("status"), True))
 
     def finished(self) -> CompactionRunQuerySet:
-        return self.exclude(IsOpen("status"))
+        return self.exclude(IsOpen(models.F("status"), True))
 
     def claimable(self, now: Any) -> CompactionRunQuerySet:
         """Ready and due, or claimed and abandoned: the lease ran out."""

@@ -59,13 +59,14 @@ def _prefixed(
 
 
 _DASHES = "-----"
-#: The END line, or without one (cut off) as many lines of base64 as follow.
+#: The END line, or without one (cut off) as many lines of base64 as follow. No possessive repetition of a group: before
+#: Python 3.11.5 one that holds alternatives forgets where it was.
 _PRIVATE_KEY = re.compile(
     rf"{_DASHES}BEGIN[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
-    rf"(?:(?:[^-]++|-(?!----))*+{_DASHES}END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
-    r"|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)*+)"
+    rf"(?:[^-]*+(?:-(?!----)[^-]*+)*{_DASHES}END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
+    r"|(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,}+)*)"
 )
-_JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(?:\.[{_KEY}]++)*+")
+_JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(?:\.[{_KEY}]++)*")
 #: In the address of a call it stands right behind the word ``bot``.
 _TELEGRAM = re.compile(rf"(?:(?<=bot)|{_APART})[0-9]{{8,10}}+:AA[{_KEY}]{{30,}}+")
 _SENDGRID = re.compile(rf"{_ALONE}SG\.[{_KEY}]{{16,}}+\.[{_KEY}]{{16,}}+")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import connection
+from django.db import connection, models
 from django.db.models import F
 
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind, Role
+
+#: From here on it matters that a database knows how many rows there are.
+LONG = 500
 
 
 def start_session(**fields: Any) -> ChatSession:
@@ -18,7 +21,10 @@ def start_session(**fields: Any) -> ChatSession:
 def chain(session: ChatSession, length: int, parent: ChatMessage | None = None) -> list[ChatMessage]:
     """``length`` user messages, each below the one before. Their count is given, so none is tokenized."""
     nodes = [ChatMessage(session=session, role=Role.USER, content=f"m{n}", token_count=10) for n in range(length)]
-    return ChatMessage.objects.append_chain(parent, nodes)
+    appended = ChatMessage.objects.append_chain(parent, nodes)
+    if length >= LONG:
+        analyze()
+    return appended
 
 
 def deep_chain(session: ChatSession, length: int) -> list[ChatMessage]:
@@ -30,6 +36,7 @@ def deep_chain(session: ChatSession, length: int) -> list[ChatMessage]:
     nodes = ChatMessage.objects.filter(session=session)
     nodes.update(depth=depth, path_tokens=depth * 10, sib_order=1, parent=F("id") - 1, lane=first)
     nodes.filter(pk=first).update(parent=None, lane=None)
+    analyze()
     return list(nodes.order_by("depth"))
 
 
@@ -49,7 +56,9 @@ def star(session: ChatSession, width: int) -> list[ChatMessage]:
         )
         for n in range(width)
     ]
-    return [root, *ChatMessage.objects.bulk_create(children)]
+    nodes = [root, *ChatMessage.objects.bulk_create(children)]
+    analyze()
+    return nodes
 
 
 def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMessage:
@@ -63,8 +72,8 @@ def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMe
     return ChatMessage.objects.add_child(anchor, given | fields)
 
 
-def analyze() -> None:
+def analyze(model: type[models.Model] = ChatMessage) -> None:
     """What autovacuum does within a minute; without statistics PostgreSQL scans a new table once a level."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(f"ANALYZE {ChatMessage._meta.db_table}")
+            cursor.execute(f"ANALYZE {model._meta.db_table}")
