@@ -155,9 +155,9 @@ def assemble(
             )
         )
     if branch.base and branch.base.pinned and shown.pinned:
-        messages.append(_verbatim(branch.base.pinned, Origin.PINNED))
+        messages.append(as_sent(branch.base.pinned, Origin.PINNED))
     messages += [
-        _verbatim(m, Origin.PRUNED if m.id in shown.left_out else Origin.VERBATIM, shown.left_out.get(m.id, 0))
+        as_sent(m, Origin.PRUNED if m.id in shown.left_out else Origin.VERBATIM, shown.left_out.get(m.id, 0))
         for m in shown.tail
     ]
     history = sum(message.tokens for message in messages) - surroundings.system_tokens
@@ -234,7 +234,8 @@ def _around(surroundings: Surroundings) -> list[ContextMessage]:
     return messages
 
 
-def _verbatim(message: Message, origin: Origin, left_out_bytes: int = 0) -> ContextMessage:
+def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> ContextMessage:
+    """A message of the tail, or a pinned one, as a model is sent it."""
     return ContextMessage(
         role=message.role,
         content=message.content,

@@ -138,24 +138,17 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             tools.append(Tool("Redact", self.url("chatmessage_redact", obj.pk)))
         return tools
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: ChatMessage | None = None,
-    ) -> HttpResponse:
-        if obj is not None and obj.is_summary:
-            context["events"] = self.with_urls(summaries.events_of(obj))
-            context["summary"] = summary_page.page_of(obj, self._message_url)
-        elif obj is not None:
-            prompt_url = self.url("chatsession_change", obj.session_id)
-            context["then"] = context_then(obj, self._message_url, prompt_url)
-            context["here"] = context_here(obj, self._message_url, prompt_url)
-            context["as_sent_url"] = self.url("chatmessage_context", obj.pk)
-        return super().render_change_form(request, context, add, change, form_url, obj)
+    def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
+        if obj.is_summary:
+            return {
+                "events": self.with_urls(summaries.events_of(obj)),
+                "summary": summary_page.page_of(obj, self._message_url),
+            }
+        prompt_url = self.url("chatsession_change", obj.session_id)
+        return {
+            "then": context_then(obj, self._message_url, prompt_url),
+            "here": context_here(obj, self._message_url, prompt_url),
+        }
 
     def _message_url(self, pk: int) -> str:
         return self.url("chatmessage_change", pk)

@@ -107,7 +107,7 @@ class Figures:
         yield "Cost", _cost(spending)
 
     def _summaries(self) -> str:
-        # Counted among those that the map was drawn from: no index knows a session's summaries.
+        # Counted among those that the map was drawn from, which are read anyway.
         live = sum(span.is_live for span in self.shape.spans)
         found = {"live": live, "retired": len(self.shape.spans) - live}
         query = {"kind": str(Kind.SUMMARY), "session": self.session.pk}

@@ -197,6 +197,10 @@ class RecordAdmin(AnyModelAdmin):
     def tools(self, request: HttpRequest, obj: Any) -> list[Tool]:
         return []
 
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the page of a record shows beside its fields."""
+        return {}
+
     def render_change_form(
         self,
         request: HttpRequest,
@@ -210,6 +214,7 @@ class RecordAdmin(AnyModelAdmin):
             context["title"] = self.title_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
+            context |= self.page_context(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     # -- pages of their own -------------------------------------------------------------------------------

@@ -122,18 +122,8 @@ class CompactionRunAdmin(RunFields):
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
         return super().get_queryset(request).select_related("session")
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: CompactionRun | None = None,
-    ) -> HttpResponse:
-        if obj is not None:
-            context["events"] = self.with_urls(run_fields.events_of(obj))
-        return super().render_change_form(request, context, add, change, form_url, obj)
+    def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
+        return {"events": self.with_urls(run_fields.events_of(obj))}
 
     # -- retrying -----------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from compaction_app.admin.contexts import (
 from compaction_app.admin.display import number, words
 from compaction_app.conf import Settings, get_settings
 from compaction_app.exceptions import CompactionError
+from compaction_app.ladder import as_sent
 from compaction_app.managers import counter
 from compaction_app.models import ChatMessage
 from compaction_app.prompts import summary_message
@@ -187,7 +188,7 @@ class _Rebuilding:
                 )
             )
         if self.record.pinned_id and (row := self._named(self.record.pinned_id, "The pinned message")):
-            parts.append(_as_sent(branches.message_value(row), Origin.PINNED))
+            parts.append(as_sent(branches.message_value(row), Origin.PINNED))
             self._say_redacted([row])
         return parts, told
 
@@ -220,13 +221,13 @@ class _Rebuilding:
         values = [branches.message_value(row) for row in found]
         if not is_long:
             pruned = self._pruned(values)
-            return [_as_sent(m, _origin(m, pruned), pruned.left_out.get(m.id, 0)) for m in pruned.messages], None, []
+            return [as_sent(m, _origin(m, pruned), pruned.left_out.get(m.id, 0)) for m in pruned.messages], None, []
         if self.record.pruned:
             self._say_pruned()
         start, *_, end = [*values[MOST_FIRST:-MOST_LAST], values[-MOST_LAST - 1]]
         tokens = end.path_tokens - start.path_tokens + start.tokens
         folded = Omitted(end.depth - start.depth + 1, tokens, start.id, end.id)
-        listed = [_as_sent(m, Origin.VERBATIM) for m in values]
+        listed = [as_sent(m, Origin.VERBATIM) for m in values]
         return listed[:MOST_FIRST], folded, listed[-MOST_LAST:]
 
     def _pruned(self, values: Sequence[Message]) -> Pruned:
@@ -303,18 +304,3 @@ class _Rebuilding:
 
 def _origin(message: Message, pruned: Pruned) -> Origin:
     return Origin.PRUNED if message.id in pruned.left_out else Origin.VERBATIM
-
-
-def _as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> ContextMessage:
-    return ContextMessage(
-        role=message.role,
-        content=message.content,
-        origin=origin,
-        tokens=message.tokens,
-        message_id=message.id,
-        tool_calls=message.tool_calls,
-        tool_call_id=message.tool_call_id,
-        name=message.name,
-        attachments=message.attachments,
-        left_out_bytes=left_out_bytes,
-    )

@@ -142,18 +142,8 @@ class ChatSessionAdmin(VerifyingAdmin):
         css = {"all": ["compaction_app/map.css"]}
         js = ["compaction_app/map.js"]
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: ChatSession | None = None,
-    ) -> HttpResponse:
-        if obj is not None:
-            context |= self.overview(request, obj)
-        return super().render_change_form(request, context, add, change, form_url, obj)
+    def page_context(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
+        return self.overview(request, obj)
 
     def overview(self, request: HttpRequest, session: ChatSession) -> dict[str, Any]:
         """The branch map and the numbers beside it, in a constant number of queries."""
