@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from compaction_app import facts
 from compaction_app.superseding import is_person, may_replace
 from compaction_app.values import Role
 
@@ -105,7 +106,7 @@ def _amounts(text: str) -> Iterator[_Amount]:
         yield _Amount(f"the {match[2]}", match[3].lower(), match.group(), match[1] is not None)
     for match in _PLACED.finditer(text):
         yield _Amount(f"{match[1].lower()} in", match[2].lower(), match.group())
-    if not any(character.isdigit() for character in text):
+    if not facts.has_digit(text):
         return
     renewed = {_plain(match[1] or match[3]): match for match in _EXPLICIT.finditer(text)}
     for figure, match in renewed.items():

@@ -196,7 +196,8 @@ def _forms(clause: Clause) -> list[tuple[int, str]]:
     if clause.whole or clause.as_said:
         return [(0, clause.text)]
     forms: list[tuple[int, str]] = []
-    for level in range(clause.strongest, -1, -1):
+    levels = {clause.strongest, *clause.strengths, 0}
+    for level in sorted((level for level in levels if level <= clause.strongest), reverse=True):
         text = clause.shortened(level)
         if text and (not forms or text != forms[-1][1]):
             forms.append((level, text))

@@ -150,7 +150,8 @@ def _cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, decision or preference shows itself; a question is none."""
     if text.endswith(("?", "？", "؟")):
         return []
-    return [*facts.find_cues(text), *(match.span() for match in _PROHIBITION.finditer(text.lower()))]
+    lower = text.lower()
+    return [*facts.find_cues(lower), *(match.span() for match in _PROHIBITION.finditer(lower))]
 
 
 def whole_clause(text: str, weight: float) -> Clause:
@@ -233,7 +234,7 @@ def _weigh_names(clause: Clause) -> None:
 
 def _weigh_tables(clause: Clause) -> None:
     """A row of bare numbers is a table, and tells little."""
-    if not any(map(str.isdigit, clause.text)):
+    if not facts.has_digit(clause.text):
         return
     numbers = sum(word.norm.replace(".", "").replace(",", "").isdigit() for word in clause.words)
     is_table = numbers > max(_TABLE_NUMBERS, len(clause.words) // 2)
@@ -272,13 +273,16 @@ def _loosen_words(clause: Clause, spans: Sequence[tuple[int, int]]) -> None:
     position = 0
     for i, token in enumerate(clause.tokens):
         norm = clause.words[i].norm
-        if not any(start < position + len(token) and position < end for start, end in spans):
-            # A mark on a word belongs to its sentence.
-            if norm in _ADDS_NOTHING and token.strip().isalpha():
-                clause.strengths[i] = FILLER
-            elif norm == "the" and not clause.firm and _is_plain_next(clause, i):
-                clause.strengths[i] = FUNCTION
-        position += len(token)
+        strength = clause.strengths[i]
+        # A mark on a word belongs to its sentence.
+        if norm in _ADDS_NOTHING and token.strip().isalpha():
+            strength = FILLER
+        elif norm == "the" and not clause.firm and _is_plain_next(clause, i):
+            strength = FUNCTION
+        end_of_token = position + len(token)
+        if strength != clause.strengths[i] and not any(a < end_of_token and position < b for a, b in spans):
+            clause.strengths[i] = strength
+        position = end_of_token
 
 
 def _is_plain_next(clause: Clause, at: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 #: Strengths. A text shortened to level n keeps the words of strength n and more.
@@ -78,7 +79,10 @@ _SMALL_WORDS = {
     "ar": "و في من على إلى أن",
 }
 _FUNCTION = frozenset(word for words in _SMALL_WORDS.values() for word in words.split())
-_SMALL_BY_LANGUAGE = [frozenset(words.split()) for words in _SMALL_WORDS.values()]
+_LANGUAGES_OF: dict[str, list[str]] = {}
+for _language, _words in _SMALL_WORDS.items():
+    for _word in dict.fromkeys(_words.split()):
+        _LANGUAGES_OF.setdefault(_word, []).append(_language)
 
 _FILLER = frozenset(
     "well okay ok great thanks thank please actually basically really quite simply literally honestly "
@@ -88,6 +92,9 @@ _FILLER = frozenset(
 )
 
 _NAME_WEIGHT = 1.5
+#: Words whose judgement is remembered: most of a text are words that it had before.
+_KNOWN_WORDS = 1 << 15
+_DIGIT = re.compile(r"[\d²³¹⁰⁴-⁹₀-₉①-⑨]")
 
 _PUNCTUATION = " \t\n.,;:!?…\"'“”‘’„«»()[]{}<>|*~。！？｡，、；：؟۔।॥「」『』（）《》【】·•–—-"
 _IDENTIFIER = re.compile(
@@ -143,8 +150,8 @@ _PREFERENCE = (
     r"i (?:really )?(?:love|hate|dislike)|"
     r"please (?:use|keep|write|answer|reply|call|always|stick|format))\b"
 )
-_OTHER_LANGUAGES = (
-    r"\b(?:niemals|nie|immer|auf keinen fall|keinesfalls|darf nicht|dürfen nicht|verboten|muss|müssen|"
+_OTHER_WORDS = (
+    r"niemals|nie|immer|auf keinen fall|keinesfalls|darf nicht|dürfen nicht|verboten|muss|müssen|"
     r"bitte nicht|entschieden|bevorzuge|lieber|"
     r"jamais|toujours|interdit|il faut|doit|décidé|préfère|"
     r"nunca|siempre|prohibido|debe|decidido|decidimos|prefiero|proibido|prefiro|"
@@ -161,8 +168,11 @@ _OTHER_LANGUAGES = (
     r"aldrig|alltid|måste|får inte|förbjudet|bestämde|föredrar|aldri|alltid|må ikke|forbudt|bestemte|foretrekker|"
     r"altid|besluttede|foretrækker|"
     r"älä koskaan|ei koskaan|aina|pitää|täytyy|kielletty|päätimme|"
-    r"ніколи|завжди|не можна|заборонено|повинен|повинна|вирішили)\b"
-    r"|يجب|ممنوع|دائما|أبدا|قررنا|أفضل|لا ت"
+    r"ніколи|завжди|не можна|заборонено|повинен|повинна|вирішили"
+)
+#: … and signs of scripts where \b ends no word.
+_OTHER_SIGNS = (
+    r"يجب|ممنوع|دائما|أبدا|قررنا|أفضل|لا ت"
     # Persian, Urdu, Hindi: written with marks that end a word for \b, so without it.
     r"|هرگز|هیچ ?وقت|همیشه|نباید|باید|ممنوع|تصمیم گرفتیم|ترجیح می"
     r"|کبھی|ہمیشہ|ضرور|لازمی|منع ہے|فیصلہ کیا"
@@ -172,7 +182,10 @@ _OTHER_LANGUAGES = (
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
 )
 # Searched in lower case: ignoring case while searching takes twice as long.
-_FIRM = re.compile(f"{_RULE}|{_DECISION}|{_PREFERENCE}|{_OTHER_LANGUAGES}")
+_FIRM = re.compile(rf"{_RULE}|{_DECISION}|{_PREFERENCE}|\b(?:{_OTHER_WORDS})\b|{_OTHER_SIGNS}")
+# Most texts have ASCII letters only, and are searched in half the time by the words that have no others.
+_ASCII_WORDS = "|".join(filter(str.isascii, _OTHER_WORDS.split("|")))
+_FIRM_ASCII = re.compile(rf"{_RULE}|{_DECISION}|{_PREFERENCE}|\b(?:{_ASCII_WORDS})\b", re.ASCII)
 _AGREED = re.compile(
     r"\b(?:(?:we|you|i)(?:['’]ve| have)? "
     r"(?:decided|agreed|chose|settled|picked|booked|confirmed|approved|rejected)|"
@@ -189,7 +202,7 @@ NAME_LINKS = frozenset(
 
 def find_cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, prohibition, constraint, decision or preference shows itself."""
-    return [match.span() for match in _FIRM.finditer(text.lower())]
+    return [match.span() for match in (_FIRM_ASCII if text.isascii() else _FIRM).finditer(text.lower())]
 
 
 def is_agreement(text: str) -> bool:
@@ -202,12 +215,17 @@ def find_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in SPANS.finditer(text)] if _SPAN_HINT.search(text) else []
 
 
+@lru_cache(maxsize=_KNOWN_WORDS)
 def is_negation(norm: str) -> bool:
     return norm in NEGATIONS or _CONTRACTION.search(norm) is not None
 
 
 def is_reversal(norm: str) -> bool:
     return norm in _REVERSALS
+
+
+def has_digit(text: str) -> bool:
+    return _DIGIT.search(text) is not None
 
 
 def is_unspaced(text: str) -> bool:
@@ -221,8 +239,11 @@ def has_known_signs(text: str) -> bool:
 
 def most_small_words(norms: Sequence[str]) -> int:
     """How many of the words are small ones of the same language, at most."""
-    plain = [norm.replace("’", "'") for norm in norms]
-    return max(sum(norm in small for norm in plain) for small in _SMALL_BY_LANGUAGE)
+    found: dict[str, int] = {}
+    for norm in norms:
+        for language in _LANGUAGES_OF.get(norm.replace("’", "'"), ()):
+            found[language] = found.get(language, 0) + 1
+    return max(found.values(), default=0)
 
 
 def has_foreign_letters(text: str) -> bool:
@@ -265,7 +286,7 @@ def _weigh_unusual(core: str, norm: str) -> Word:
     if _IDENTIFIER.search(core):
         # An address costs many tokens and is worth nothing in part.
         return Word(TELLING, min(2.0 + 0.1 * len(core), 6.0), norm)
-    if any(character.isdigit() for character in core):
+    if has_digit(core):
         return Word(TELLING, 1.5 if len(core) == 1 else 3.0, norm)
     if core[0].isupper():
         return Word(TELLING, _NAME_WEIGHT, norm)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from compaction_app import facts
 from compaction_app.prompts import leaks_wrapper
 
 #: Words in a row that two texts do not share by chance.
@@ -91,5 +92,5 @@ def _pieces(text: str) -> Iterator[str]:
         yield " ".join(words[start : start + RUN_OF_WORDS])
     for match in _TELLING.finditer(lowered):
         token = match[0]
-        if len(token) >= TELLING_CHARACTERS and any(character.isdigit() for character in token):
+        if len(token) >= TELLING_CHARACTERS and facts.has_digit(token):
             yield token

@@ -42,6 +42,8 @@ def enclosed(text: str) -> tuple[list[tuple[int, int]], bool]:
             open_marks.append((mark, at))
         elif not (mark == ")" and _NO_BRACKET.search(text[max(at - 4, 0) : at])):
             whole = whole and mark not in _CLOSING
+    if len(pairs) < 2:
+        return pairs, whole and not open_marks
     spans: list[tuple[int, int]] = []
     for pair in sorted(pairs):
         if not spans or pair[0] >= spans[-1][1]:

@@ -105,6 +105,9 @@ def plan_compaction(
         lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
         lookahead_tokens=_lookahead_tokens(settings, limit),
     )
+    if planner.saving(planner.replaced(cut)) < 1:
+        # The wrapper alone is larger than what it would replace: no draft could be taken.
+        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
@@ -206,8 +209,7 @@ class _Planner:
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the verbatim part begins once all generations are done."""
         cuts, base = self.cuts, self.cuts.base
-        covered, pinned = cuts.covered(cut), cuts.pin(cut)
-        replaced = (base.tokens if base else 0) + sum(message.tokens for message in covered)
+        covered, pinned, replaced = cuts.covered(cut), cuts.pin(cut), self.replaced(cut)
         span = self.lookahead_span(cut)
         anchor_id, anchor_depth = self.anchor(cut, span)
         return CompactionPlan(
@@ -235,9 +237,17 @@ class _Planner:
             # Not even the shortest brings the branch under its threshold: a prune or the next turn will, and a
             # summary that was kept short for nothing would have lost what it covers for good.
             wanted = full
+        return max(1, min(wanted, self.saving(replaced)))
+
+    def replaced(self, cut: int) -> int:
+        """Tokens in place of which the summary will stand: its base and what it covers."""
+        base = self.cuts.base
+        return (base.tokens if base else 0) + sum(message.tokens for message in self.cuts.covered(cut))
+
+    def saving(self, replaced: int) -> int:
+        """The largest text that saves enough; below 1 where none can."""
         # One more, since a text's ends may count otherwise inside the wrapper than alone.
-        saving = int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS - 1
-        return max(1, min(wanted, saving))
+        return int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS - 1
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:
         """What the summarizer may look at beyond the cut. Its last message pulls the anchor down to it."""

@@ -207,14 +207,15 @@ def _times(words: list[str], at: int, period: int) -> int:
     return times
 
 
-def _is_inside(at: int, spans: list[tuple[int, int]]) -> bool:
-    before = bisect_left(spans, (at, 0))
-    return before > 0 and at < spans[before - 1][1]
-
-
-def _enclosures(text: str) -> list[tuple[int, int]]:
-    """Where no sentence ends: brackets and quotations, unless one is so long that it is a text of its own."""
-    return [(start, end) for start, end in meaning.enclosed(text)[0] if end - start <= _ENCLOSED_CHARS]
+def _outside(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Where it matches outside brackets and quotations, unless one is so long that it is a text of its own."""
+    spans: list[tuple[int, int]] | None = None
+    for match in pattern.finditer(text):
+        if spans is None:
+            spans = [(start, end) for start, end in meaning.enclosed(text)[0] if end - start <= _ENCLOSED_CHARS]
+        before = bisect_left(spans, (match.start(), 0))
+        if not before or match.start() >= spans[before - 1][1]:
+            yield match
 
 
 def _sentences(prose: str) -> Iterator[str]:
@@ -231,9 +232,8 @@ def _sentences(prose: str) -> Iterator[str]:
 
 def _all_sentences(prose: str) -> Iterator[str]:
     start = 0
-    spans = _enclosures(prose)
-    for match in _ENDS.finditer(prose):
-        if not _is_inside(match.start(), spans) and _ends_sentence(prose, start, match):
+    for match in _outside(_ENDS, prose):
+        if _ends_sentence(prose, start, match):
             yield prose[start : match.end()]
             start = match.end()
     if start < len(prose):
@@ -243,10 +243,9 @@ def _all_sentences(prose: str) -> Iterator[str]:
 def _said_apart(sentence: str) -> Iterator[str]:
     """The parts of a sentence on both sides of a dash or a semicolon, where each is a statement."""
     start = 0
-    spans = _enclosures(sentence)
-    for match in _APART.finditer(sentence):
+    for match in _outside(_APART, sentence):
         left, right = sentence.count(" ", start, match.start()), sentence.count(" ", match.end(), match.end() + 80)
-        if left >= 3 and right >= 2 and not _is_inside(match.start(), spans):
+        if left >= 3 and right >= 2:
             yield sentence[start : match.start()]
             start = match.end()
     yield sentence[start:]
@@ -287,11 +286,9 @@ def _statements(sentence: str) -> list[str]:
     if _CONDITION.match(sentence):
         return [sentence]
     parts, start = [], 0
-    spans = _enclosures(sentence)
-    for match in _STATEMENTS.finditer(sentence):
-        if not _is_inside(match.start(), spans):
-            parts.append(sentence[start : match.start()])
-            start = match.end()
+    for match in _outside(_STATEMENTS, sentence):
+        parts.append(sentence[start : match.start()])
+        start = match.end()
     return [part for part in [*parts, sentence[start:]] if part]
 
 
@@ -301,10 +298,7 @@ def _divide(sentence: str) -> Iterator[str]:
         yield sentence
         return
     start = 0
-    spans = _enclosures(sentence)
-    for match in _JOINTS.finditer(sentence):
-        if _is_inside(match.start(), spans):
-            continue
+    for match in _outside(_JOINTS, sentence):
         if (
             sentence.count(" ", start, match.start()) >= _WORDS_BEFORE_JOINT
             and sentence.count(" ", match.end(), match.end() + 120) >= _WORDS_AFTER_JOINT

@@ -139,7 +139,7 @@ class Statement:
 
     @property
     def has_number(self) -> bool:
-        return any(character.isdigit() for character in self.value)
+        return facts.has_digit(self.value)
 
 
 def read_statement(text: str) -> Statement | None:
@@ -312,8 +312,10 @@ def _about(value: str, remainder: str) -> tuple[str, ...]:
 def _statement_by_number(text: str) -> Statement | None:
     """ "The server listens on port 8443": without a form, the words around its only number are the
     subject."""
+    if not facts.has_digit(text):
+        return None
     tokens = text.split()
-    numbers = [token for token in tokens if any(character.isdigit() for character in token)]
+    numbers = [token for token in tokens if facts.has_digit(token)]
     if len(numbers) != 1 or len(tokens) > _VALUE_WORDS + _SUBJECT_WORDS:
         return None
     subject = _subject(_OPENER.sub("", " ".join(token for token in tokens if token != numbers[0])))

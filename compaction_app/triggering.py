@@ -8,6 +8,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
+from django.utils import timezone
 
 from compaction_app import tasks
 from compaction_app.branches import require_tip, using_of
@@ -85,10 +86,21 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
         options.get("reserved_tokens"),
     )
     opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
+    if opening.open_run_id and (left := _left_behind(opening.open_run_id, trigger, instructions, using_of(tip))):
+        return left
     if opening.run is None:
         message = f"No compaction was started: {opening.reason}."
         raise CompactionRefused(message, reason=opening.reason, run_id=opening.open_run_id)
     return opening.run
+
+
+def _left_behind(run_id: int, trigger: Trigger, instructions: str, using: str) -> CompactionRun | None:
+    """The run in the way, where it is the same request and whoever waited for it was interrupted: it goes on here,
+    where it would else wait for the sweep. One that was just opened is its opener's, who has not claimed it yet."""
+    given_back = CompactionRun.objects.using(using).claimable(timezone.now())
+    return given_back.filter(
+        pk=run_id, trigger=trigger, instructions=instructions, enqueued_at=None, attempts__gt=0
+    ).first()
 
 
 def finish_now(run: CompactionRun) -> CompactionRun:

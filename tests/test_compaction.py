@@ -606,7 +606,11 @@ class TestCodeOfTheHosts:
         run = CompactionRun.objects.get(session=session)
         assert (run.status, run.claim_token, run.next_attempt_at, run.enqueued_at) == ("ready", None, None, None)
         monkeypatch.setattr(FakeSummarizer, "delay", 0.0)
-        assert compact_chat_history(run.pk).run.status == "succeeded"
+        with pytest.raises(CompactionRefused) as refused:
+            chat.compact(branch[-1], instructions="Keep the prices.")
+        assert refused.value.run_id == run.pk
+        again = chat.compact(branch[-1])
+        assert (again.pk, again.status, again.attempts) == (run.pk, "succeeded", 2)
 
     def test_an_interrupt_leaves_it_too(self, session, branch, settings):
         def interrupt():

@@ -122,7 +122,12 @@ class TestCuts:
     def test_a_turn_without_a_point_for_a_cut_is_left_whole(self):
         """Question, first reply, and a last reply within the floor: nothing but the pin stands before a cut."""
         assert plan("u(3000) a(10) a(4000)") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-        assert ids(plan("u(3000) a(10) a(4000) a(10)").covered) == [2]
+        assert ids(plan("u(3000) a(200) a(4000) a(10)").covered) == [2]
+
+    def test_what_is_smaller_than_the_wrapper_of_a_summary_is_left(self):
+        """90 % of what goes must hold the wrapper's 69 tokens, one to spare and at least one of text."""
+        assert plan("u(3000) a(78) a(4000) a(10)") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        assert plan("u(3000) a(79) a(4000) a(10)").target_tokens == 1
 
     def test_one_reply_that_is_too_large_can_not_be_cut(self):
         assert plan("u a(9000)") == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
