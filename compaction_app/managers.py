@@ -9,6 +9,7 @@ PostgreSQL ``FOR UPDATE`` would block plain inserts that point at the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
+#: A run enqueued this long ago and still ready was lost with its broker, or waits behind others.
+LOST_AFTER_SECONDS = 60
 #: As deep as a tree can get; PostgreSQL and SQLite both compare it as an integer.
 UNLIMITED = 2**31 - 1
 
@@ -60,6 +63,11 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
         due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
         stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
+
+    def left_behind(self, now: Any) -> CompactionRunQuerySet:
+        """Claimable, and no broker has it: never enqueued, enqueued long ago, or claimed and abandoned."""
+        lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
+        return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
 
 class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):

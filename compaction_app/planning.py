@@ -93,11 +93,6 @@ def plan_compaction(
     if not over and not focused and not follow_up and branch.seen_by_base:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     cuts = _Cuts(branch.tail, base, settings.preserve_recent_messages)
-    cut = _choose_cut(cuts, budget, get_compaction_params(history, budget).tokens_for_recent)
-    if not cut and over:
-        cut = _choose_cut(cuts, budget, 0, force=True)
-    if not cut:
-        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     planner = _Planner(
         cuts=cuts,
         budget=budget,
@@ -105,8 +100,8 @@ def plan_compaction(
         lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
         lookahead_tokens=_lookahead_tokens(settings, limit),
     )
-    if planner.saving(planner.replaced(cut)) < 1:
-        # The wrapper alone is larger than what it would replace: no draft could be taken.
+    cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
+    if not cut:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
@@ -205,6 +200,15 @@ class _Planner:
     settings: Settings
     lookahead: Lookahead
     lookahead_tokens: int
+
+    def choose(self, tail_budget: int, *, over: bool) -> int:
+        """The cut; 0 if nothing can be covered, or too little: the wrapper of a summary would be larger."""
+        attempts = [(tail_budget, False), (0, True)] if over else [(tail_budget, False)]
+        for kept_tokens, force in attempts:
+            cut = _choose_cut(self.cuts, self.budget, kept_tokens, force=force)
+            if cut and self.saving(self.replaced(cut)) >= 1:
+                return cut
+        return 0
 
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the verbatim part begins once all generations are done."""

@@ -185,12 +185,24 @@ def _said_once(prose: str) -> str:
     if len(words) < 2 * _FEWEST_TIMES or len(set(words)) * 2 > len(words):
         return prose
     kept: list[str] = []
+    alike = _alike(words)
     at = 0
     while at < len(words):
-        period = next((n for n in range(2, _LONGEST_REPEAT) if _times(words, at, n) >= _FEWEST_TIMES), 0)
+        # One word over and over has no period: nothing shorter than its run needs a look.
+        periods = range(max(2, alike[at] + 1), _LONGEST_REPEAT)
+        period = next((n for n in periods if _times(words, at, n) >= _FEWEST_TIMES), 0)
         kept += words[at : at + (period or 1)]
         at += period * _times(words, at, period) if period else 1
     return " ".join(kept)
+
+
+def _alike(words: list[str]) -> list[int]:
+    """For each word how many from it on are the same."""
+    alike = [1] * len(words)
+    for i in range(len(words) - 2, -1, -1):
+        if words[i] == words[i + 1]:
+            alike[i] += alike[i + 1]
+    return alike
 
 
 def _times(words: list[str], at: int, period: int) -> int:
@@ -200,8 +212,6 @@ def _times(words: list[str], at: int, period: int) -> int:
     if last >= len(words) or not words[at] == words[at + period] == words[last]:
         return 1
     first, times = words[at : at + period], 1
-    if len(set(first)) == 1:
-        return 1
     while words[at + times * period : at + (times + 1) * period] == first:
         times += 1
     return times

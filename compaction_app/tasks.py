@@ -14,7 +14,6 @@ from typing import Any
 from celery import current_app, shared_task
 from django.conf import settings as django_settings
 from django.db import router
-from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import branches, runs
@@ -30,8 +29,6 @@ logger = logging.getLogger("compaction_app.tasks")
 
 #: A chat turn waits this long at worst for a broker that does not answer.
 ENQUEUE_TIMEOUT_SECONDS = 1.0
-#: A run enqueued this long ago and still ready was lost with its broker, or waits behind others.
-LOST_AFTER_SECONDS = 60
 #: compact_session comes back after this where another worker's run is in the way.
 SESSION_RETRY_SECONDS = 5
 # Far above what any branch needs: each generation must raise the cutoff, so this only ends a defect.
@@ -185,17 +182,12 @@ def recover_compactions() -> dict[str, int]:
 
 
 def _left_behind(using: str) -> Iterator[CompactionRun]:
-    """Runs that are stalled, due or were never enqueued, the oldest first.
+    """The oldest first.
 
     In batches that are read whole: where tasks are eager, what is enqueued runs here and now and gives the connection
     back, and an open cursor would go with it.
     """
-    now = timezone.now()
-    lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
-    due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
-    waiting = Q(status=RunStatus.READY) & due & lost
-    stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
-    found = CompactionRun.objects.using(using).open().filter(waiting | stalled).order_by("pk")
+    found = CompactionRun.objects.using(using).left_behind(timezone.now()).order_by("pk")
     last = 0
     while batch := list(found.filter(pk__gt=last)[:_SWEEP_BATCH]):
         yield from batch

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import tasks
@@ -17,12 +19,14 @@ from compaction_app.connections import require_no_transaction
 from compaction_app.contexts import allowances_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.opening import Request, open_run
+from compaction_app.opening import Opening, Request, open_run
 from compaction_app.validation import check_text
 from compaction_app.values import Mode, Trigger
 
 #: Characters.
 MAX_INSTRUCTIONS = 2000
+#: A run so old is not about to be enqueued any more by whoever opened it.
+_OPENER_SECONDS = 10
 
 
 def request_compaction(
@@ -43,11 +47,16 @@ def request_compaction(
     _check_instructions(instructions)
     allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
     request = Request(tip=tip, trigger=_trigger(trigger), allowances=allowances, instructions=instructions)
-    run = open_run(request).run
-    if run is not None and run.is_open:
-        inline = allowances.settings.mode == Mode.DETERMINISTIC
-        transaction.on_commit(partial(_start, run, inline), using=using_of(tip), robust=True)
-    return run
+    return request_opening(request).run
+
+
+def request_opening(request: Request) -> Opening:
+    """:func:`request_compaction` of a request whose arguments are checked; the opening tells why there is no run."""
+    opening = open_run(request)
+    if opening.run is not None and opening.run.is_open:
+        inline = request.allowances.settings.mode == Mode.DETERMINISTIC
+        transaction.on_commit(partial(_start, opening.run, inline), using=request.using, robust=True)
+    return opening
 
 
 def _start(run: CompactionRun, inline: bool) -> None:
@@ -62,8 +71,9 @@ def _start(run: CompactionRun, inline: bool) -> None:
 def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
 
-    Raises :class:`CompactionRefused` where a run is open or the mode is off, :class:`CompactionFailed` where
-    no summary could be made; nothing is changed then.
+    A run that waits with nobody at work on it is carried out instead of a new one. Raises
+    :class:`CompactionRefused` where a run is at work or the mode is off, :class:`CompactionFailed` where no summary
+    could be made; nothing is changed then.
     """
     return finish_now(open_now(tip, Trigger.MANUAL, instructions))
 
@@ -86,7 +96,7 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
         options.get("reserved_tokens"),
     )
     opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
-    if opening.open_run_id and (left := _left_behind(opening.open_run_id, trigger, instructions, using_of(tip))):
+    if opening.open_run_id and (left := _left_behind(opening.open_run_id, instructions, using_of(tip))):
         return left
     if opening.run is None:
         message = f"No compaction was started: {opening.reason}."
@@ -94,13 +104,17 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
     return opening.run
 
 
-def _left_behind(run_id: int, trigger: Trigger, instructions: str, using: str) -> CompactionRun | None:
-    """The run in the way, where it is the same request and whoever waited for it was interrupted: it goes on here,
-    where it would else wait for the sweep. One that was just opened is its opener's, who has not claimed it yet."""
-    given_back = CompactionRun.objects.using(using).claimable(timezone.now())
-    return given_back.filter(
-        pk=run_id, trigger=trigger, instructions=instructions, enqueued_at=None, attempts__gt=0
-    ).first()
+def _left_behind(run_id: int, instructions: str, using: str) -> CompactionRun | None:
+    """The run in the way, where only the sweep would go on with it: it is carried out here and now.
+
+    Not one that was opened a moment ago, which its opener is about to enqueue or to carry out. Instructions are for
+    a summary made with them.
+    """
+    now = timezone.now()
+    waiting = CompactionRun.objects.using(using).left_behind(now).filter(pk=run_id)
+    if instructions:
+        waiting = waiting.filter(instructions=instructions)
+    return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()
 
 
 def finish_now(run: CompactionRun) -> CompactionRun:

@@ -31,7 +31,7 @@ TOKEN = "nna"
 EXAMPLES_VARIABLE, SEED_VARIABLE = "SCHEMA_EXAMPLES", "SCHEMA_SEED"
 LONG_RUN = 20_000
 #: Examples of an operation in a round, beside those that go through the document's limits one by one.
-PER_OPERATION = 275
+PER_OPERATION = 210
 #: A round takes two minutes on one core.
 ROUND_SECONDS = 900
 REQUEST_SECONDS = 60

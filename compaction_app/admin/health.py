@@ -26,8 +26,8 @@ from compaction_app.admin.records import Tool
 from compaction_app.conf import Settings, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.guard import NO_PROGRESS_FAILURES
+from compaction_app.managers import LOST_AFTER_SECONDS
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.tasks import LOST_AFTER_SECONDS
 from compaction_app.values import ErrorCode, Mode, RunStatus
 
 #: A run that is due for longer than this has missed the sweep that a lost task waits for, and more than one.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compaction_app.conf import settings_from_snapshot
+from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.prompts import count_summary
+from compaction_app.prompts import SUMMARY_WRAPPER_TOKENS, count_summary
 from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
 from tests.state_machine.teller import Told
 
@@ -151,6 +151,21 @@ def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[i
     return cuts
 
 
+def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: Settings) -> list[int]:
+    """Those of the legal cuts at which a summary can be smaller than what it replaces."""
+    found = []
+    for cut in legal_cuts(tail, base, settings.preserve_recent_messages):
+        users = [node.id for node in tail[:cut] if node.role == "user"]
+        inherited = base.pin if base else None
+        pin = None if tail[cut].role == "user" else (users[-1] if users else inherited)
+        covered = [*tail[:cut], *([tree[inherited]] if inherited else [])]
+        replaced = sum(node.tokens for node in covered if node.id != pin) + (base.tokens if base else 0)
+        # One token of text, and one that its ends may cost.
+        if int((1 - settings.min_saving_ratio) * replaced) >= SUMMARY_WRAPPER_TOKENS + 2:
+            found.append(cut)
+    return found
+
+
 def check_follow_up(tree: Tree, summary: Node, run: CompactionRun, runs: Sequence[CompactionRun]) -> None:
     """Whether the next generation was opened with this one, where the summarizer could not take all."""
     following = [other for other in runs if other.previous_run_id == run.pk]
@@ -162,7 +177,7 @@ def check_follow_up(tree: Tree, summary: Node, run: CompactionRun, runs: Sequenc
         return
     tail = tree.tail(run.tip_id, summary)
     kept = sum(node.tokens for node in tail) + (tree[summary.pin].tokens if summary.pin else 0)
-    left = legal_cuts(tail, summary, settings_from_snapshot(run.settings).preserve_recent_messages)
+    left = saving_cuts(tree, tail, summary, settings_from_snapshot(run.settings))
     others = [other for other in runs if other.pk != run.pk and other.status in ("ready", "running")]
     # What is kept for good never leaves a legal cut behind it while it is over the target.
     assert kept <= target or not left or others, "over its target, a legal cut is left, and no next generation"

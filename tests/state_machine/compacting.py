@@ -15,7 +15,7 @@ from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.prompts import count_summary
 from compaction_app.values import SummaryRequest
 from tests.state_machine import meanwhile
-from tests.state_machine.commits import legal_cuts
+from tests.state_machine.commits import saving_cuts
 from tests.state_machine.contexts import expected_context
 from tests.state_machine.invariants import CheckedWorld
 from tests.state_machine.model import Node, QuarterTokenCounter, count
@@ -89,17 +89,16 @@ class CompactingWorld(CheckedWorld):
         if reason == "open_run":
             assert others
         elif reason == "irreducible":
-            assert not self._legal_cuts(tip), "a legal cut is left"
+            assert not self._cuts_left(tip), "a legal cut is left"
         elif reason == "cooldown":
             assert settings.cooldown_seconds > 0
         else:
             assert reason == "breaker"
             assert [run for run in self.runs() if run.status == "failed"]
 
-    def _legal_cuts(self, tip: Node) -> list[int]:
+    def _cuts_left(self, tip: Node) -> list[int]:
         base = self.tree.newest(tip.id)
-        preserve = get_settings(self.session.settings).preserve_recent_messages
-        return legal_cuts(self.tree.tail(tip.id, base), base, preserve)
+        return saving_cuts(self.tree, self.tree.tail(tip.id, base), base, get_settings(self.session.settings))
 
     def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
         """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""
@@ -209,7 +208,7 @@ class CompactingWorld(CheckedWorld):
         """After ``compact_session``: at or under the threshold, or with a reason that can be shown."""
         runs = self.runs()
         for tip in self.tree.tips():
-            if not self._is_wanted(tip) or self.open_runs() or not self._legal_cuts(tip):
+            if not self._is_wanted(tip) or self.open_runs() or not self._cuts_left(tip):
                 continue
             failed = [run for run in runs if run.tip_id == tip.id and run.status == "failed"]
             assert failed, "over the threshold, a legal cut is left, and nothing was tried"
