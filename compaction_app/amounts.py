@@ -99,6 +99,11 @@ def renewed_amounts(texts: Sequence[str], speakers: Sequence[str] = ()) -> dict[
     return renewals
 
 
+def tells_change(text: str) -> bool:
+    """Whether it names an old value together with the new one: "grows from 173,000 to 212,000"."""
+    return facts.has_digit(text) and _EXPLICIT.search(text) is not None
+
+
 def _amounts(text: str) -> Iterator[_Amount]:
     for match in _WEEKLY.finditer(text):
         yield _Amount(f"{match[1].lower()} on", match[2].lower(), match.group())

@@ -1,11 +1,13 @@
 """A question and its short answer are told together or not at all: "no" beside another question says yes to it.
 
 An answer is the first thing that a message says: short after a question, or a "no" or "yes" after anything. It is
-joined to what it answers as one unit of two lines; a summary is read back by the same rule, from its lines.
+joined to what it answers as one unit of two lines; a summary is read back by the same rule, from its lines. Answers
+with numbers go with the questions of their numbers, and "no, yes, no" with all that was asked.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -24,6 +26,10 @@ _LOOK_BACK = 12
 #: What a question without its answer counts: it states nothing.
 _OPEN = 0.5
 _QUESTION = ("?", "？", "؟")
+_NUMBER = re.compile(r"(?:\A|: )\(?(\d{1,2})[.)] ")
+_YES_OR_NO = re.compile(
+    r"\b(?:no|nope|yes|yep|ja|nein|oui|non|sí|sì|não|sim|nee|да|нет|نعم|لا)\b|不是|是|はい|いいえ|네|아니요"
+)
 
 
 def join_answers(units: Sequence[Unit], before: int, weigh: Callable[[str], Word]) -> list[Unit]:
@@ -37,6 +43,9 @@ def join_answers(units: Sequence[Unit], before: int, weigh: Callable[[str], Word
     for number, unit in enumerate(units):
         border = len(joined) if number == before else border
         is_first = number == before
+        if (asked := _asked_by_number(joined, unit)) is not None:
+            joined[asked] = _with_answer(joined[asked], unit, weigh)
+            continue
         if not _may_answer(unit):
             joined.append(unit)
             continue
@@ -44,6 +53,7 @@ def join_answers(units: Sequence[Unit], before: int, weigh: Callable[[str], Word
         if at is not None and at < border <= number and not (is_first and is_question(joined[at])):
             at = None
         if at is not None:
+            at = _all_asked(joined, at, unit, weigh)
             joined[at] = _with_answer(joined[at], unit, weigh)
         elif not is_reply(unit.clause.text) or unit.clause.text.count(" ") > 1:
             joined.append(unit)
@@ -64,6 +74,36 @@ def _is_speech(unit: Unit) -> bool:
 
 def _is_short(text: str) -> bool:
     return text.count(" ") < _SHORT_WORDS and len(text) <= _SHORT_CHARS
+
+
+def _asked_by_number(units: Sequence[Unit], answer: Unit) -> int | None:
+    """The open question of the other side with the same number: "2. Shall I push?" for "2. yes"."""
+    number = _NUMBER.match(answer.clause.text)
+    if number is None or not _is_speech(answer) or is_question(answer):
+        return None
+    for at in range(len(units) - 1, max(len(units) - 2 * _LOOK_BACK, 0) - 1, -1):
+        unit = units[at]
+        asked = _NUMBER.search(unit.clause.text) if is_question(unit) and not unit.answered_by else None
+        if asked and asked[1] == number[1] and unit.speaker != answer.speaker:
+            return at
+    return None
+
+
+def _all_asked(units: list[Unit], at: int, answer: Unit, weigh: Callable[[str], Word]) -> int:
+    """Where one answer says "no, yes, no", all open questions before it become one unit; its position."""
+    text = answer.clause.text.lower()
+    if not _is_short(text) or len(_YES_OR_NO.findall(text)) < 2:
+        return at
+    asked = [at]
+    while asked[0] and is_question(units[asked[0] - 1]) and not units[asked[0]].opens:
+        asked.insert(0, asked[0] - 1)
+    if len(asked) > 1:
+        joint = SEPARATOR.join(units[i].clause.text for i in asked)
+        clause = read_clause(joint.replace(SEPARATOR, " "), weigh)
+        clause.text, clause.as_said = joint, True
+        units[asked[0]] = replace(units[asked[0]], clause=clause, statement=None)
+        del units[asked[1] : at + 1]
+    return asked[0]
 
 
 def _answered(units: Sequence[Unit], answer: Unit) -> int | None:

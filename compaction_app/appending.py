@@ -7,10 +7,13 @@ session and key, and who comes second is given the first one's message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from compaction_app import sendings
 from compaction_app.arguments import check_dict, check_list_of_dicts, check_reasoning
@@ -94,50 +97,70 @@ def append_message(
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
     ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
-    out, and with ``usage`` it calibrates the token estimate for ``model``. ``idempotency_key``: sent again with the
-    same message it gives back the stored one, with another :class:`IdempotencyConflict`. Raises
-    :class:`InvalidMessage` (nothing is written) for what can not be stored.
+    out, and with ``usage`` it calibrates the token estimate for ``model``; what is no count of tokens there is kept
+    and not read. ``idempotency_key``: sent again with the same message it gives back the stored one, with another
+    :class:`IdempotencyConflict`. ``created_at`` without a time zone is in that of ``TIME_ZONE``, whichever is active.
+    Raises :class:`InvalidMessage` (nothing is written) for what can not be stored.
     """
-    node = _node(
-        session,
-        {
-            "role": role,
-            "content": content,
-            "tool_calls": tool_calls,
-            "tool_call_id": tool_call_id,
-            "name": name,
-            "reasoning": reasoning,
-            "attachments": attachments,
-            "usage": usage,
-            "model": model,
-            "metadata": metadata,
-            "created_at": created_at,
-            "external_id": external_id,
-        },
-    )
+    message = {
+        "role": role,
+        "content": content,
+        "tool_calls": tool_calls,
+        "tool_call_id": tool_call_id,
+        "name": name,
+        "reasoning": reasoning,
+        "attachments": attachments,
+        "usage": usage,
+        "model": model,
+        "metadata": metadata,
+        "created_at": created_at,
+        "external_id": external_id,
+    }
+    return append_once(session, parent, message, context=context, idempotency_key=idempotency_key).message
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append gives back; not new where its idempotency key had stored it before."""
+
+    message: ChatMessage
+    is_new: bool
+
+
+def append_once(
+    session: ChatSession,
+    parent: ChatMessage | None,
+    message: Mapping[str, Any],
+    *,
+    context: ChatContext | None = None,
+    idempotency_key: str = "",
+) -> Appended:
+    """:func:`append_message` of a dict with its keywords, for who wants to know whether it was there already."""
+    node = _node(session, message)
     if context is not None:
         if not isinstance(context, ChatContext):
             raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
         # Providers answer under a dated name; what is learned is looked up under the one that was asked.
-        asked = context.model or model or session.model
+        asked = context.model or message.get("model") or session.model
         factor = calibration_of(session.token_calibration, asked)
+        usage, metadata = message.get("usage"), message.get("metadata")
         node.sent_context = sendings.sent_context(context, usage=usage, metadata=metadata, calibration=factor)
     using = using_of(session)
     if parent is not None:
         require_row(parent, ChatMessage, "parent")
     if not idempotency_key:
-        return _stored(session, parent, node, context, using)
+        return Appended(_stored(session, parent, node, context, using), is_new=True)
     check_text(idempotency_key, "idempotency_key", longest=255)
     node.idempotency_key = idempotency_key
     if (found := _stored_before(node, parent, using)) is not None:
-        return found
+        return Appended(found, is_new=False)
     try:
-        return _stored(session, parent, node, context, using)
+        return Appended(_stored(session, parent, node, context, using), is_new=True)
     except IntegrityError:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them.
         if (found := _stored_before(node, parent, using)) is None:
             raise
-        return found
+        return Appended(found, is_new=False)
 
 
 def _stored(
@@ -218,6 +241,9 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     check_reasoning(message.get("reasoning"))
     check_moment(message.get("created_at"))
+    if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
+        # As the days of summaries: the zone of TIME_ZONE, and not the one that a request happens to have activated.
+        values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])

@@ -9,12 +9,12 @@ summary before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
 from compaction_app.map_lines import Line, make_lines, numbered
-from compaction_app.map_marks import marks_of
+from compaction_app.map_marks import REACH, marks_of, stretches_of
 from compaction_app.map_parts import (
     GAUGE_WIDTH,
     Bar,
@@ -53,8 +53,6 @@ _BELOW_ANCHORS = 20
 _CURVE = 9
 _BESIDE_TIP = 14
 _BESIDE_START = 24
-#: What a mark takes to each side, where the pointer finds it.
-_MARK = 8
 #: A character in bold.
 BOLD_CHARACTER = 8
 _WORD_SPACE = 5
@@ -66,9 +64,15 @@ def draw(
     fillings: Mapping[int, Filling],
     limits: Limits | None = None,
     places: Sequence[Place] = (),
+    *,
+    first: int = 1,
+    guests: Collection[int] = (),
 ) -> Picture:
-    """The picture of some lanes. ``spans`` newest first; ``fillings`` by tip; without ``limits`` no gauges."""
-    return _Drawing(lanes, spans, fillings, limits, places).picture()
+    """The picture of some lanes. ``spans`` newest first; ``fillings`` by tip; without ``limits`` no gauges.
+
+    ``first``: the number that lanes are numbered from; ``guests``: ids of lanes that are numbered on another page.
+    """
+    return _Drawing(lanes, spans, fillings, limits, places, first, guests).picture()
 
 
 def is_small(lanes: Sequence[Lane]) -> bool:
@@ -85,6 +89,8 @@ class _Drawing:
         fillings: Mapping[int, Filling],
         limits: Limits | None,
         places: Sequence[Place],
+        first: int,
+        guests: Collection[int],
     ) -> None:
         self.fillings, self.limits = fillings, limits
         self.lines = make_lines(lanes)
@@ -100,7 +106,7 @@ class _Drawing:
             self.lines[span.cutoff_lane_id].reach(span.cutoff_depth)
             if span.anchor_lane_id in self.lines:
                 self.lines[span.anchor_lane_id].reach(span.anchor_depth)
-        self.order = numbered(self.lines.values())
+        self.order = numbered(self.lines.values(), first, guests)
         self.gauges = {line.id: gauge for line in self.order if (gauge := self._gauge(line))}
         after = {line.id: self._after(line) for line in self.order}
         room = wanted_room(self.order, after) if len(self.order) > FEW_LANES else {}
@@ -198,13 +204,13 @@ class _Drawing:
         scale = self.scale
         left = scale.x(line.start - 1) if line.parent_id is not None else scale.x(line.start) - _BESIDE_START
         right = scale.x(line.end) + self._after(line)
-        return left, max([right, *(bar.x2 + _MARK for bar in line.bars)])
+        return left, max([right, *(bar.x2 + REACH for bar in line.bars)])
 
     def _after(self, line: Line) -> int:
         """Pixels from a lane's end to the end of what is written beside it."""
         gauge = self.gauges.get(line.id)
         if line.lane is None:
-            return _MARK
+            return REACH
         text: float = len(str(line.number)) * BOLD_CHARACTER
         if gauge:
             character = BOLD_CHARACTER if gauge.is_over else CHARACTER
@@ -230,9 +236,11 @@ class _Drawing:
     def _lane(self, line: Line, row: int, extent: tuple[int, int]) -> DrawnLane:
         y, gauge, bars = self.y[line.id], self.gauges.get(line.id), self._bars(line)
         at_end = self.scale.x(line.end) + _BESIDE_TIP
+        marks = marks_of(line, self.scale, y, self.places[line.id], self.spans, bars)
         return DrawnLane(
             lane_id=line.id,
             number=line.number,
+            is_elsewhere=line.lane is None,
             row=row,
             y=y,
             left=extent[0],
@@ -240,7 +248,8 @@ class _Drawing:
             line=tuple(self.scale.stretches(line.start, line.end)),
             fork=self._fork(line, y),
             bars=bars,
-            marks=marks_of(line, self.scale, y, self.places[line.id], self.spans, bars),
+            marks=marks,
+            stretches=stretches_of(line, self.scale, marks),
             gauge=replace(gauge, x=at_end, y=y + 1) if gauge else None,
             label_x=at_end if line.lane else extent[0],
             label_y=y - 4 if gauge else y + 4,

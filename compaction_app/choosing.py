@@ -9,7 +9,7 @@ Rules, decisions and preferences begin, until they have a good part of the room.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -37,6 +37,8 @@ _TELLING_WORDS = 8
 _CROWDED_TELLING = 0.25
 #: Of the target, what rules, decisions and preferences take before anything else is looked at.
 _FIRST_SHARE = 0.6
+#: What needs more others than this is not told.
+_TOGETHER = 24
 #: How much more what is left of them counts afterwards.
 _FIRST_BOOST = 2.0
 
@@ -63,6 +65,23 @@ class Unit:
         return self.answered_by or self.speaker
 
 
+#: For a unit, others without which it would mislead, directly; two may need each other.
+Needs = Mapping[int, Sequence[int]]
+
+
+def company(i: int, needs: Needs, told: Container[int]) -> list[int]:
+    """All that a unit needs and that is not ``told`` yet, in order; without itself."""
+    found: dict[int, None] = {i: None}
+    waiting = [i]
+    while waiting:
+        for needed in needs.get(waiting.pop(), ()):
+            if needed not in found and needed not in told:
+                found[needed] = None
+                waiting.append(needed)
+    del found[i]
+    return sorted(found)
+
+
 class Move(NamedTuple):
     unit: int
     #: The form before, None if the unit is not in the text yet.
@@ -78,16 +97,13 @@ class _Point(NamedTuple):
     cost: int
 
 
-def choose(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int, int]) -> list[Move]:
-    """Moves in order, for somewhat more than ``target`` tokens.
-
-    ``needs`` maps a unit to another without which it would mislead: that one comes first.
-    """
+def choose(units: Sequence[Unit], *, target: int, count: Count, needs: Needs) -> list[Move]:
+    """Moves in order, for somewhat more than ``target`` tokens. What a unit needs comes right before it."""
     return _Choosing(units, target, count, needs).moves()
 
 
 class _Choosing:
-    def __init__(self, units: Sequence[Unit], target: int, count: Count, needs: Mapping[int, int]) -> None:
+    def __init__(self, units: Sequence[Unit], target: int, count: Count, needs: Needs) -> None:
         self.units, self.target, self.needs = units, target, needs
         self.points = _price(units, count)
         worth = _worth(units, count)
@@ -114,7 +130,8 @@ class _Choosing:
             if once and i in self.at:
                 continue
             if self._rate(i) >= -before - _SAME:
-                self._take(i, self._step(i)[1])
+                # What tells nothing new itself is taken for what it needs.
+                self._take(i, max(self._step(i)[1], 0) if i not in self.at else self._step(i)[1])
                 if once:
                     continue
             # What it tells may be told by now: back in line with what it is worth today.
@@ -122,8 +139,22 @@ class _Choosing:
                 heappush(heap, (-rate, spread, i))
 
     def _rate(self, i: int) -> float:
-        rate = self._step(i)[0]
-        return rate * _FIRST_BOOST if self.units[i].first and i not in self.at else rate
+        if i in self.at:
+            return self._step(i)[0]
+        rate = self._rate_together(i) if i in self.needs else self._step(i)[0]
+        return rate * _FIRST_BOOST if self.units[i].first else rate
+
+    def _rate_together(self, i: int) -> float:
+        """What a unit tells with all that it needs, for what they cost together; 0 where they never fit."""
+        if not self.points[i]:
+            return 0.0
+        told = spent = 0.0
+        together = [*company(i, self.needs, self.at), i]
+        for unit in together if len(together) <= _TOGETHER else ():
+            rate, position = self._step(unit)
+            cost = self.points[unit][position].cost - self._standing(unit)[1] if position >= 0 else 0
+            told, spent = told + rate * cost, spent + cost
+        return told / spent if 0 < spent <= self.target + _OTHER_LINE * len(together) else 0.0
 
     def _step(self, i: int) -> tuple[float, int]:
         """(value per token, position) of the best next form of a unit; (0, -1) if there is none."""
@@ -152,9 +183,12 @@ class _Choosing:
         return len(LEVELS), -(_OWN_LINE if speaker.startswith("user") or not speaker else _OTHER_LINE)
 
     def _take(self, i: int, position: int) -> None:
-        needed = self.needs.get(i)
-        if needed is not None and needed not in self.at and self.points[needed]:
-            self._take(needed, max(self._step(needed)[1], 0))
+        for needed in company(i, self.needs, self.at) if i in self.needs and i not in self.at else ():
+            if self.points[needed]:
+                self._take_one(needed, max(self._step(needed)[1], 0))
+        self._take_one(i, position)
+
+    def _take_one(self, i: int, position: int) -> None:
         level, spent = self._standing(i)
         before = level if i in self.at else None
         after = self.points[i][position]
@@ -224,20 +258,21 @@ def _values(unit: Unit, worth: Mapping[str, float]) -> list[list[tuple[str, floa
     telling = 0
     clause = unit.clause
     times: dict[str, int] = {}
-    for word, strength in zip(clause.words, clause.strengths, strict=True):
-        value = word.weight * unit.scale
+    for (kind, weight, norm), strength in zip(clause.words, clause.strengths, strict=True):
+        value = weight * unit.scale
         if not value:
             continue
-        if word.weight >= _FACT_WEIGHT:
-            value *= worth.get(word.norm, 1.0)
-        elif word.strength == CONTENT:
+        if weight >= _FACT_WEIGHT:
+            value *= worth.get(norm, 1.0)
+            telling += 1
+            if telling > _TELLING_WORDS:
+                value *= _CROWDED_TELLING
+        elif kind == CONTENT:
             value *= _PLAIN
         # What a clause says twice it tells once.
-        before = times.get(word.norm, 0)
-        times[word.norm] = before + 1
-        value *= _AGAIN**before
-        if word.weight >= _FACT_WEIGHT:
-            telling += 1
-            value *= 1.0 if telling <= _TELLING_WORDS else _CROWDED_TELLING
-        values[strength].append((word.norm if word.strength >= CONTENT else "", value))
+        before = times.get(norm, 0)
+        times[norm] = before + 1
+        if before:
+            value *= _AGAIN**before
+        values[strength].append((norm if kind >= CONTENT else "", value))
     return values

@@ -4,9 +4,10 @@ Three things may go, and nothing else:
 
 - words that add nothing ("really", "please"),
 - the article "the" before a plain word, outside rules, names and quotations,
-- at the end, a part that only goes on: joined by a comma and "because", "which", "and we have" or their like, after a
-  main clause of some length. Told is then the beginning of the sentence, word for word but for those small words: no
-  word comes to stand beside another clause's.
+- at the end, a reason: joined by a comma and "because" or its like, after a main clause of some length. Told is then
+  the beginning of the sentence, word for word but for those small words: no word comes to stand beside another
+  clause's. Any other part may turn round what stands before it: "…, and you have to ask Priya first", "…, which Lena
+  has to approve".
 
 A clause in which anything is denied, limited, doubted or contrasted (:mod:`cautions`, :mod:`meaning`), one in a
 language whose small words are not known, a line of code and a tool's marker are told as they were said or not at all.
@@ -28,7 +29,7 @@ from compaction_app.transcript import defuse
 SEPARATOR = " · "
 #: From the whole text (0) over one without small words (2) to one without its last parts (5).
 LEVELS = range(6)
-#: How strong the parts at the end of a clause are, the last one first. A clause has seldom more of them.
+#: How strong the reasons at the end of a clause are, the last one first. A clause has seldom more of them.
 _PARTS = (CONTENT, NEAR, BOUND)
 _WORD = re.compile(r"[^\s，、；：]+[，、；：]*\s*|[，、；：]+\s*")
 #: Cells of a table that is written without spaces.
@@ -40,19 +41,12 @@ _PROHIBITION = re.compile(
     r"[a-z]{3,} [a-z]{2,}"
     r"|\bhands off\b|\bnot before\b|\bonly (?:reads?|works?|takes?|accepts?)\b"
 )
-_SUBJECT = r"(?:i|you|he|she|it|we|they|there)(?:['’][a-z]{1,2})?\s"
-#: Where a part begins that only goes on.
+#: Where a reason begins.
 _GOES_ON = re.compile(
-    r",\s+(?:(?P<aside>(?:which|who|whose|where|wobei|ce qui|lo que|il che|o que|wat|который|которая|которое)\s)"
-    rf"|(?:and|so)\s+(?:{_SUBJECT}|(?:the|an?|my|our|your|his|her|their|its)\s+(?:[\w'’-]+\s+){{1,4}}"
-    r"(?:is|are|was|were|has|have|had|will|can|must|should|shall|does|did)\s)"
-    r"|because\s|weil\s|denn\s|und\s+(?:ich|wir|er|sie|es|ihr)\s"
-    r"|parce qu|car\s|et\s+(?:je|il|elle|nous|on|ils|elles)\s|porque\s|y\s+(?:yo|él|ella|nosotros|ellos)\s"
-    r"|perché\s|e\s+(?:io|noi|lui|lei|eu|nós|ele|ela)\s|omdat\s|want\s|en\s+(?:ik|we|wij|hij|zij|ze|het)\s"
-    r"|потому что\s|так как\s|и\s+(?:я|мы|он|она|они)\s|لأن)",
+    r",\s+(?:because|weil|denn|car|porque|perché|omdat|want|потому что|так как)\s|,\s+(?:parce qu|لأن)",
     re.IGNORECASE,
 )
-#: "The ship, which was built in Oulu, sails": a part in the middle is no end.
+#: What is said after a name.
 _LATER_PAUSE = re.compile(r"[,;:)—–]\s")
 #: What begins like this leans on what follows.
 _LEANS = re.compile(
@@ -265,7 +259,6 @@ def _part_starts(text: str, cues: Sequence[tuple[int, int]], spans: Sequence[tup
         if match.start() > last_cue
         and text.count(" ", 0, match.start()) >= _SPACES_KEPT
         and not any(start <= match.start() < end for start, end in spans)
-        and not (match["aside"] and _LATER_PAUSE.search(text, match.end()))
     ]
 
 

@@ -26,6 +26,8 @@ from compaction_app.values import RunStatus, SummaryDraft
 
 #: The code of :class:`CompactionFailed` where another worker has the run.
 CLAIMED = "claimed"
+#: The code where the session was deleted, and its runs with it, while the summary was made.
+SESSION_GONE = "session_gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Outcome:
 
     run: CompactionRun
     follow_up: CompactionRun | None = None
+    #: Deleted with its session: ``run`` is what was last known of it.
+    is_gone: bool = False
 
 
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
@@ -114,17 +118,23 @@ def _finish(work: Work, result: SummaryDraft | SummarizerError, using: str) -> C
 
 def next_now(outcome: Outcome | None) -> CompactionRun | None:
     """What whoever waits carries out next: the following generation, or the run again after an erasure."""
-    if outcome is None:
+    if outcome is None or outcome.is_gone:
         return None
     again = outcome.run.status == RunStatus.READY and outcome.run.next_attempt_at is None
     return outcome.follow_up or (outcome.run if again else None)
 
 
-def raise_for(outcome: Outcome | None) -> CompactionRun:
-    """What a person who waits is told: the run, or :class:`CompactionFailed`."""
+def raise_for(outcome: Outcome | None, run_id: int) -> CompactionRun:
+    """What a person who waits for a run is told: the run that it ended as, or :class:`CompactionFailed`."""
     if outcome is None:
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED)
+        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     run = outcome.run
+    if outcome.is_gone:
+        raise CompactionFailed(
+            "The session was deleted while its summary was made; there is nothing left to summarize.",
+            error_code=SESSION_GONE,
+            run_id=run_id,
+        )
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
     raise CompactionFailed(
@@ -138,4 +148,4 @@ def raise_for(outcome: Outcome | None) -> CompactionRun:
 def _outcome(run: CompactionRun, using: str, span: Span, follow_up: CompactionRun | None = None) -> Outcome:
     fresh = CompactionRun.objects.using(using).select_related("session", "summary").filter(pk=run.pk).first()
     telemetry.describe_run(span, fresh or run)
-    return Outcome(fresh or run, follow_up)
+    return Outcome(fresh or run, follow_up, is_gone=fresh is None)

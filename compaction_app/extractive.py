@@ -22,12 +22,13 @@ from compaction_app.answers import is_question, join_answers
 from compaction_app.cautions import is_reply
 from compaction_app.choosing import Unit
 from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
-from compaction_app.facts import CONTENT, Word, is_agreement, is_name, weigh
+from compaction_app.companions import STATE_WORDS, Bonds, bind_opposites, find_companions, said_of, share_topic
+from compaction_app.facts import CONTENT, Word, bare, is_agreement, is_name, weigh
 from compaction_app.openai_format import attachment_line
 from compaction_app.relative_dates import resolve_dates
-from compaction_app.selection import fill
+from compaction_app.selection import UNDATED, fill
 from compaction_app.sentences import split_clauses
-from compaction_app.superseding import find_superseded, read_statement
+from compaction_app.superseding import find_replacements, read_statement
 from compaction_app.tokens import Count
 from compaction_app.tool_markers import call_name, one_line, tool_marker
 from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
@@ -35,8 +36,6 @@ from compaction_app.values import Message, Role
 
 #: Between its tags a text may count a token more than alone, and a target may be all that a summary is to save.
 _EDGE = 1
-#: Heading of what has no date.
-UNDATED = "Conversation"
 
 #: How much the words of each speaker count. People say what must be remembered, models explain, tools dump.
 _SCALES: dict[str, float] = {
@@ -67,6 +66,14 @@ _COMMON_NAME_WEIGHT = 0.8
 _CODE_WEIGHT = 0.8
 _RESULT_BYTES = 2000
 _RESULT_FIELDS = 40
+_FIELD_CHARS = 300
+#: What a record is called by, and how long a value is at most that calls it.
+_NAMING = re.compile(r"(?:id|name|title|key|host|path|file|user|email|number)\b[^:]{0,12}: .{1,60}\Z", re.IGNORECASE)
+_NAME_CHARS = 60
+_JOINT = ", "
+_NAMED_VALUE = re.compile(r"[\w.-]{1,64}: \S")
+#: So many clauses between two that are the same are looked at.
+_BETWEEN = 40
 
 _HEADING = re.compile(r"#{1,6}\s+(?P<heading>.{1,120})")
 _LOWER_CASE = re.compile(r"\b[a-zà-öø-ÿα-ωа-яё]{2,}\b")
@@ -91,7 +98,7 @@ def summarize_extractively(
     reader = _Reader(instructions, [previous_summary, *(message.content for message in covered)])
     before = list(reader.read_summary(previous_summary))
     units = join_answers([*before, *reader.read_messages(covered)], len(before), reader.weigh)
-    units, needs = _without_superseded(_without_repeats(units))
+    units, needs = _without_superseded(*_without_repeats(units, find_companions(units)))
     room = target_tokens - _EDGE if target_tokens > _EDGE else target_tokens
     text = fill(units, target=room, count=count, needs=needs)
     return text if text or units else _nothing_said(covered, target_tokens, count)
@@ -102,6 +109,7 @@ class _Reader:
 
     def __init__(self, instructions: str, texts: Sequence[str]) -> None:
         self._words: dict[str, Word] = {}
+        self._cores: dict[str, Word] = {}
         self._common: dict[str, None] = {}
         for text in texts:
             self._common.update(dict.fromkeys(_LOWER_CASE.findall(text)))
@@ -140,7 +148,16 @@ class _Reader:
             heading = day.isoformat() if day else UNDATED
             speaker = _speaker(message, names[i])
             said = [
-                self._unit(heading, message.role, speaker, resolve_dates(clause, day) if day else clause, is_code)
+                self._unit(
+                    heading,
+                    message.role,
+                    speaker,
+                    # Code and what a tool gave back have a time base of their own, if they speak of time at all.
+                    resolve_dates(clause, day, message.content)
+                    if day and not is_code and message.role != Role.TOOL
+                    else clause,
+                    is_code,
+                )
                 for clause, is_code in _said(message)
             ]
             if said:
@@ -186,10 +203,17 @@ class _Reader:
     def weigh(self, token: str) -> Word:
         word = self._words.get(token)
         if word is None:
-            word = weigh(token)
-            if is_name(token, word) and word.norm in self._common:
+            # A word comes with many marks and blanks around it: those are remembered with it, its weight once.
+            word = self._words[token] = self._weigh_bare(bare(token))
+        return word
+
+    def _weigh_bare(self, core: str) -> Word:
+        word = self._cores.get(core)
+        if word is None:
+            word = weigh(core)
+            if is_name(core, word) and word.norm in self._common:
                 word = word._replace(weight=_COMMON_NAME_WEIGHT)
-            self._words[token] = word
+            self._cores[core] = word
         return word
 
 
@@ -213,7 +237,8 @@ def _said(message: Message) -> Iterator[tuple[str, bool]]:
 
 
 def _fields(text: str) -> list[str] | None:
-    """A result in JSON as "name: value" for each value in it; None if it is something else."""
+    """A result in JSON as "name: value" for each value in it, and each record of a list as one; None if it is something
+    else."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -229,9 +254,33 @@ def _leaves(value: Any, name: str, depth: int = 6) -> Iterator[str]:
             yield from _leaves(inner, f"{name}.{key}" if name else str(key), depth - 1)
     elif depth and isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner, name, depth - 1)
+            yield from (
+                _record(inner, name, depth - 1) if isinstance(inner, Mapping) else _leaves(inner, name, depth - 1)
+            )
     elif value not in (None, "", [], {}):
-        yield one_line(f"{name}: {value}" if name else str(value), 300)
+        yield _field(name, value)
+
+
+def _field(name: str, value: Any) -> str:
+    told = json.dumps(value) if isinstance(value, bool) else str(value)
+    return one_line(f"{name}: {told}" if name else told, _FIELD_CHARS).replace(SEPARATOR, " - ")
+
+
+def _record(record: Mapping[str, Any], name: str, depth: int) -> Iterator[str]:
+    """The values of a record stand together, or nobody knows whose they are; where they are too many for one clause,
+    each clause begins with what the record is called."""
+    fields = [field for key, inner in record.items() for field in _leaves(inner, str(key), depth - 1)]
+    called = next((f for f in fields if _NAMING.match(f)), next((f for f in fields if len(f) <= _NAME_CHARS), ""))
+    before = f"{name}." if name else ""
+    told: list[str] = []
+    for field in fields:
+        if told and sum(map(len, told)) + len(field) > _FIELD_CHARS:
+            yield before + _JOINT.join(told)
+            told = [called] if called else []
+        if field not in told:
+            told.append(field)
+    if told:
+        yield before + _JOINT.join(told)
 
 
 def _crowded(units: list[Unit]) -> list[Unit]:
@@ -242,29 +291,61 @@ def _crowded(units: list[Unit]) -> list[Unit]:
     return units
 
 
-def _without_repeats(units: Sequence[Unit]) -> list[Unit]:
-    """A clause said twice in the same words is kept where it was said first. An answer is no repeat: it goes with its
-    question, and what was answered last holds."""
-    seen: dict[tuple[str, str], None] = {}
-    kept = []
-    for unit in units:
-        key = (unit.speaker, " ".join(word.norm for word in unit.clause.words if word.strength >= CONTENT))
-        if key[1] and key in seen and not unit.answered_by:
+def _without_repeats(units: Sequence[Unit], bonds: Bonds) -> tuple[list[Unit], Bonds]:
+    """A clause said twice in the same words is kept where it was said last, and what it turned round in between is told
+    only with it. An answer is no repeat: it goes with its question; nor is what needs another clause, or is needed
+    by one; nor is a value that a tool told of another thing."""
+    bound = {*bonds, *(needed for others in bonds.values() for needed in others)}
+    last: dict[tuple[str, str], int] = {}
+    gone: dict[int, None] = {}
+    keys = [said_of(unit) for unit in units]
+    for i in range(len(units) - 1, -1, -1):
+        unit, key = units[i], keys[i]
+        if i in bound or unit.answered_by or not key[1] or _is_value(unit):
             continue
-        seen[key] = None
-        kept.append(unit)
-    return kept
+        again = last.setdefault(key, i)
+        if again == i:
+            continue
+        gone[i] = None
+        units[again].scale = max(units[again].scale, unit.scale)
+        units[again].first = units[again].first or unit.first
+        if len(unit.clause.words) > STATE_WORDS:
+            continue
+        for between in range(i + 1, min(again, i + 1 + _BETWEEN)):
+            other = units[between]
+            if keys[between] != key and other.speaker == unit.speaker and share_topic(unit, other):
+                bonds.setdefault(between, []).append(again)
+    kept = [i for i in range(len(units)) if i not in gone]
+    told = [units[i] for i in kept]
+    moved = _moved(bonds, kept)
+    bind_opposites(told, moved)
+    return told, moved
 
 
-def _without_superseded(units: list[Unit]) -> tuple[list[Unit], dict[int, int]]:
-    replaced, needs = find_superseded([unit.statement for unit in units], [unit.speaker for unit in units])
+def _is_value(unit: Unit) -> bool:
+    return unit.speaker.startswith(Role.TOOL) and _NAMED_VALUE.match(unit.clause.text) is not None
+
+
+def _moved(bonds: Bonds, kept: Sequence[int]) -> Bonds:
+    """The bonds of those that are kept, by their new positions."""
+    index = {old: new for new, old in enumerate(kept)}
+    return {
+        index[i]: [index[needed] for needed in dict.fromkeys(others) if needed in index]
+        for i, others in bonds.items()
+        if i in index
+    }
+
+
+def _without_superseded(units: list[Unit], bonds: Bonds) -> tuple[list[Unit], Bonds]:
+    replaced, needs = find_replacements([unit.statement for unit in units], [unit.speaker for unit in units])
     # What a tool dumps has the same names with other numbers in every line.
     texts = ["" if unit.speaker.startswith(Role.TOOL) else unit.clause.text for unit in units]
+    needed = {other for others in bonds.values() for other in others}
     # Without the speakers: whoever said the newer amount, the older one is not told alone.
-    needs = newer_amounts(texts) | needs
-    kept = [i for i in range(len(units)) if not replaced[i]]
-    index = {old: new for new, old in enumerate(kept)}
-    return [units[i] for i in kept], {index[a]: index[b] for a, b in needs.items() if a in index and b in index}
+    for older, newer in (newer_amounts(texts) | needs | {i: by for i, by in replaced.items() if i in needed}).items():
+        bonds.setdefault(older, []).append(newer)
+    kept = [i for i in range(len(units)) if i not in replaced or i in needed]
+    return [units[i] for i in kept], _moved(bonds, kept)
 
 
 def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:

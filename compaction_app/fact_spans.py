@@ -59,8 +59,17 @@ _QUOTE = (
 _PATH = (
     r"(?<![\w/.:])(?:~|\.{1,2})?/(?:[\w.@%+-]+/)*[\w.@%+-]*\w(?![\w/])|(?<![\w/])(?:[\w.@-]+/)+[\w@-]+\.[A-Za-z]\w{0,7}\b"
     r"|(?<![\w/])(?:[\w.@-]+/){2,}[\w.@-]*\w|(?<![\w/])[\w.@]*[a-z]\w*/(?=[\w.@-]*[-_\d])[\w.@-]*\w"
+    r"|\b(?:feature|feat|release|hotfix|bugfix|fix|chore|origin|refs|dev)/[\w./-]*\w"
     r"|\b[A-Za-z]:\\[\w.\\-]+|\b[\w-]+\.(?:py|js|ts|md|csv|json|ya?ml|toml|txt|pdf|html?|css|sql|sh|ini|cfg|log|xlsx?|"
     r"docx?|png|jpe?g|svg|zip|rs|go|java|rb|php|cpp|xml)\b"
+)
+#: Accounts, cards, telephones, tax numbers: groups of digits that are one number.
+_LONG_NUMBER = (
+    r"\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,8}(?: ?[A-Z\d]{1,3})?\b"
+    r"|(?<![\w+])\+\d{1,3}(?:[ ./-]{1,3}\(?\d{1,5}\)?|\(\d{1,4}\)){2,7}(?!\w)"
+    r"|(?<![\w.,])\d{2,4}(?: \d{2,4}){2,6}(?![\w.,]*\d)"
+    r"|(?<![\w-])\d{3,5}-\d{4,8}(?![\w-])|\b[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}\b"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 )
 _CODE = (
     r"`[^`\n]{1,120}`|\b[A-Za-z_]\w*(?:\.\w+)* ?(?:==?|:=) ?[\w.\"'-]*\w|\b[A-Za-z_][\w.]*\(\)"
@@ -70,8 +79,15 @@ _CODE = (
     r"|\b[A-Z]{1,6}(?: [A-Z]{1,3})? \d[\w-]*-[\w-]*\w|\b[A-Z][A-Z\d]*(?:-[A-Z\d]+)*-(?=[\w-]*\d)[\w-]*\w"
     r"|\b\d{2,4}/\d{3,6}\b|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\bv\d+(?:\.\d+)+\b|(?<=\s)--?[a-z][\w-]+(?:=\S+)?"
     r"|\b\w+::\w+(?:::\w+)*|#\d{2,}\b"
+    # Packages with their versions, and versions with all their parts: "@scope/name@^4.5.6", "1.2.3-rc.1+build.5".
+    r"|(?<!\S)@?[\w.-]+(?:/[\w.-]+)?(?:@[\^~]?|[=<>~!]=+)\d[\w.+*-]*(?:,[<>=!~]=?\d[\w.+*-]*)*"
+    r"|(?<![\w.])v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.+-]*\w)?|(?<!\S)(?:>=|<=|>|<|\^|~)\d+(?:\.\d+)*(?=[\s,;)]|\Z)"
+    rf"|{_LONG_NUMBER}"
 )
-_TIME = r"\b\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\b\.?| ?Uhr\b)?(?![\d.,:%])|\b\d{1,2} ?[ap]\.?m\b\.?"
+_TIME = (
+    rf"\b{_WEEKDAYS} at \d{{1,2}}(?![\d:.])|"
+    r"\b\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\b\.?| ?Uhr\b)?(?![\d.,:%])|\b\d{1,2} ?[ap]\.?m\b\.?"
+)
 _DATE = (
     rf"\b(?:{_WEEKDAYS},? )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of| de)? {_MONTHS}\b(?:,? \d{{4}}\b)?"
     rf"|\b(?:{_WEEKDAYS},? )?{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?|\b{_MONTHS} \d{{4}}\b"
@@ -87,6 +103,8 @@ _NUMBER = (
     rf"|(?<![\d.,²³¹⁰-⁹½¼¾])(?<![A-Za-z_]){_FIGURE}(?: ?[×x] ?{_FIGURE})*(?: ?(?:%|‰|°[CF]?|[€$£¥₹])"
     rf"|[\u2e80-\u9fff\uac00-\ud7af]{{1,2}}|[ -]?[^\W\d_]+(?!\w)(?:/[^\W\d_]{{1,3}}\b|[²³])?)?"
 )
+#: What is one number, however many groups of digits it has.
+LONG_NUMBERS = re.compile(_LONG_NUMBER)
 #: "At least 5 °C" is not 5 °C: what bounds a figure is told with it.
 _BOUND = re.compile(
     r"\b(?:at (?:least|most)|no (?:more|less|later|earlier) than|not (?:before|after|until)|more than|less than|up to|"
@@ -123,7 +141,7 @@ _WORD = re.compile(r"(?<![\w'’])[^\W\d_][\w'’-]*")
 _GROUPED = re.compile(r"(?<=\d)[,.'’\u00a0\u202f](?=\d{3}(?!\d))")
 _SPACE = re.compile(r"\s+")
 _MARKS = " \t\n.,;:!?\"'“”‘’„«»`「」()[]"
-_SENTENCE_START = re.compile(r"(?:\A|[.!?…:;。！？]\s+|[\"“«„(]|[·•|]\s*|\s[—–-]\s+)\Z")
+_SENTENCE_START = re.compile(r"(?:\A|[.!?…:;。！？]\s+|[\"“«„(]|[·•|\]]\s*|\s[—–-]\s+)\Z")
 _NAME_JOINT = re.compile(
     r" (?:(?:of|the|de|do|da|dos|das|del|della|di|la|le|du|des|van|von|der|den|ten|al|el|bin|ibn|og) ){0,2}|/S ?|-"
 )

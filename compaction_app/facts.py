@@ -255,13 +255,18 @@ def is_name(token: str, word: Word) -> bool:
     return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
 
 
+def bare(token: str) -> str:
+    """Without the punctuation around it: all that :func:`weigh` looks at."""
+    return token.strip(_PUNCTUATION)
+
+
 def weigh(token: str) -> Word:
     """The strength and weight of one word, whatever stands around it."""
     core = token.strip(_PUNCTUATION)
     norm = core.lower()
     if not core:
         return Word(FUNCTION, 0.0, "")
-    if norm in NEGATIONS or _CONTRACTION.search(core):
+    if norm in NEGATIONS or (norm.endswith("t") and _CONTRACTION.search(norm)):
         return Word(TELLING, 0.4, norm)
     if norm in _RESERVATIONS:
         return Word(TELLING, 0.3, norm)

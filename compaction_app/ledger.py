@@ -20,7 +20,8 @@ from compaction_app.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with
 from compaction_app.prompts import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, guarded_redactor_of, redact_message
 from compaction_app.retention import Passages, survey
-from compaction_app.sayings import NOBODY, SEPARATOR, Saying, read_messages, read_summary
+from compaction_app.sayings import NOBODY, SEPARATOR, Saying, read_each_message, read_messages, read_summary
+from compaction_app.taken_back import join_taken_back
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryDraft, SummaryRequest
 
@@ -88,7 +89,8 @@ def _as_shown(message: Message, redact: Redact | None) -> Message | None:
 def read_replaced(request: SummaryRequest) -> list[Saying]:
     """What the summary takes the place of: the previous one's prose before its ledger, which is never older."""
     text = request.previous_summary
-    return [*read_summary(prose_of(text)), *read_ledger(text), *read_messages(request.covered)]
+    said = join_taken_back(read_each_message(request.covered))
+    return [*read_summary(prose_of(text)), *read_ledger(text), *said]
 
 
 def read_ledger(text: str) -> list[Saying]:
@@ -140,6 +142,7 @@ def _write(entries: Sequence[Entry], room: int, count: Count) -> str:
     chosen = _choose(entries, priced, shortest, room)
     while chosen and count([_render(entries, chosen)])[0] > room:
         chosen.popitem()
+        chosen = _complete(entries, chosen)
     _lengthen(entries, priced, chosen, room, count)
     return _render(entries, chosen)
 
@@ -158,10 +161,10 @@ def _choose(
     chosen: dict[int, int] = {}
     speakers: dict[str, None] = {}
     for i in order:
-        together = [i]
-        while (needed := entries[together[-1]].needs) and needed in at and at[needed] not in together:
-            together.append(at[needed])
+        together = _together(entries, at, i)
         new = [k for k in reversed(together) if k not in chosen]
+        if not new:
+            continue
         lines = dict.fromkeys(entries[k].speaker for k in new if entries[k].speaker not in speakers)
         cost = sum(priced[k][shortest[k]] for k in new) + _LINE_TOKENS * len(lines)
         if cost <= room:
@@ -169,6 +172,26 @@ def _choose(
             speakers |= lines
             chosen |= {k: shortest[k] for k in new}
     return chosen
+
+
+def _together(entries: Sequence[Entry], at: Mapping[tuple[int, int], int], i: int) -> list[int]:
+    """An entry and all without which it would mislead; nothing where one of them can not be told."""
+    together = [i]
+    for k in together:
+        if any(place not in at for place in entries[k].needs):
+            return []
+        together += [at[place] for place in entries[k].needs if at[place] not in together]
+    return together
+
+
+def _complete(entries: Sequence[Entry], chosen: dict[int, int]) -> dict[int, int]:
+    """What is chosen without the entries that would mislead without one that is not."""
+    while True:
+        places = {entries[i].place for i in chosen}
+        kept = {i: form for i, form in chosen.items() if all(place in places for place in entries[i].needs)}
+        if len(kept) == len(chosen):
+            return kept
+        chosen = kept
 
 
 def _lengthen(

@@ -11,23 +11,27 @@ from dataclasses import dataclass
 
 from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import FactKind
+from compaction_app.facts import has_digit
 from compaction_app.ledger_excerpts import forms_of, grouped, with_day
 from compaction_app.needs import Clause, Need, is_advice, says_something, standing_in
 from compaction_app.outdated import renews, speaker_of
 from compaction_app.retention import repeats
-from compaction_app.standing import Standing
+from compaction_app.standing import Standing, is_told_of
 from compaction_app.superseding import is_person, read_statement
+from compaction_app.taken_back import is_answered
 from compaction_app.values import Role
 
 #: How much a thing counts that must survive.
 _STATEMENT, _ADVICE = 4.0, 3.0
+#: How things are counts less than a fact, and what somebody does or did, "she always laughs at that", hardly anything.
+_STATE, _CHATTER = 1.5, 0.3
 #: What must be done or not counts more, whoever says it; people's rules are told first anyway.
-_RULE = 1.5
+_RULE = 2.0
 #: What a person wanted for the moment, and a cry.
 _PASSING, _CRY = 0.5, 0.2
 _WEIGHTS: dict[FactKind, float] = {
     FactKind.URL: 3.0,
-    FactKind.PATH: 2.5,
+    FactKind.PATH: 4.0,
     FactKind.CODE: 3.0,
     FactKind.DATE: 2.0,
     FactKind.NAME: 2.5,
@@ -35,13 +39,17 @@ _WEIGHTS: dict[FactKind, float] = {
     FactKind.NUMBER: 2.0,
 }
 #: A figure with what bounds it is nearly a rule; a single capital is often no name, and a bare file one of a list.
-_BOUND, _SINGLE_NAME, _BARE_FILE = 3.0, 1.5, 1.0
+_BOUND, _SINGLE_NAME, _BARE_FILE = 4.0, 1.5, 1.0
 #: A model numbers and counts a lot: a figure of one or two digits that it wrote tells little.
 _SMALL_FIGURE, _TELLING_DIGITS = 1.2, 3
 #: People say what must be remembered, models explain, tools dump.
 _SCALES: dict[str, float] = {Role.ASSISTANT: 0.5, Role.TOOL: 0.5}
 #: … and of one thing that they said, so many facts count: a table has dozens.
-_COUNTED = 3
+_COUNTED = {Role.ASSISTANT: 4, Role.TOOL: 2}
+#: A question states nothing, with its answer little.
+_ASKED, _QUESTION = 0.5, ("?", "？", "؟")
+#: The cells of a table are figures by the dozen.
+_TABLED = 0.7
 #: Whoever knows the old value and not the new one is misled, so changes come first.
 _NEWER = 2.0
 #: A bare figure is told in its whole clause, if that is no longer.
@@ -59,8 +67,8 @@ class Entry:
     firm: Standing
     #: Where it was said: the clause, and the place in it.
     place: tuple[int, int]
-    #: The place of an entry without which this one would mislead.
-    needs: tuple[int, int] | None = None
+    #: The places of the entries without which this one would mislead.
+    needs: tuple[tuple[int, int], ...] = ()
 
 
 def read_entries(
@@ -81,6 +89,7 @@ def read_entries(
             entries |= {entry.place: entry for entry in _entries(i, clauses[i], needs, is_safe)}
     _bind(clauses, entries, is_safe)
     _correct(clauses, entries, prose.casefold())
+    _bind_lifted(clauses, entries, lost, is_safe)
     return [entries[place] for place in sorted(entries)]
 
 
@@ -93,7 +102,9 @@ def _entries(i: int, clause: Clause, needs: Sequence[Need], is_safe: Callable[[s
         forms = _read_back(_telling(forms, clause, group), clause, group)
         if forms:
             firm = (_standing(group) or Standing.PASSING) if is_person(speaker_of(clause)) else Standing.PASSING
-            firm = firm if firm >= Standing.FIRM else Standing.PASSING
+            # A limit with a figure is nearly a rule; the others have to be worth their room.
+            is_limit = firm is Standing.FIRM and any(need.fact is None and has_digit(need.key) for need in group)
+            firm = firm if firm is Standing.RULE or is_limit else Standing.PASSING
             shown = tuple(dict.fromkeys(with_day(form, clause.saying.day) for form in forms))
             yield Entry(clause.saying.speaker, shown, weight, firm, (i, start))
 
@@ -143,7 +154,38 @@ def _bind(clauses: Sequence[Clause], entries: dict[tuple[int, int], Entry], is_s
                 del entries[place]
                 break
             entries.setdefault(newer.place, newer)
-            entry.needs = newer.place
+            entry.needs = (*entry.needs, newer.place)
+
+
+def _bind_lifted(
+    clauses: Sequence[Clause],
+    entries: dict[tuple[int, int], Entry],
+    lost: dict[str, Need],
+    is_safe: Callable[[str], bool],
+) -> None:
+    """Tell what was lifted only together with what lifts it, and that one first where the summary tells the other."""
+    for i, clause in enumerate(clauses):
+        for at in clause.lifted_by:
+            told = [entry for place, entry in entries.items() if place[0] == i]
+            lifting = next((entry for place, entry in entries.items() if place[0] == at), None)
+            if not told and lifting is not None and any(need.key not in lost for need in clause.needs):
+                lifting.firm, lifting.weight = Standing.RULE, max(lifting.weight, _STATEMENT) * _NEWER
+            if not told:
+                continue
+            lifting = lifting or _whole_entry(at, clauses[at], is_safe)
+            for entry in told:
+                if lifting is None or line_of(lifting.speaker) < line_of(entry.speaker):
+                    # What it would need can not be told after it.
+                    del entries[entry.place]
+                else:
+                    entries.setdefault(lifting.place, lifting)
+                    entry.needs = (*entry.needs, lifting.place)
+
+
+def _whole_entry(at: int, clause: Clause, is_safe: Callable[[str], bool]) -> Entry | None:
+    """One that only follows another."""
+    forms = [form for form in forms_of(clause, 0, len(clause.saying.text)) if is_safe(form)]
+    return Entry(clause.saying.speaker, tuple(forms[:1]), 0.0, Standing.PASSING, (at, 0)) if forms else None
 
 
 def _correct(clauses: Sequence[Clause], entries: dict[tuple[int, int], Entry], prose: str) -> None:
@@ -195,7 +237,9 @@ def _told(needs: Sequence[Need], clause: Clause) -> float:
     """What telling these things of a clause is worth."""
     scale = _SCALES.get(clause.saying.role)
     weights = sorted((_need_weight(need, clause) for need in needs), reverse=True)
-    total = sum(weights) if scale is None else scale * sum(weights[:_COUNTED])
+    total = sum(weights) if scale is None else scale * sum(weights[: _COUNTED[Role(clause.saying.role)]])
+    total *= _TABLED if " | " in clause.saying.text else 1.0
+    total *= _ASKED if clause.saying.text.endswith(_QUESTION) or is_answered(clause.saying.text) else 1.0
     return total * (_NEWER if clause.newer else 1.0)
 
 
@@ -203,6 +247,12 @@ def _need_weight(need: Need, clause: Clause) -> float:
     if need.fact is None:
         if need.standing is Standing.PASSING:
             return _PASSING
+        if need.standing is Standing.STATE:
+            if clause.saying.role == Role.TOOL:
+                # A document tells no stories.
+                return _ADVICE
+            tells = need.telling or any(other.fact for other in clause.needs)
+            return _STATE if tells and not is_told_of(need.key) else _CHATTER
         weight = _ADVICE if is_advice(clause.saying) else _STATEMENT
         return weight * (_RULE if need.standing is Standing.RULE and clause.saying.role in _SCALES else 1.0)
     kind, key = need.fact.kind, need.fact.key

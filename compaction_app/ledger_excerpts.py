@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from compaction_app import facts, meaning
+from compaction_app.amounts import tells_change
+from compaction_app.cautions import is_cautioned
 from compaction_app.needs import Clause, Need
+from compaction_app.quoting import QUOTED
 from compaction_app.sayings import SEPARATOR
+from compaction_app.taken_back import is_taken_back
 from compaction_app.transcript import defuse
 from compaction_app.values import Role
 
@@ -20,13 +24,20 @@ _WHOLE_CHARS = 90
 _GAP_CHARS = 25
 #: … unless they stand so far from the first that the excerpt would be the text: a log without punctuation.
 _GROUP_CHARS = 120
-#: … and one in which a word turns the others round.
-_TURNED_CHARS = 100
+#: A sentence that is no longer is told from its beginning on, where whose word it is may stand: "Rumour has it …,
+#: that", "Under the old contract …"; and one in which a word turns others round is told whole.
+_FRAMED_CHARS, _TURNED_CHARS = 250, 250
+#: A sentence of a tool's is told in parts from this length on.
+_TOOL_CHARS = 100
 #: A clause of at most so many characters in a language whose small words are not known is told whole.
 _FOREIGN_CHARS = 240
 #: An excerpt of a text without spaces takes so many characters on each side.
 _UNSPACED_CHARS = 30
+#: So many small words one after another are stepped over.
+_SMALL_WORDS = 4
 _WORD = re.compile(r"\S+")
+#: What a name is set to, and a mark that stands for something, belong to what is before them.
+_VALUE = re.compile(r"\s*=\s*(?:\[|\S+)|\s*\[")
 _PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 #: Days that are none without the day on which they were said. What has its date behind it is left alone.
 _RELATIVE = re.compile(
@@ -34,7 +45,7 @@ _RELATIVE = re.compile(
     r"month|spring|summer|autumn|winter|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
     r"(?:on|until|by|till|before|after|since) (?:mon|tues|wednes|thurs|fri|satur|sun)day|"
     r"heute|morgen|nächste[nrs]? (?:woche|monat)|aujourd['’]hui|demain|hoy|mañana|oggi|domani|сегодня)\b"
-    r"(?! ?[(（]|,? \d)|今天|今日|今晚",
+    r"(?!(?:['’]s)? ?[(（]|,? \d)|今天|今日|今晚",
     re.IGNORECASE,
 )
 _SAID = re.compile(r" \(said (?P<day>\d{4}-\d{2}-\d{2}(?: to \d{4}-\d{2}-\d{2})?)\)\Z")
@@ -61,15 +72,16 @@ def grouped(clause: Clause, needs: Sequence[Need]) -> list[list[list[Need]]]:
             groups[-1].append(need)
         else:
             groups.append([need])
-    return _joined(clause.saying.text, _apart(clause.saying.text, groups))
+    return _joined(clause, _apart(clause, groups))
 
 
-def _joined(text: str, groups: Sequence[list[Need]]) -> list[list[list[Need]]]:
+def _joined(clause: Clause, groups: Sequence[list[Need]]) -> list[list[list[Need]]]:
+    text = clause.saying.text
     joined: list[list[list[Need]]] = []
     reach = 0
     for group in groups:
         start, end = group[0].start, max(need.end for need in group)
-        left, right = _with_meaning(text, *_excerpt_span(text, start, end, *_AROUND[-1]))
+        left, right = _with_meaning(clause, *_excerpt_span(text, start, end, *_AROUND[-1]))
         if joined and left < reach:
             joined[-1].append(group)
         else:
@@ -81,8 +93,11 @@ def _joined(text: str, groups: Sequence[list[Need]]) -> list[list[list[Need]]]:
 def forms_of(clause: Clause, start: int, end: int) -> tuple[str, ...]:
     """Excerpts of a clause around a span of it, the longest first."""
     text, role = clause.saying.text, clause.saying.role
-    spans = [_excerpt_span(text, start, end, before, after) for before, after in _AROUND]
-    forms = [text[left:right] for left, right in (_with_meaning(text, *span) for span in spans)]
+    # A rule in a tool's text says what it says without the title above it; a value does not without its label.
+    is_titled = role == Role.TOOL and any(need.fact is None and need.start == start for need in clause.needs)
+    is_titled = is_titled and text[:start].endswith(": ")
+    spans = [_excerpt_span(text, start, end, -1 if is_titled else before, after) for before, after in _AROUND]
+    forms = [text[_with_first_word(text, left) : right] for left, right in (_with_meaning(clause, *s) for s in spans)]
     if role != Role.TOOL and len(text) <= _FOREIGN_CHARS and not _is_understood(text):
         forms = [text]
     if len(text) <= _WHOLE_CHARS:
@@ -95,21 +110,31 @@ def _as_entry(excerpt: str) -> str:
     return defuse(excerpt.replace(SEPARATOR, " - ").strip(" \t\n,;:，、；：").lstrip("# "))
 
 
-def _apart(text: str, groups: Sequence[list[Need]]) -> list[list[Need]]:
+def _apart(clause: Clause, groups: Sequence[list[Need]]) -> list[list[Need]]:
     """The groups, or all of them as one where each would tell the whole text."""
-    if len(text) > _TURNED_CHARS or not _turns_round(text):
-        return list(groups)
-    return [[need for group in groups for need in group]]
+    return [[need for group in groups for need in group]] if _is_whole(clause) else list(groups)
 
 
-def _with_meaning(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span grown to whole brackets and quotations, and over each part beside it, up to a pause, that could turn
-    it round: "it carries 3 tons" says something else where "nobody believes that" stands before it."""
-    start, end = meaning.reach(text, start, end)
+def _is_whole(clause: Clause) -> bool:
+    """Whether a clause is told whole or not at all."""
+    text = clause.saying.text
+    if clause.saying.role == Role.TOOL:
+        return len(text) <= _TOOL_CHARS and _turns_round(text)
+    return is_taken_back(text) or tells_change(text) or (len(text) <= _TURNED_CHARS and is_cautioned(text))
+
+
+def _with_meaning(clause: Clause, start: int, end: int) -> tuple[int, int]:
+    """The span grown to whole words, brackets and quotations, to the beginning of its sentence, and over each part
+    beside it, up to a pause, that could turn it round: "it carries 3 tons" says something else where "nobody believes
+    that" stands before it."""
+    text = clause.saying.text
+    if _is_whole(clause):
+        return 0, len(text)
+    start, end = meaning.reach(text, *_whole_words(text, start, end))
+    is_framed = clause.saying.role != Role.TOOL and len(text) <= _FRAMED_CHARS
+    start = 0 if is_framed or text.startswith(QUOTED) else start
     if not _turns_round(text):
         return start, end
-    if len(text) <= _TURNED_CHARS:
-        return 0, len(text)
     parts = _parts(text)
     first = next((i for i, (_, right) in enumerate(parts) if right > start), 0)
     last = next((i for i, (_, right) in enumerate(parts) if right >= end), len(parts) - 1)
@@ -122,6 +147,29 @@ def _with_meaning(text: str, start: int, end: int) -> tuple[int, int]:
     if any(turning[first : last + 1]):
         start, end = min(start, parts[first][0]), max(end, parts[last][1])
     return start, end
+
+
+def _with_first_word(text: str, start: int) -> int:
+    """Where it begins with no "and" and no "in": what a small word belongs to stands before it."""
+    for _ in range(_SMALL_WORDS):
+        first = text[start:].split(maxsplit=1)[:1]
+        if not start or not first or facts.weigh(first[0]).strength != facts.FUNCTION or _pauses(text[:start]):
+            return start
+        start = text.rfind(" ", 0, len(text[:start].rstrip())) + 1
+    return start
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """An identifier is no part of itself: "1.2.3-rc.1+build.5"."""
+    if facts.is_unspaced(text):
+        return start, end
+    left = text.rfind(" ", 0, start) + 1 if start and not text[start - 1].isspace() else start
+    right = text.find(" ", end) if end < len(text) and not text[end].isspace() else end
+    left = start if start - left > _UNSPACED_CHARS else left
+    right = len(text) if right < 0 else right
+    right = end if right - end > _UNSPACED_CHARS else right
+    value = _VALUE.match(text, right)
+    return left, value.end() if value else right
 
 
 def _turns_round(text: str) -> bool:

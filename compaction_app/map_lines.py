@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compaction_app.map_parts import Bar, Lane
@@ -20,7 +20,7 @@ class Line:
     bars: list[Bar] = field(default_factory=list)
     #: (message, depth) → lanes that leave there.
     forks: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: As the picture and the table name it; 0 for one that only forks tell of.
+    #: As the picture and the table name it; 0 for one of another page.
     number: int = 0
 
     @property
@@ -47,10 +47,13 @@ def make_lines(lanes: Sequence[Lane]) -> dict[int, Line]:
     return lines
 
 
-def numbered(lines: Iterable[Line]) -> list[Line]:
-    """Each lane, then its forks, the deepest first; of one message's forks the eldest first."""
+def numbered(lines: Iterable[Line], first: int = 1, guests: Collection[int] = ()) -> list[Line]:
+    """Each lane, then its forks, the deepest first; of one message's forks the eldest first.
+
+    ``guests``: lanes that have their number on another page.
+    """
     found = list(_in_order(lines))
-    for number, line in enumerate((line for line in found if line.lane), 1):
+    for number, line in enumerate((line for line in found if line.lane and line.id not in guests), first):
         line.number = number
     return found
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from compaction_app.map_lines import Line
-from compaction_app.map_parts import Bar, Lane, Mark, MarkKind, Place, Span
+from compaction_app.map_parts import Bar, Lane, Mark, MarkKind, Place, Span, Stretch
 from compaction_app.map_scale import Scale
+
+#: Pixels that a mark takes to each side, where the pointer finds it.
+REACH = 8
+#: A stretch is never narrower, so that the pointer finds it between two marks.
+_NARROWEST = 4
 
 
 def marks_of(
@@ -16,6 +22,18 @@ def marks_of(
     """In the order in which the keyboard goes through them: along the lane. ``bars``: this lane's own."""
     marks = [*_messages(line, scale, y, places), *_cutoffs(line, y, spans, bars), *_anchors(line, scale, y, spans)]
     return tuple(sorted(marks, key=lambda mark: (mark.depth, mark.x)))
+
+
+def stretches_of(line: Line, scale: Scale, marks: Iterable[Mark]) -> tuple[Stretch, ...]:
+    """What stands between the marked messages of a lane: each message of it has a mark, or is in one of these."""
+    depths = sorted({mark.depth for mark in marks if mark.is_message} | {line.start, line.end})
+    return tuple(_between(scale, one, other) for one, other in pairwise(depths) if other - one > 1)
+
+
+def _between(scale: Scale, above: int, below: int) -> Stretch:
+    left, right = scale.x(above) + REACH, scale.x(below) - REACH
+    width = max(right - left, _NARROWEST)
+    return Stretch(first=above + 1, last=below - 1, x=(left + right - width) // 2, width=width)
 
 
 def _messages(line: Line, scale: Scale, y: int, places: Collection[Place]) -> Iterator[Mark]:

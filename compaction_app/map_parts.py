@@ -118,6 +118,11 @@ class Mark:
     def height(self) -> int:
         return self.bottom - self.top
 
+    @property
+    def is_message(self) -> bool:
+        """It stands for a message, and not for where a summary ends or is anchored."""
+        return self.kind not in (MarkKind.CUTOFF, MarkKind.ANCHOR)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bar:
@@ -141,6 +146,14 @@ class Bar:
         return self.x2 - self.x1
 
     @property
+    def outline(self) -> str:
+        """Its shape: round at both ends, or an arrow to the left where it goes on above its lane."""
+        end = f"H{self.x2 - 3}a3 3 0 0 1 3 3v1a3 3 0 0 1 -3 3"
+        if self.is_open:
+            return f"M{self.x1 + 3} {self.y}{end}H{self.x1 + 3}l-4 -3.5z"
+        return f"M{self.x1 + 3} {self.y}{end}H{self.x1 + 3}a3 3 0 0 1 -3 -3v-1a3 3 0 0 1 3 -3z"
+
+    @property
     def summary_id(self) -> int:
         """The only one; 0 where it stands for several."""
         return self.summary_ids[0] if len(self.summary_ids) == 1 else 0
@@ -160,7 +173,27 @@ class Gauge:
 
     @property
     def label(self) -> str:
-        return f"{self.percent} % over" if self.is_over else f"{self.percent} %"
+        """Short: "97 %", or "97 % full · over", which is over the threshold and not over by 97 %."""
+        return f"{self.percent:,} % full · over" if self.is_over else f"{self.percent:,} %"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stretch:
+    """Messages of a lane without a mark of their own, between two that have one."""
+
+    #: Depth of the first and the last of them.
+    first: int
+    last: int
+    x: int
+    width: int
+
+    @property
+    def depth(self) -> int:
+        return self.first
+
+    @property
+    def messages(self) -> int:
+        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,8 +201,10 @@ class DrawnLane:
     """A lane with all that is drawn of it."""
 
     lane_id: int
-    #: 0 for a lane that is only there because others leave it.
+    #: 0 for a lane of an older page, which is there because others leave it.
     number: int
+    #: Only its forks are known, neither its own end nor its beginning.
+    is_elsewhere: bool
     #: Which row of the picture it stands in, from 0 on; and where its line runs.
     row: int
     y: int
@@ -182,14 +217,11 @@ class DrawnLane:
     fork: str
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
+    stretches: tuple[Stretch, ...]
     gauge: Gauge | None
     #: Where its number stands: beside its end.
     label_x: int
     label_y: int
-
-    @property
-    def is_elsewhere(self) -> bool:
-        return self.number == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +252,11 @@ class Picture:
         found = [mark.message_id for lane in self.lanes for mark in lane.marks]
         found += [bar.summary_id for lane in self.lanes for bar in lane.bars if bar.summary_id]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def has_open(self) -> bool:
+        """One of the bars goes on above the lane that it stands over."""
+        return any(bar.is_open for lane in self.lanes for bar in lane.bars)
 
     @property
     def has_many(self) -> bool:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from compaction_app import facts
 from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import Fact, FactKind, find_facts, fold
+from compaction_app.quoting import QUOTED
 from compaction_app.sayings import Saying
-from compaction_app.standing import Standing, find_cues, standing_of
+from compaction_app.standing import Standing, find_cues, is_of_the_moment, standing_of
 from compaction_app.superseding import Statement, read_statement
+from compaction_app.taken_back import is_taken_back
 from compaction_app.values import Role
 
 #: Words that a statement has at least; fewer say nothing by themselves.
@@ -27,6 +29,11 @@ _CUES = 4
 _PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 
 _TOKEN = re.compile(r"\S+")
+_TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}|<%[^<>\n]*%>|\$\{[^{}\n]*\}")
+#: Words that say nothing of a figure beside them.
+_BARE = frozenset(
+    "used use uses add added set got put said says done year years week weeks month day thing maybe".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,8 @@ class Clause:
     newer: bool = False
     #: Values of it that may be told only together with a newer one.
     renewals: list[Renewal] = field(default_factory=list)
+    #: Places of later clauses that lift, cancel or bring back what it says: it may be told only together with these.
+    lifted_by: list[int] = field(default_factory=list)
 
 
 def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
@@ -66,26 +75,48 @@ def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
     clause.needs = [Need(fact, f"{fact.kind}:{fact.key}", fact.bound, fact.end) for fact in found]
     if not says_something(saying.text):
         clause.needs = [need for need in clause.needs if need.fact and need.fact.kind is not FactKind.NUMBER]
-    if saying.role != Role.TOOL:
+    if _is_fragment(saying.text, found):
+        clause.needs = []
+    if saying.role != Role.TOOL and not saying.text.startswith(QUOTED) and not is_taken_back(saying.text):
         clause.statement = read_statement(saying.text)
-    for start, end in _statement_spans(saying):
+    quotations = [(fact.start, fact.end) for fact in found if fact.kind is FactKind.QUOTE and not is_fields]
+    for start, end in _statement_spans(saying, quotations):
         stated = saying.text[start:end]
         words = tuple(words_of(stated))
         if len(words) >= _FEWEST_WORDS or (words and not stated.isascii()):
             telling = tuple(words_of(stated, facts.TELLING))
-            clause.needs.append(Need(None, fold(stated), start, end, words, telling, standing_of(stated)))
+            standing = Standing.PASSING if is_of_the_moment(saying.text) else standing_of(stated)
+            clause.needs.append(Need(None, fold(stated), start, end, words, telling, standing))
     clause.newer = clause.statement is not None and clause.statement.newer
     return clause
 
 
-def _statement_spans(saying: Saying) -> list[tuple[int, int]]:
-    """Where a clause states something: each cue with the words before it, to the next pause."""
+def _is_fragment(text: str, found: Sequence[Fact]) -> bool:
+    """Whether it is the name of a template's place, or a time or figure with words that say nothing of it: "used
+    14:00"."""
+    if "{" in text and not says_something(_TEMPLATE.sub("", text)):
+        return True
+    if not found or any(fact.kind not in (FactKind.DATE, FactKind.NUMBER) for fact in found):
+        return False
+    outside = "".join(
+        text[left:right]
+        for left, right in zip([0, *(fact.end for fact in found)], [*(fact.bound for fact in found), None], strict=True)
+    )
+    norms = [word.norm for word in map(facts.weigh, outside.split()) if word.strength >= facts.CONTENT]
+    words = [norm for norm in norms if norm.isalpha()]
+    return bool(words) and not facts.is_unspaced(outside) and all(word in _BARE for word in words)
+
+
+def _statement_spans(saying: Saying, quotations: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Where a clause states something: each cue with the words before it, to the next pause. What is quoted is
+    nobody's rule."""
     text = saying.text
     if text.endswith(("?", "？", "؟")) or text.startswith("["):
         return []
     advice = is_advice(saying)
     spans: list[tuple[int, int]] = []
-    for cue in find_cues(text)[:_CUES]:
+    cues = [cue for cue in find_cues(text) if not any(start <= cue[0] < end for start, end in quotations)]
+    for cue in cues[:_CUES]:
         start, end = _core(text, *cue)
         # A model's "always" and "must" explain; what it says must not be done may be why something was not.
         if advice and not any(map(facts.is_negation, words_of(text[start:end]))):
@@ -97,8 +128,22 @@ def _statement_spans(saying: Saying) -> list[tuple[int, int]]:
     return spans
 
 
+def state_lift(clause: Clause, lifted: Clause) -> None:
+    """A clause that lifts another one must survive as long as that one does, whatever its words."""
+    firmest = max((need.standing for need in lifted.needs if need.fact is None), default=Standing.PASSING)
+    standing = max(firmest, Standing.STATE)
+    if any(need.fact is None and need.standing >= standing for need in clause.needs):
+        return
+    text = clause.saying.text
+    words = tuple(words_of(text))
+    clause.needs = [need for need in clause.needs if need.fact]
+    clause.needs.append(Need(None, fold(text), 0, len(text), words, tuple(words_of(text, facts.TELLING)), standing))
+
+
 def standing_in(saying: Saying) -> Standing:
     """The most standing statement of a saying."""
+    if is_of_the_moment(saying.text):
+        return Standing.PASSING
     found = [standing_of(saying.text[start:end]) for start, end in _statement_spans(saying)]
     return max(found, default=Standing.PASSING)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -27,6 +28,9 @@ class SentMessage(Protocol):
 
 #: What a provider is sent as the result of a call that never got one.
 NO_RESULT = "[no result]"
+#: What OpenAI takes as the name of a message's author is ``^[^\s<|\\/>]+$``, in so many characters.
+_FORBIDDEN_IN_NAMES = re.compile(r"[\s<|\\/>]+")
+_LONGEST_NAME = 64
 
 
 def to_openai(messages: Sequence[SentMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
@@ -48,7 +52,7 @@ def _openai_message(message: SentMessage, include_reasoning: bool) -> dict[str, 
     if message.attachments:
         data["content"] = _content_with_attachments(message, images)
     if message.name and message.role != "tool":
-        data["name"] = message.name
+        data["name"] = sent_name(message.name)
     if message.tool_calls:
         data["tool_calls"] = [_openai_call(call) for call in message.tool_calls]
         if not message.content:
@@ -58,6 +62,11 @@ def _openai_message(message: SentMessage, include_reasoning: bool) -> dict[str, 
     if include_reasoning and message.reasoning is not None:
         data["reasoning"] = message.reasoning
     return data
+
+
+def sent_name(name: str) -> str:
+    """A name as providers take it; what is stored stays as people are called."""
+    return _FORBIDDEN_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
 
 
 def _content_with_attachments(message: SentMessage, images: list[Mapping[str, Any]]) -> Any:

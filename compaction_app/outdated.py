@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from compaction_app.amounts import Renewal, renewed_amounts
 from compaction_app.fact_spans import FactKind, fold
-from compaction_app.needs import Clause, words_of
+from compaction_app.lifting import find_lifted
+from compaction_app.needs import Clause, Need, state_lift, words_of
 from compaction_app.sayings import Saying
 from compaction_app.superseding import Statement, find_replacements, may_replace, read_statement
 from compaction_app.values import Role
@@ -32,6 +33,7 @@ def let_go(clauses: list[Clause], following: Sequence[Saying]) -> None:
     echoes.let_go_of_statements(later, following)
     echoes.let_go_of_values()
     echoes.mark_amounts(following)
+    echoes.mark_lifted(following)
 
 
 class _Echoes:
@@ -39,6 +41,9 @@ class _Echoes:
 
     def __init__(self, clauses: list[Clause]) -> None:
         self.clauses = clauses
+        self._replaced: dict[int, int] = {}
+        #: What was needed of a clause that was replaced.
+        self._gone: dict[int, list[Need]] = {}
         self._tellers: dict[str, list[int]] = {}
         self._figures: dict[str, dict[str, None]] = {}
         for i, clause in enumerate(clauses):
@@ -53,6 +58,7 @@ class _Echoes:
         statements = [*(clause.statement for clause in self.clauses), *later]
         speakers = [*map(speaker_of, self.clauses), *(saying.speaker or Role.USER for saying in following)]
         replaced, needed = find_replacements(statements, speakers)
+        self._replaced = replaced
         for i, (clause, statement) in enumerate(zip(self.clauses, statements, strict=False)):
             at = _last(replaced, i)
             newest = statements[at]
@@ -60,7 +66,7 @@ class _Echoes:
                 # It stands, or was said again.
                 continue
             gone = [need.key for need in clause.needs if need.fact]
-            clause.needs = []
+            self._gone[i], clause.needs = clause.needs, []
             self._drop(gone, 0, at, speakers[at], about=statement.subject)
             if at < len(self.clauses):
                 self.clauses[at].newer = True
@@ -77,6 +83,22 @@ class _Echoes:
         for i, renewals in renewed_amounts(texts, [saying.speaker or Role.USER for saying in sayings]).items():
             if i < len(self.clauses):
                 self.clauses[i].renewals += [renewal for renewal in renewals if renewal.at < len(self.clauses)]
+
+    def mark_lifted(self, following: Sequence[Saying]) -> None:
+        """What a later clause lifts, cancels or brings back is told only together with that one."""
+        sayings = [*(clause.saying for clause in self.clauses), *following]
+        texts = ["" if saying.role == Role.TOOL else saying.text for saying in sayings]
+        speakers = [saying.speaker or Role.USER for saying in sayings]
+        for i, lifters in find_lifted(texts, speakers, self._replaced).items():
+            if i >= len(self.clauses) or not self.clauses[i].needs:
+                continue
+            for at in (at for at in lifters if at < len(self.clauses)):
+                self.clauses[i].lifted_by.append(at)
+                if at > i:
+                    state_lift(self.clauses[at], self.clauses[i])
+                else:
+                    # Without it nobody could tell in the next generation what came back.
+                    self.clauses[at].needs = self.clauses[at].needs or self._gone.get(at, [])
 
     def let_go_of_values(self) -> None:
         """``deposit = 25`` once ``deposit = 30`` is said, and 173,000 once it grew "from 173,000 to 212,000"."""

@@ -26,8 +26,9 @@ from compaction_app.transcript import COMMON_TAGS, OWN_TAGS, render_messages
 from compaction_app.validation import is_storable
 from compaction_app.values import CompactionPlan, ErrorCode, Message, SummaryDraft, SummaryRequest
 
-#: Rises when the wording below changes in a way that changes summaries. Stored with every run.
-PROMPT_VERSION = "2"
+#: Rises when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
+#: every run.
+PROMPT_VERSION = "3"
 #: Characters of a person's instructions that are passed on.
 MAX_INSTRUCTIONS = 2_000
 #: Characters of a policy's line that are passed on.

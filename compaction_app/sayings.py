@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from compaction_app import facts
+from compaction_app.fact_spans import LONG_NUMBERS
 from compaction_app.openai_format import attachment_line
+from compaction_app.quoting import QUOTED, split_quoted
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.sentences import split_clauses
 from compaction_app.tool_markers import one_line, tool_marker
@@ -28,6 +31,13 @@ _ROW_FIGURES = 4
 _NOTICE = re.compile(r"\.{3}truncated \d+ bytes\.{3}")
 _DAY_HEADING = re.compile(r"#{1,6}\s+(?P<day>\d{4}-\d{2}-\d{2}(?: to \d{4}-\d{2}-\d{2})?)")
 _HEADING = re.compile(r"#{1,6}\s+\S")
+#: What stands before the items of a list in which each holds only with the others.
+_CONDITION_LEAD = re.compile(
+    r"[^:\n]{0,160}\b(?:if|when|unless|once|after|before|until|provided(?: that)?|conditions?|requirements?|wenn|falls|"
+    r"sofern|sobald|bedingungen|si|conditions|cuando|condiciones|se|quando|condizioni|als|mits|если|"
+    r"когда)\b[^:\n]{0,40}: ",
+    re.IGNORECASE,
+)
 _SPOKEN = re.compile(r"(?P<role>user|assistant|system|developer|tool)(?: (?P<name>[^:\n]{1,64}))?: (?P<text>.*)")
 
 
@@ -46,8 +56,13 @@ class Saying(NamedTuple):
 
 def read_messages(messages: Sequence[Message]) -> list[Saying]:
     """Content, calls and attachments. Reasoning is no part of what was said."""
+    return [saying for sayings in read_each_message(messages) for saying in sayings]
+
+
+def read_each_message(messages: Sequence[Message]) -> Iterator[list[Saying]]:
+    """The sayings of each message."""
     results = results_of_calls(messages)
-    return [saying for i, message in enumerate(messages) for saying in _read_message(message, results[i])]
+    return (_with_all_conditions(list(_read_message(message, results[i]))) for i, message in enumerate(messages))
 
 
 def read_summary(text: str) -> list[Saying]:
@@ -83,10 +98,13 @@ def _read_message(message: Message, results: Sequence[str | None]) -> Iterator[S
     name = one_line(defuse(message.name).replace(":", "."), _NAME_CHARS) if message.role == Role.USER else ""
     if message.role == Role.TOOL:
         content = shorten(content, _RESULT_BYTES)
-    for clause, _ in split_clauses(content):
+    for clause, is_code, is_quoted in _clauses(content, message.role):
         if _is_row(clause):
             continue
-        text = resolve_dates(clause, today) if today and message.role != Role.TOOL else clause
+        # Others' words, code and what a tool gave back have a time base of their own.
+        dated = not is_code and not is_quoted and message.role != Role.TOOL
+        text = resolve_dates(clause, today, content) if today and dated else clause
+        text = f"{QUOTED}{text}" if is_quoted else text
         yield Saying(message.role, one_line(text, _CLAUSE_CHARS), today.isoformat() if today else "", name)
     for attachment in message.attachments:
         yield Saying(message.role, one_line(attachment_line(attachment), _CLAUSE_CHARS))
@@ -94,8 +112,34 @@ def _read_message(message: Message, results: Sequence[str | None]) -> Iterator[S
         yield Saying(Role.TOOL, tool_marker(call, result))
 
 
+def _clauses(content: str, role: str) -> Iterator[tuple[str, bool, bool]]:
+    """(clause, is code, whether its speaker only passed it on). Code that reads like a rule is none of the
+    speaker's."""
+    pieces = iter([(content, False)]) if role == Role.TOOL else split_quoted(content)
+    for piece, is_quoted in pieces:
+        for clause, is_code in split_clauses(piece):
+            passed_on = is_quoted or (is_code and role != Role.TOOL and bool(facts.find_cues(clause)))
+            yield clause, is_code, passed_on
+
+
+def _with_all_conditions(sayings: list[Saying]) -> list[Saying]:
+    """The items of "only if:" as one saying: some of the conditions are other conditions."""
+    joined: list[Saying] = []
+    lead = ""
+    for saying in sayings:
+        same = lead and saying.text.startswith(lead) and saying.role == joined[-1].role
+        if same and len(joined[-1].text) + len(saying.text) < _CLAUSE_CHARS:
+            joined[-1] = joined[-1]._replace(text=f"{joined[-1].text}; {saying.text[len(lead) :]}")
+            continue
+        found = _CONDITION_LEAD.match(saying.text) if saying.role != Role.TOOL else None
+        lead = found.group() if found else ""
+        joined.append(saying)
+    return joined
+
+
 def _is_row(clause: str) -> bool:
     """A line of data, or the notice that some was left out: nothing that anybody said."""
+    clause = LONG_NUMBERS.sub("", clause)
     if _NOTICE.fullmatch(clause):
         return True
     if clause.count(",") > _ROW_FIGURES and " " not in clause:

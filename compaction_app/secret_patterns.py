@@ -8,11 +8,13 @@ does not say where it ends, and gitleaks (MIT) is a Go program whose 200 rules l
 are good at finding what should never have been committed; here the text around a secret has to stay readable.
 
 A format with a prefix of its own is recognized wherever it stands. What has none is recognized by its place: after
-``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``, after ``password is``
-where it has a digit.
+``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``, of ``--password``, ``-u
+me:…`` and a session's cookie, after ``password is`` where it has a digit. In quotes a value goes to the closing quote,
+blanks included; without them it ends at the first blank, for what follows is the rest of the sentence.
 
-Not recognized, for nothing here reads meaning: a password in other prose, or without a digit in it; a key of no format
-(AWS's secret access keys) that no name stands before; of a key broken over two lines the second half.
+Not recognized, for nothing here reads meaning: a password in other prose, or bare and without a digit in it; a key of
+no format (AWS's secret access keys) that no name stands before; of a key broken over two lines the second half; in
+quotes what has blanks and ends like a sentence.
 
 **Linear in the text**, whatever the text: each pattern begins with a literal, repeats possessively or within a
 bound, and none can begin again inside what another start has scanned. **Done twice is done once**: a key takes all
@@ -104,16 +106,53 @@ _QUOTE = r"(?P<quote>(?P<escaped>\\{1,3})?[\"'])"
 # Inside JSON inside JSON a backslash ends the value, elsewhere it escapes a character of it.
 _QUOTED = rf"(?:(?(escaped)[^\s\"'`\\\[]|(?:[^\s\"'`\\\[]|\\.))|{_NO_MARKER})"
 # A line of a .env file: whatever the value is, the name says that it is secret.
-_ENV_LINE = re.compile(
-    r"(?P<keep>(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,6}"
+_ENV_NAME = (
+    r"(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,6}"
     r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PWD|SECRET|TOKEN|CREDENTIALS?"
     r"|(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|ACCOUNT|MASTER|SERVICE|AUTH)_?KEY(?:_ID)?)"
-    r"(?:_?[0-9]{1,3}|_(?:PROD|PRODUCTION|STAGING|DEV|TEST|LIVE))?=[\"']?)"
-    rf"{_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+"
+    r"(?:_?[0-9]{1,3}|_(?:PROD|PRODUCTION|STAGING|DEV|TEST|LIVE))?"
+)
+_QUOTED_ENV_LINE = re.compile(
+    rf"(?P<keep>{_ENV_NAME}=(?P<quote>[\"'])){_NO_PLACEHOLDER}(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{4,256}}+(?=(?P=quote))"
+)
+_ENV_LINE = re.compile(rf"(?P<keep>{_ENV_NAME}=[\"']?){_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+")
+# Told with a blank it has to look like a key.
+_TOLD_ENV = re.compile(rf"(?P<keep>{_ENV_NAME}[ \t]{{1,4}}){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9/+_=-]{{16,}}+")
+
+_OPTIONS = (
+    r"(?<![\w-])--(?:[a-z]{1,20}-){0,3}(?:password|passwd|passphrase|token|secret|(?:api|access|secret|private)-key)"
+)
+# A word after the blank may be the sentence's: only a digit or a sign tells a password from it.
+_OPTION = re.compile(
+    rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}}(?=[A-Za-z_./~-]{{0,60}}[0-9!@#%^&*+=]))){_NO_PLACEHOLDER}(?!-)"
+    rf"(?:[^\s\"'`\[]|{_NO_MARKER}){{4,256}}+"
+)
+_QUOTED_OPTION = re.compile(
+    rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}})(?P<quote>[\"'])){_NO_PLACEHOLDER}"
+    rf"(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{3,256}}+(?=(?P=quote))"
+)
+# ``-u 1000:1000`` is a user and a group.
+_LOGIN_OPTION = re.compile(
+    r"(?P<keep>(?<![\w-])(?:-u|-U|--user|--proxy-user)(?:=|[ \t]{1,4})[\"']?[^\s:/@\"'`\[]{1,128}:)"
+    rf"(?![0-9]{{1,6}}(?:\s|\Z)){_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{3,256}}+"
+)
+_COOKIE = re.compile(
+    r"(?P<keep>(?i:set-cookie[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?[^\s=;\"'\[]{1,64}=))"
+    rf"(?:[^\s;\"'`\[]|{_NO_MARKER}){{8,}}+"
+)
+_SESSION = re.compile(
+    r"(?P<keep>(?<![A-Za-z0-9])(?i:(?:php|j|asp\.net_)?sess(?:ion)?_?(?:id|key|token)?|connect\.sid|sid|csrf_?token)="
+    rf"[\"']?){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9%._~+/=-]{{16,}}+"
 )
 # Elsewhere a name alone says less: JSON, YAML and code speak of passwords without giving them.
 _QUOTED_PASSWORD = re.compile(
     rf"(?P<keep>{_LOGIN_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_QUOTED}{{3,256}}+(?=(?P=quote))"
+)
+# A passphrase; what ends like a sentence is a sentence.
+_SPACED = r"(?:(?(escaped)[^\n\"'`\\\[]|(?:[^\n\"'`\\\[]|\\.))|" + _NO_MARKER + ")"
+_QUOTED_PHRASE = re.compile(
+    rf"(?P<keep>(?:{_LOGIN_NAME}|[sS](?i:ecret)){_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_SPACED}{{3,96}}+(?<![.!?…:])"
+    r"(?=(?P=quote))"
 )
 _QUOTED_TOKEN = re.compile(
     rf"(?P<keep>{_CREDENTIAL_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_WITH_DIGIT}{_QUOTED}{{8,4096}}+(?=(?P=quote))"
@@ -164,8 +203,16 @@ FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("authorization", ("authorization",), _AUTHORIZATION),
     SecretFormat("authorization", ("bearer",), _BEARER),
     SecretFormat("URL password", ("://",), _URL_PASSWORD),
+    SecretFormat("cookie", ("set-cookie",), _COOKIE),
+    SecretFormat("cookie", ("sess", "sid=", "csrf"), _SESSION),
+    SecretFormat("value", ("--",), _QUOTED_OPTION),
+    SecretFormat("value", ("--",), _OPTION),
+    SecretFormat("value", ("-u", "--user", "--proxy-user"), _LOGIN_OPTION),
+    SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _QUOTED_ENV_LINE),
     SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _ENV_LINE),
+    SecretFormat("value", _TOKEN_NAMES + _PASSWORD_NAMES, _TOLD_ENV),
     SecretFormat("value", _PASSWORD_NAMES, _QUOTED_PASSWORD),
+    SecretFormat("value", (*_PASSWORD_NAMES, "secret"), _QUOTED_PHRASE),
     SecretFormat("value", _TOKEN_NAMES, _QUOTED_TOKEN),
     SecretFormat("value", _PASSWORD_NAMES, _BARE_PASSWORD),
     SecretFormat("value", _PASSWORD_NAMES, _SAID_PASSWORD),

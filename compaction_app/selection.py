@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from compaction_app import meaning
-from compaction_app.choosing import Move, Unit, choose
+from compaction_app.choosing import Move, Needs, Unit, choose, company
 from compaction_app.clauses import SEPARATOR
 from compaction_app.facts import BOUND, FILLER, FUNCTION, weigh
 from compaction_app.sentences import CUT
@@ -23,9 +23,11 @@ from compaction_app.tokens import Count
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _TO = " to "
 _DAYS = re.compile(f"{_DAY}(?:{_TO}{_DAY})?")
+#: Heading of what has no date.
+UNDATED = "Conversation"
 #: Of the target, what headings may take.
 _HEADING_SHARE = 0.1
-#: A target below this has no room for headings.
+#: A target below this has no room for headings that are days.
 HEADING_TOKENS = 60
 #: Drafts below this are refused (``MIN_SUMMARY_CHARS``); a tiny target is filled to it where it can be.
 FEWEST_CHARS = 30
@@ -56,7 +58,10 @@ class _Page:
     def render(self, chosen: Mapping[int, int]) -> str:
         """Markdown: a heading a day, a line for each run of one speaker."""
         kept = sorted(chosen)
-        headings = self._headings(kept) if self.target >= HEADING_TOKENS else [""] * len(kept)
+        headings = self._headings(kept)
+        if self.target < HEADING_TOKENS:
+            # What is no day may be "Rejected": under it stands what was.
+            headings = ["" if _DAYS.fullmatch(heading) or heading == UNDATED else heading for heading in headings]
         lines: list[str] = []
         heading = speaker = None
         for i, above in zip(kept, headings, strict=True):
@@ -98,20 +103,17 @@ class _Page:
         ]
 
 
-def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Mapping[int, int]) -> str:
-    """The text of the best forms of ``units`` in at most ``target`` tokens.
-
-    ``needs`` maps a unit to another without which it would mislead.
-    """
+def fill(units: Sequence[Unit], *, target: int, count: Count, needs: Needs) -> str:
+    """The text of the best forms of ``units`` in at most ``target`` tokens, none without what it needs."""
     page = _Page(units, target, count)
     moves = choose(units, target=target, count=count, needs=needs)
-    chosen = _largest_prefix(page, moves)
+    chosen = _accompanied(_largest_prefix(page, moves), needs)
     if page.join_days(chosen):
-        chosen = _largest_prefix(page, moves)
+        chosen = _accompanied(_largest_prefix(page, moves), needs)
     _use_room(page, moves, chosen, needs)
     text = page.render(chosen)
     return (
-        _squeeze(page, [move for move in moves if move.unit not in needs] or moves, text)
+        _squeeze(page, [move for move in moves if move.unit not in needs], text)
         if len(text) < FEWEST_CHARS and moves
         else text
     )
@@ -141,27 +143,38 @@ def _after(moves: Iterable[Move]) -> dict[int, int]:
     return {move.unit: move.after for move in moves}
 
 
-def _use_room(page: _Page, moves: Sequence[Move], chosen: dict[int, int], needs: Mapping[int, int]) -> None:
+def _accompanied(chosen: dict[int, int], needs: Needs) -> dict[int, int]:
+    """Without the units that need one which was cut off; and without those that need these."""
+    while lonely := [i for i in chosen if any(needed not in chosen for needed in needs.get(i, ()))]:
+        for i in lonely:
+            del chosen[i]
+    return chosen
+
+
+def _use_room(page: _Page, moves: Sequence[Move], chosen: dict[int, int], needs: Needs) -> None:
     """Spend what the first move that did not fit has left over on smaller ones behind it."""
     room = page.target - page.size(chosen)
     tries = _TRIES
+    begun = {move.unit: move for move in moves if move.before is None}
     for move in moves:
         if room < 2 or not tries:
             return
         if chosen.get(move.unit) != move.before or move.cost > room:
             continue
-        if move.unit in needs and needs[move.unit] not in chosen:
+        others = company(move.unit, needs, chosen) if move.unit in needs else []
+        if any(i not in begun for i in others) or move.cost + sum(begun[i].cost for i in others) > room:
             continue
         tries -= 1
-        size = page.size({**chosen, move.unit: move.after})
+        added = {**_after(begun[i] for i in others), move.unit: move.after}
+        size = page.size(chosen | added)
         if size <= page.target:
-            chosen[move.unit] = move.after
+            chosen.update(added)
             room = page.target - size
 
 
 def _squeeze(page: _Page, moves: Sequence[Move], text: str) -> str:
     """A target so small that not one clause fits: the beginning of the most important one that may be cut."""
-    candidates = [text, page.render({moves[0].unit: 0})]
+    candidates = [text, *(page.render({move.unit: 0}) for move in moves[:1])]
     unit = next((page.units[move.unit] for move in moves if _may_be_cut(page.units[move.unit])), None)
     prefix = f"{unit.speaker}: " if unit and unit.speaker else ""
     beginnings = _beginnings(unit.clause.text) if unit else []

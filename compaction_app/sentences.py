@@ -13,15 +13,21 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from compaction_app import facts, meaning
-from compaction_app.cautions import is_cautioned, takes_back
+from compaction_app.cautions import is_cautioned, is_reply, takes_back
+from compaction_app.outlines import Outline, is_heading, is_item
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MONTH = r"(?:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des|dec)"
-# A dash that no space follows is a minus or an option; "12. März" is a date, not the twelfth item.
+# A dash that no space follows is a minus or an option; "12. März" and "5. 6." are dates, "- 5 °C" and "> 80" are
+# amounts, and a box that is ticked or not is what an item says.
 _MARKUP = re.compile(
-    r"\A(?:\s+|>+\s*|\|\s*|[#*+\-–•·▪]+\s+|\[[ xX]\]\s+"
-    rf"|\(?\d{{1,2}}[.)]\s+(?!(?i:{_MONTH})))+"
+    r"\A(?:\s+|>++(?!=|\s*\d)\s*|\|\s*|(?![+\-–]\s+\d[\d.,]*\s*(?:°|℃|%))[#*+\-–•·▪]+\s+"
+    rf"|\(?\d{{1,2}}[.)]\s+(?!(?i:{_MONTH})|\d{{1,2}}\.\s))+"
 )
+_NUMBERED = re.compile(r"\s*(\(?\d{1,2}[.)])\s+(?=\S)")
+_NUMBERED_LINES = re.compile(r"(?m)^\s*\(?\d{1,2}[.)]\s")
+#: What of a numbered list is as short as this may answer the question of its number.
+_ANSWER_WORDS = 3
 # Marks of bold print stand outside words; ``__init__``, ``2**10``, ``f(**options)`` and ``src/**/*.ts`` are no print.
 _BOLD = re.compile(
     r"(?P<code>`[^`\n]+`)"
@@ -30,6 +36,8 @@ _BOLD = re.compile(
 )
 _RULE_LINE = re.compile(r"[\s|:=_*\-+~`#>.]*\Z")
 _WRAPPED = re.compile(r"(?m)^(.{48,}[\w,])\n(?=[a-z][a-z]+ [a-z])")
+#: A heading of Markdown is also a line that is underlined.
+_UNDERLINED = re.compile(r"(?m)^([^\W\d_].{0,80})\n(?:={3,}|-{3,})[ \t]*$")
 _ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]»]*\s+|[。！？｡؟۔।॥]+[\"'”’」』）)]*\s*|\s·\s")
 #: Where two statements of one sentence may stand apart; a dash after a word or before a remark divides none.
 _APART = re.compile(r";\s+|；|\s[—–]\s")
@@ -64,47 +72,47 @@ _BEFORE_ORDINAL = frozenset(
     "diese diesen diesem nächsten letzten zur und oder på til fra før etter innen efter inden till från före de "
     "het op bij tot montag dienstag mittwoch donnerstag freitag samstag sonntag".split()
 )
-_AFTER_ORDINAL = re.compile(rf"[^\W\d_A-Z]|(?i:{_MONTH})|(?:Stock|Etage|Klasse|Platz|Quartal|Jahrhundert|Juli|Juni)")
-_STATEMENTS = re.compile(
-    r"(?:,\s+(?:and\s+)?|\s+and\s+)"
-    r"(?=(?:the|my|our|his|her|their|its|your)\s+(?:[\w'’-]+\s+){1,4}(?:is|are|will be|must|should|=)\s"
-    r"|(?:we|you|i)\s+(?:must|should|shall|always|prefer)\s)",
+_AFTER_ORDINAL = re.compile(
+    rf"[^\W\d_A-Z]|(?i:{_MONTH})|(?:Stock|Etage|Klasse|Platz|Quartal|Jahrhundert|Juli|Juni)|(?:1[0-2]|0?[1-9])\.(?:\W|\Z)"
+)
+#: "5.6. um": a day and its month, and "VIII. hatte": a name with a number, where a small letter follows.
+_DAY_OR_RANK = re.compile(r"\d{1,2}\.\d{1,2}|[IVXLC]+")
+_YEAR = re.compile(r"\d{4}\b")
+#: "My name is Ana" and "my budget is 3,000" are two statements of which one may be superseded later; any other "and"
+#: may turn round what stands before it: "… and you have to ask Priya first".
+_EQUATION = r"(?:the|my|our|his|her|their|its|your)\s+(?:[\w'’-]+\s+){1,4}(?:is|are|was|were|will be|=)\s"
+_STATES = re.compile(rf"\A{_EQUATION}", re.IGNORECASE)
+_STATEMENTS = re.compile(rf"(?:,\s+(?:and\s+)?|\s+and\s+)(?={_EQUATION})", re.IGNORECASE)
+#: What stands behind a semicolon or a dash speaks of what is before it with any of these.
+_REFERS = re.compile(
+    r"\b(?:he|she|it|they|him|her|his|its|them|their|this|that|these|those|there|then|first|before|so|"
+    r"er|sie|es|ihn|ihm|ihr|dies|dieser|diese|dieses|das|dort|dann|zuerst|il|elle|ils|elles|lui|leur|cela|ça|y|"
+    r"él|ella|ello|ellos|ellas|esto|eso|le|la|lo|les|lui|lei|loro|questo|hij|zij|ze|het|dit|dat|он|она|оно|они|его|её|"
+    r"это|هو|هي|هم|هذا|ذلك)\b",
     re.IGNORECASE,
 )
-_JOINTS = re.compile(
-    r",\s+(?=(?:so|and)\s+(?:(?:i|we|you)(?:['’][a-z]{1,2})?\s|(?:the|an?|my|our|your)\s+(?:[\w'’-]+\s+){1,4}"
-    r"(?:is|are|was|were|has|have|had|will|can|must|should|shall|costs?|needs?)\s))",
+# "Well 7" is a well, and "ok 12" a result.
+_OPENER = re.compile(
+    r"\A(?:by the way|btw|fyi|oh|also|well|anyway|okay|ok)\b(?:[,;]+\s+|\s+(?=[^\W\d]+(?:[\s.,!?;]|\Z)))(?=\S)",
     re.IGNORECASE,
 )
-#: What begins like this is said of what follows its comma.
-_CONDITION = re.compile(
-    r"\A(?:if|unless|when|whenever|in case|once|as|while|after|before|until|since|because|given|let['’]s say|both|"
-    r"wenn|falls|weil|als|nachdem|bevor|sobald|während|si|quand|lorsque|cuando|aunque|porque|se|quando|als|omdat|wanneer|"
-    r"если|когда|إذا|عندما)\b",
-    re.IGNORECASE,
-)
-_OPENER = re.compile(r"\A(?:by the way|btw|fyi|oh|also|well|anyway|okay|ok)\b[,:;]*\s+(?=\S)", re.IGNORECASE)
 _CLOSER = re.compile(r",?\s+(?:by the way|btw|please|thanks|thank you|as well|too)[.!]*\Z", re.IGNORECASE)
 
 #: A bracket or quotation of more characters is a text of its own, divided like any other.
 _ENCLOSED_CHARS = 240
-#: A line of more words is no heading of a list.
-_LEAD_WORDS = 8
+_QUESTION = ("?", "？", "؟")
 _PAUSES = (".", "!", "?", ":", ";", ",", "…", "—", "–", "。", "！", "？", "：", "；", "،", "؟")
 _UNSPACED_ENDS = "。！？；」』"
 #: Words that follow themselves so often were not said but written by a machine; up to so many at a time.
 _FEWEST_TIMES, _LONGEST_REPEAT = 3, 24
 #: So many characters before a cut no negation may stand, or it would lose what it denies.
 _DENIED_CHARS = 60
-#: A sentence with more words is divided at its joints, and one with more characters even where it has none.
-_LONG_CLAUSE_WORDS = 20
+#: What has more characters is no sentence: it is cut …
 _LONG_CLAUSE_CHARS = 600
-#: … unless one of its parts denies or limits another: that one is told whole, up to this length.
+#: … unless a part of it denies or limits another: that one is told whole, up to this length.
 _CAUTIONED_CHARS = 2000
 #: Told where what no sentence should be is cut.
 CUT = "…"
-#: What is divided at a joint must leave so many spaces on either side: a part too short is not understood.
-_WORDS_BEFORE_JOINT, _WORDS_AFTER_JOINT = 5, 4
 #: A longer line inside a code block is no code: the block was never closed.
 _CODE_CHARS = 200
 
@@ -112,55 +120,77 @@ _CODE_CHARS = 200
 def split_clauses(text: str) -> Iterator[tuple[str, bool]]:
     """(clause, is code) in order: sentences, and parts of sentences where a part stands by itself."""
     in_code = False
-    lead = waiting = ""
+    code_lead = above = waiting = ""
+    outline = Outline()
+    if "\n---" in text or "\n===" in text:
+        text = _UNDERLINED.sub(r"## \1", text)
     lines = _WRAPPED.sub(r"\1 ", text).splitlines() if "\n" in text else [text]
     for number, line in enumerate(lines):
         if _FENCE.match(line) and line.count("```") % 2 == 1:
             in_code = not in_code
             # What follows a closing fence on its line is prose; after an opening one stands a language.
             prose = line.strip(" `~")
-            yield from _prose(waiting)
-            waiting = "" if in_code and " " not in prose else prose
+            yield from _prose(waiting, above)
+            waiting, above = "" if in_code and " " not in prose else prose, ""
+            code_lead = outline.turning() if in_code else ""
         elif in_code and len(line) <= _CODE_CHARS:
             if line.strip():
-                yield from _prose(waiting)
+                yield from _prose(waiting, above)
                 waiting = ""
-                yield " ".join(line.split()), True
+                yield " ".join([*code_lead.split(), *line.split()]), True
         elif not _RULE_LINE.match(line):
-            item = _MARKUP.sub("", line)
-            prose = _BOLD.sub(_unmarked, " ".join(item.split()))
-            is_item = len(item) != len(line)
-            if _is_lead(prose, line) and _item_follows(lines, number):
-                lead = prose
+            prose = _BOLD.sub(_unmarked, " ".join(_MARKUP.sub("", line).split()))
+            following, apart = _following(lines, number)
+            if outline.begins(line, prose, following, apart=apart):
+                yield from _prose(waiting, above)
+                waiting = ""
                 continue
-            said = f"{lead} {prose}" if lead and is_item else prose
-            if waiting and takes_back(prose):
+            lead = outline.above(line)
+            said = _numbered(line, prose, text, lead)
+            if waiting and ((takes_back(prose) and not said[:1].isdigit()) or _leads_on(waiting, line)):
                 waiting = f"{waiting}{'' if waiting.endswith(_PAUSES) else '.'} {said}"
-            else:
-                yield from _prose(waiting)
-                waiting = said
-            lead = lead if is_item else ""
-    yield from _prose(waiting)
+                continue
+            yield from _prose(waiting, above)
+            # An item is told once under its lead, a paragraph with each of its sentences.
+            waiting, above = (f"{lead} {said}", "") if lead and is_item(line) else (said, lead)
+    yield from _prose(waiting, above)
 
 
-def _prose(text: str) -> Iterator[tuple[str, bool]]:
-    return ((clause, False) for clause in _clauses(text))
+def _prose(text: str, above: str = "") -> Iterator[tuple[str, bool]]:
+    return ((f"{above} {clause}" if above else clause, False) for clause in _clauses(text))
 
 
 def _unmarked(match: re.Match[str]) -> str:
     return match["code"] or match["stars"] or match["lines"]
 
 
-def _is_lead(prose: str, line: str) -> bool:
-    """The line before a list, repeated on each item where an item alone would say the opposite: "Never:"."""
-    if not prose.endswith((":", "：")) and not line.startswith("#"):
-        return False
-    return 0 < len(prose.split()) <= _LEAD_WORDS and is_cautioned(prose)
+def _following(lines: list[str], number: int) -> tuple[str, bool]:
+    """The next line that is not empty, or "", and whether an empty one stands between."""
+    for ahead in range(number + 1, min(number + 3, len(lines))):
+        if lines[ahead].strip():
+            return lines[ahead], ahead > number + 1
+    return "", True
 
 
-def _item_follows(lines: list[str], number: int) -> bool:
-    following = next((line for line in lines[number + 1 : number + 3] if line.strip()), "")
-    return _MARKUP.match(following) is not None
+def _numbered(line: str, prose: str, text: str, lead: str) -> str:
+    """With its number where that tells: a question of several, what may be the answer to one, and a number that belongs
+    to no list."""
+    number = _NUMBERED.match(line)
+    if number is None or prose.startswith(number[1]):
+        return prose
+    if prose.endswith(_QUESTION) or is_reply(prose) or (not lead and prose.count(" ") < _ANSWER_WORDS):
+        # A dot would end the sentence of the lead.
+        return f"{number[1].strip('(.)')}) {prose}" if lead else f"{number[1]} {prose}"
+    # A list begins with 1 or has other numbers.
+    is_listed = number[1].strip("(.)") == "1" or len(_NUMBERED_LINES.findall(text)) > 1
+    return prose if is_listed or lead else f"{number[1]} {prose}"
+
+
+def _leads_on(waiting: str, line: str) -> bool:
+    """Whether a line goes on with what the one before announces: "Never do this:" and then what."""
+    return (
+        waiting.endswith((":", "：")) and not is_heading(line) and not is_item(line) and len(waiting) <= _ENCLOSED_CHARS
+    )
 
 
 def _clauses(prose: str) -> Iterator[str]:
@@ -175,14 +205,14 @@ def _clauses(prose: str) -> Iterator[str]:
 
 def _parts(sentence: str) -> Iterator[str]:
     for piece in _said_apart(sentence):
-        for part in _statements(piece):
-            yield from _divide(part) if part.count(" ") > _LONG_CLAUSE_WORDS else (part,)
+        yield from _statements(piece)
 
 
 def _said_once(prose: str) -> str:
     """A log or a copied line without punctuation says the same words over and over: they are told once."""
     words = prose.split(" ")
-    if len(words) < 2 * _FEWEST_TIMES or len(set(words)) * 2 > len(words):
+    different = len(set(words))
+    if len(words) < 2 * _FEWEST_TIMES or different == 1 or different * 2 > len(words):
         return prose
     kept: list[str] = []
     alike = _alike(words)
@@ -255,7 +285,7 @@ def _said_apart(sentence: str) -> Iterator[str]:
     start = 0
     for match in _outside(_APART, sentence):
         left, right = sentence.count(" ", start, match.start()), sentence.count(" ", match.end(), match.end() + 80)
-        if left >= 3 and right >= 2:
+        if left >= 3 and right >= 2 and not _REFERS.search(sentence, match.end()):
             yield sentence[start : match.start()]
             start = match.end()
     yield sentence[start:]
@@ -279,6 +309,8 @@ def _ends_sentence(prose: str, start: int, match: re.Match[str]) -> bool:
     last = _ELISION.sub("", prose[before : match.start()].strip("(\"'").lower())
     if last.isdigit() and len(last) <= _ORDINAL_DIGITS:
         return not (before == start or _is_ordinal(prose, start, before, match.end()))
+    if _DAY_OR_RANK.fullmatch(prose, before, match.start()) and prose[match.end() : match.end() + 1].islower():
+        return False
     return not (last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()) or _DOTTED.fullmatch(last))
 
 
@@ -287,35 +319,31 @@ def _is_ordinal(prose: str, start: int, before: int, after: int) -> bool:
     if _AFTER_ORDINAL.match(prose, after):
         return True
     words = prose[max(start, before - 40) : before].lower().split()
+    # "5. 6. 2026".
+    if words and words[-1].rstrip(".").isdigit() and words[-1].endswith(".") and _YEAR.match(prose, after):
+        return True
     # "I am 12. Then …"
     return bool(words) and words[-1] in _BEFORE_ORDINAL and words[-2:] != ["i", "am"]
 
 
 def _statements(sentence: str) -> list[str]:
     """ "My name is Ana and my budget is 3,000" tells two things, of which one may later be superseded."""
-    if _CONDITION.match(sentence):
+    if not _STATES.match(sentence):
         return [sentence]
     parts, start = [], 0
     for match in _outside(_STATEMENTS, sentence):
+        if _says_more_of(sentence[start : match.start()], sentence[match.end() :]):
+            continue
         parts.append(sentence[start : match.start()])
         start = match.end()
     return [part for part in [*parts, sentence[start:]] if part]
 
 
-def _divide(sentence: str) -> Iterator[str]:
-    """A very long sentence at its joints; parts too short to be understood stay with the part before."""
-    if _CONDITION.match(sentence):
-        yield sentence
-        return
-    start = 0
-    for match in _outside(_JOINTS, sentence):
-        if (
-            sentence.count(" ", start, match.start()) >= _WORDS_BEFORE_JOINT
-            and sentence.count(" ", match.end(), match.end() + 120) >= _WORDS_AFTER_JOINT
-        ):
-            yield sentence[start : match.start()].strip()
-            start = match.end()
-    yield sentence[start:].strip()
+def _says_more_of(left: str, right: str) -> bool:
+    """Whether the second statement has the subject of the first: "the fee is 30, and the fee is waived"."""
+    subject = _STATES.match(right)
+    said = left.lower().split()
+    return subject is not None and any(word in said for word in subject.group().lower().split()[1:-1])
 
 
 def _cut(piece: str) -> Iterator[str]:

@@ -82,8 +82,11 @@ def dotted_path(value: Any) -> str | None:
     return None
 
 
-def class_with(method: str, call: str) -> Rule:
-    """A dotted path to a class whose instances have ``method``; ``call`` shows how it will be called."""
+def class_with(method: str, call: str, takes: int | None = None) -> Rule:
+    """A dotted path to a class whose instances have ``method``; ``call`` shows how it will be called.
+
+    ``takes``: with how many arguments, of an instance that is made with none; None where the app looks itself.
+    """
 
     def rule(value: Any) -> str | None:
         if wrong := dotted_path(value):
@@ -91,14 +94,33 @@ def class_with(method: str, call: str) -> Rule:
         named = import_string(value)
         # Every class is callable, and so hasattr() finds a __call__ on each: only its own counts.
         own = isinstance(named, type) and any(method in vars(base) for base in named.__mro__)
-        return None if own else f"must name a class whose instances take {call}"
+        if not own or takes is None:
+            return None if own else f"must name a class whose instances take {call}"
+        if not _takes(named, 0):
+            return "must name a class that is made without arguments"
+        bound = isinstance(inspect.getattr_static(named, method), staticmethod | classmethod)
+        fits = _takes(getattr(named, method), takes if bound else takes + 1)
+        return None if fits else f"must name a class whose instances take {call}"
 
     return rule
 
 
-def function(call: str) -> Rule:
-    """A dotted path to a function, or to a class whose instances are called like one."""
-    as_class = class_with("__call__", call)
+def _takes(called: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with ``count`` arguments; true where its signature can not be read (code in C)."""
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def function(call: str, takes: int) -> Rule:
+    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one."""
+    as_class = class_with("__call__", call, takes)
 
     def rule(value: Any) -> str | None:
         if wrong := dotted_path(value):
@@ -107,6 +129,8 @@ def function(call: str) -> Rule:
         wrong = as_class(value) if isinstance(named, type) else None
         if wrong or not callable(named):
             return wrong or f"must name a function that takes {call}"
+        if not isinstance(named, type) and not _takes(named, takes):
+            return f"must name a function that takes {call}"
         # What it gives back is a coroutine, which is not None, not a text, and true whatever it would say.
         called = getattr(named, "__call__", named)  # noqa: B004  # not whether it can be called, but what is
         waits = inspect.iscoroutinefunction(named) or inspect.iscoroutinefunction(called)

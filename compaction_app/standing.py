@@ -47,6 +47,9 @@ _ONCE = re.compile(
     r"|(?<!from )(?<!as of )\b(?:today|yesterday)\b",
     re.IGNORECASE,
 )
+_WANTED_NOW = re.compile(
+    r"\W*(?:(?:and|but|so|now|ok|okay|well|please|just|oh)\W+)*(?:let|remind|tell|show) me\b", re.IGNORECASE
+)
 #: Of others, and of what was: nobody is asked to keep to it.
 _NEVER_DID = re.compile(
     r"\b(?:he|she|it|they|who)(?:['’]\w+)? (?:\w+ )?(?:never|always)\b|\b(?:had|has|have|['’](?:d|s|ve)) never\b"
@@ -77,6 +80,16 @@ _FEWEST_WORDS = 2
 def find_cues(text: str) -> list[tuple[int, int]]:
     """Where a clause states a rule, decision, preference or how things are."""
     return facts.find_cues(text) or [match.span() for match in _MORE_CUES.finditer(text)]
+
+
+def is_of_the_moment(text: str) -> bool:
+    """Whether a sentence begins with what somebody wants to do or to be told right then."""
+    return _WANTED_NOW.match(text) is not None
+
+
+def is_told_of(stated: str) -> bool:
+    """Whether it tells what somebody does or did, and not how things are."""
+    return _NEVER_DID.search(stated) is not None or _TOLD_OF.search(stated) is not None
 
 
 def standing_of(stated: str) -> Standing:

@@ -1,9 +1,10 @@
 """Which statement has been replaced by a later one: "the budget is 3,000", then "the budget is 2,400 now".
 
 Only what is clearly the same subject with a new value is let go: the same words for the subject, nothing that narrows
-one of the values and not the other ("for travel"), a value of the same kind, and a sign that it changed. Where
-subjects merely share words (the budget, the food budget) both stay, and the older one stays only together with the
-newer. What a model or a tool says replaces nothing that a person said.
+one of the values and not the other ("for travel"), a value of the same kind, and a sign that it changed. A condition,
+a claim or a quotation replaces nothing. Where subjects merely share words (the budget, the food budget), or the kinds
+of the values differ ("Anna Nowak", "angry"), both stay, and the older one stays only together with the newer. What a
+model or a tool says replaces nothing that a person said.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compaction_app import facts
+from compaction_app import facts, meaning
 from compaction_app.values import Role
 
 _CHANGED = (
@@ -43,7 +44,10 @@ _FORMS = (
 _CHANGES = _FORMS[:2]
 _NEWER = re.compile(
     r"\b(?:now|actually|instead|correction|no longer|any ?more|from now on|as of|"
-    r"jetzt|nun|ab sofort|maintenant|désormais|ahora|adesso|agora|теперь)\b|现在|現在|改为|改成|今は",
+    r"jetzt|nun|ab sofort|maintenant|désormais|ahora|adesso|agora|теперь|"
+    # What comes back is new again.
+    r"again|once more|after all|back to|wieder|doch wieder|zurück auf|de nouveau|à nouveau|otra vez|de nuevo|di nuovo|"
+    r"de novo|weer|снова|опять)\b|现在|現在|改为|改成|今は|又是|再次|また",
     re.IGNORECASE,
 )
 _CUE_WORDS = frozenset(
@@ -88,9 +92,38 @@ _REMAINDER = re.compile(
     re.IGNORECASE,
 )
 _LEADING = re.compile(
-    r"\A(?:(?:now|actually|currently|set|to|at|on|for|in|by|about|jetzt|现在|現在)\s+)+", re.IGNORECASE
+    r"\A(?:(?:now|again|back|actually|currently|set|to|at|on|for|in|by|about|jetzt|wieder|现在|現在)\s+)+",
+    re.IGNORECASE,
 )
-_TRAILING = re.compile(r"\W+(?:now|instead|actually|then|though|today|jetzt|ahora|maintenant|现在)\W*\Z", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"\W+(?:now|instead|actually|then|though|today|again|once more|after all|jetzt|wieder|ahora|otra vez|de nuevo|"
+    r"maintenant|de nouveau|di nuovo|现在)\W*\Z",
+    re.IGNORECASE,
+)
+#: Where, when or with whom: "in Oslo" is no other value of what is "red".
+_PLACED = re.compile(
+    r"\A(?:(?:now|again|back|jetzt|wieder|ahora|maintenant)\s+)*(?P<by>in|at|on|with|by|from|under|near|im|am|bei|mit|"
+    r"dans|chez|avec|en|con|на|в|у)\s",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(
+    r"\b(?:jan|feb|mar|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz]|mon|tues|wednes|thurs|fri|satur|sun)\w*\b|"
+    r"\d[:.]\d\d\b|\d{4}-\d\d|\b\d{1,2} ?[ap]m\b|\A(?:\w+ )?at \d{1,2}\Z|"
+    r"\b(?:today|tomorrow|tonight|noon|midnight|week|month)\b|"
+    r"[月日時点]",
+    re.IGNORECASE,
+)
+#: What is conditional or somebody's word only is not how it is.
+_UNSURE = re.compile(
+    r"\b(?:if|unless|provided|assuming|supposing|in case|subject to|as soon as|once (?:the|we|he|she|they|it)|claims?|"
+    r"claimed|(?<!i )says?|(?<!i )said|thinks?|thought|believes?|believed|guess|suppose|assume|hear|heard|reportedly|"
+    r"apparently|allegedly|supposedly|according to|rumou?rs?|maybe|perhaps|probably|possibly|might|could|would|seems?|"
+    r"wants?|wishes|hopes?|hoping|suggests?|proposes?|proposed|asked|pretend|imagine|(?-i:may)|"
+    r"wenn|falls|sofern|sobald|angeblich|vielleicht|vermutlich|wahrscheinlich|glaubt?|meint|sagt|behauptet|laut|"
+    r"peut-être|selon|dit|croi[st]|prétend|à condition|quizás?|según|dice|cree|creo|talvez|diz|forse|secondo|crede|"
+    r"si|se|als|mits|indien|jeśli|eğer|если|когда|может|возможно|говорит|якобы)\b|إذا|ربما|如果|要是|可能|也许|听说|据说|もし|かも|らしい|と言|만약|아마",
+    re.IGNORECASE,
+)
 _OPENER = re.compile(
     r"\A(?:(?:by the way|btw|fyi|oh|ok|okay|actually|also|so|and|but|correction|noted|understood|right|sure|got it|"
     r"thanks)\b[,:;]*\s+)+",
@@ -102,6 +135,7 @@ _ABOUT_NOTHING = re.compile(
 _UNIT = re.compile(r"\d[\d.,:]*\s*([^\W\d_]+|[%€$£¥])?")
 _UNSPACED_CUE = re.compile("现在|現在|今は|我们的|我的|私の|的|の")
 
+_QUOTES = '"“„«「『'
 #: What a project has one of: "the deadline is" said again with another value has changed without any "now".
 _SINGULAR = frozenset("budget deadline goal frist ziel plazo presupuesto délai scadenza 预算 予算".split())
 
@@ -136,6 +170,15 @@ class Statement:
     in_place: bool
     #: Where the value begins in the text.
     value_start: int
+    #: What sort of value it is: a time, a figure, a name, plain words; and the word that places it, such as "in".
+    kind: str = ""
+    #: Where it stands in which text: whether it is said as how it is, no condition, claim or quotation.
+    asserting: tuple[str, int] = ("", 0)
+
+    @property
+    def is_asserted(self) -> bool:
+        """Looked at only where it would replace something, which is seldom."""
+        return _is_asserted(*self.asserting)
 
     @property
     def has_number(self) -> bool:
@@ -186,7 +229,7 @@ def find_replacements(
             older = statements[j]
             if older is None or j in replaced or not may_replace(speakers[i], speakers[j]):
                 continue
-            if not _comparable(older, newer, speakers[j] == speakers[i]):
+            if not _comparable(older, newer, speakers[j] == speakers[i]) or not newer.is_asserted:
                 continue
             if older.subject == newer.subject and _replaces(older, newer):
                 replaced[j] = i
@@ -232,6 +275,8 @@ def _replaces(older: Statement, newer: Statement) -> bool:
         return False
     if older.unit and newer.unit and older.unit != newer.unit:
         return False
+    if older.kind and newer.kind and older.kind != newer.kind:
+        return False
     if newer.subject == (_PREFERRED,) and older.value != newer.value:
         return newer.newer and all(word in newer.value.split() for word in older.value.split())
     if newer.newer or older.value == newer.value:
@@ -260,7 +305,29 @@ def _statement(text: str, match: re.Match[str], *, changes: bool) -> Statement |
         about=_about(value, remainder),
         in_place=_PLACE.match(remainder) is not None,
         value_start=match.start("value"),
+        kind="" if changes else _kind(match["value"], value),
+        asserting=(text, match.start("value")),
     )
+
+
+def _kind(said: str, value: str) -> str:
+    """What sort of value it is; "" for signs, of which nothing is known. ``said`` is the value with what leads it."""
+    if _WHEN.search(said):
+        return "when"
+    placed = _PLACED.match(said)
+    by = placed["by"].lower() if placed else ""
+    if facts.has_digit(value):
+        return f"{by} figure"
+    if facts.is_unspaced(value):
+        return ""
+    return f"{by} name" if any(word[0].isupper() for word in value.split()) else f"{by} words"
+
+
+def _is_asserted(text: str, at: int) -> bool:
+    """Whether a text says how it is, outside quotations, at its value."""
+    if _UNSURE.search(text):
+        return False
+    return not any(start <= at < end for start, end in meaning.enclosed(text)[0] if text[start] in _QUOTES)
 
 
 def _preference(text: str, match: re.Match[str]) -> Statement | None:
@@ -279,6 +346,7 @@ def _preference(text: str, match: re.Match[str]) -> Statement | None:
         about=_about(value, remainder),
         in_place=False,
         value_start=match.start("value"),
+        asserting=(text, match.start("value")),
     )
 
 
@@ -334,6 +402,7 @@ def _statement_by_number(text: str) -> Statement | None:
         about=(),
         in_place=False,
         value_start=0,
+        asserting=(text, text.find(numbers[0])),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import toktok
 
-from compaction_app.openai_format import NO_RESULT, attachment_line
+from compaction_app.openai_format import NO_RESULT, attachment_line, sent_name
 
 #: Role, delimiters and end marker that chat formats put around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
@@ -48,10 +48,10 @@ class CharacterTokenCounter:
 
 
 def message_texts(message: Mapping[str, Any]) -> list[str]:
-    """The texts of a message that a model reads: content, name, and name and arguments of every tool call."""
+    """The texts of a message that a model reads: content, name (as it is sent), and those of every tool call."""
     texts = [str(message.get("content") or "")]
     if name := message.get("name"):
-        texts.append(str(name))
+        texts.append(sent_name(str(name)))
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         texts += [str(function.get("name", "")), str(function.get("arguments", ""))]

@@ -1,9 +1,9 @@
 """Tool calls as one line each: what was done, to what, and how it ended.
 
 A marker is what is left of a call when its arguments and its result are gone, so it names the telling
-argument (the path, the command, the query) and the outcome. A registry maps tool names to markers; hosts add
-their own with :func:`register_tool_marker`. A tool that nobody registered still gets a generic marker: a call
-is never passed over in silence.
+argument (the path, the command, the query) and the outcome, where the result tells it (``tool_outcomes``). A
+registry maps tool names to markers; hosts add their own with :func:`register_tool_marker`. A tool that nobody
+registered still gets a generic marker: a call is never passed over in silence.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from compaction_app.tool_outcomes import find_error, one_line, outcome_of, shell_outcome
+
 Arguments = Mapping[str, Any]
 Marker = Callable[[Arguments, "str | None"], str]
 
 #: A marker is a line to skim, not a document.
 MARKER_CHARS = 240
 _LABEL_CHARS = 120
-_ERROR_CHARS = 100
-#: Larger results are not parsed as JSON: the outcome stands at the start or the end of what a tool prints.
-_JSON_CHARS = 65_536
 _EDGE_CHARS = 400
+#: Of a command so much is read to know what kind it is.
+_COMMAND_CHARS = 4_000
 
 _PATH_KEYS = (
     "path",
@@ -37,6 +38,7 @@ _PATH_KEYS = (
 )
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
+_RUN_KEYS = ("command", "cmd", "script")
 _QUERY_KEYS = (
     "query",
     "q",
@@ -53,15 +55,6 @@ _QUERY_KEYS = (
 _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
-_EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b",
-    re.IGNORECASE,
-)
-_TIMED_OUT = re.compile(
-    r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
-)
-_ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE)
-_TRACEBACK = "Traceback (most recent call last)"
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 
@@ -80,7 +73,7 @@ def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
     arguments]``."""
     name = call_name(call)
     arguments = _arguments(call)
-    marker = _MARKERS.get(_key(name)) or _MARKERS.get(_key(re.split(r"\.|__|/|:", name)[-1]))
+    marker = _marker_of(name, _MARKERS)
     line = _safely(marker, arguments, result) if marker else ""
     return one_line(line or _generic(name, call, arguments, result), MARKER_CHARS)
 
@@ -92,32 +85,17 @@ def call_name(call: Mapping[str, Any]) -> str:
     return one_line(str(source.get("name") or ""), 64)
 
 
-def find_error(result: str | None) -> str | None:
-    """The error that a result reports, as one short line; None if it reports none.
-
-    Only what a tool says in its first words or in the fields of its JSON counts: a file that talks about
-    errors is no failed read.
-    """
-    if not result:
-        return None
-    fields = _json_fields(result)
-    if fields:
-        return _error_in_fields(fields)
-    if _TRACEBACK in result[:_EDGE_CHARS]:
-        return _last_line(result)
-    if _ERROR_START.match(result[:_EDGE_CHARS]):
-        return one_line(result.strip().lstrip("✗ ").splitlines()[0], _ERROR_CHARS) or "error"
-    return None
+def result_status(call: Mapping[str, Any] | None, result: str) -> str:
+    """``"ok"`` or ``"error"``; "" where the result does not tell how the call ended. ``call`` is None where it is
+    not known."""
+    arguments = _arguments(call) if call is not None else {}
+    if call is not None and _marker_of(call_name(call), _BUILT_INS) is _shell:
+        return shell_outcome(_command(arguments), result).status
+    return outcome_of(result).status
 
 
-def one_line(text: str, limit: int) -> str:
-    """White space collapsed; the middle left out beyond ``limit`` characters, for a path tells most at its
-    ends."""
-    line = " ".join(text[: limit * 20].split())
-    if len(line) <= limit:
-        return line
-    tail = limit // 3
-    return f"{line[: limit - tail - 1]}…{line[-tail:]}"
+def _marker_of(name: str, markers: Mapping[str, Marker]) -> Marker | None:
+    return markers.get(_key(name)) or markers.get(_key(re.split(r"\.|__|/|:", name)[-1]))
 
 
 def _key(name: str) -> str:
@@ -147,35 +125,6 @@ def _raw_arguments(call: Mapping[str, Any]) -> Any:
     function = call.get("function")
     source = function if isinstance(function, Mapping) else call
     return source.get("arguments") or source.get("input") or ""
-
-
-def _json_fields(result: str) -> Mapping[str, Any]:
-    text = result.strip() if len(result) <= _JSON_CHARS else ""
-    if not text.startswith("{"):
-        return {}
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, Mapping) else {}
-
-
-def _error_in_fields(fields: Mapping[str, Any]) -> str | None:
-    error = fields.get("error")
-    failed = fields.get("is_error") is True or fields.get("isError") is True
-    failed = failed or fields.get("success") is False or fields.get("ok") is False
-    failed = failed or str(fields.get("status", "")).lower() in ("error", "failed", "failure")
-    if not error and not failed:
-        return None
-    if isinstance(error, Mapping):
-        error = error.get("message") or error.get("code")
-    message = error if isinstance(error, str) and error else fields.get("message") or fields.get("stderr")
-    return one_line(str(message or "error"), _ERROR_CHARS) or "error"
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text[-2000:].splitlines() if line.strip()]
-    return one_line(lines[-1], _ERROR_CHARS) if lines else "error"
 
 
 def _first(arguments: Arguments, keys: tuple[str, ...]) -> str:
@@ -228,24 +177,25 @@ def _shell(arguments: Arguments, result: str | None) -> str:
         return ""
     if result is None:
         return f"[shell: {label}]"
-    fields = _json_fields(result)
-    edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
-    if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
+    outcome = shell_outcome(_command(arguments), result)
+    if outcome.timed_out:
         return f"[shell: {label} → timed out]"
-    code = _exit_code(fields, edges)
-    error = find_error(result) or (_last_line(result) if _TRACEBACK in result else None)
-    if code:
-        return f"[shell: {label} → exit {code}]" + (f" ✗ {error}" if error else "")
-    return f"[shell: {label}] ✗ {error}" if error and code is None else f"[shell: {label} → ✓]"
+    if outcome.exit_code is not None and not outcome.succeeded:
+        error = outcome.error if outcome.exit_code else ""
+        return f"[shell: {label} → exit {outcome.exit_code}]" + (f" ✗ {error}" if error else "")
+    if outcome.error:
+        return f"[shell: {label}] ✗ {outcome.error}"
+    return f"[shell: {label} → ✓]" if outcome.succeeded else f"[shell: {label}]"
 
 
-def _exit_code(fields: Mapping[str, Any], edges: str) -> int | None:
-    for key in ("exit_code", "exitCode", "exit_status", "returncode", "return_code"):
-        value = fields.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    found = _EXIT.findall(edges)
-    return int(found[-1]) if found else None
+def _command(arguments: Arguments) -> str:
+    """What was run in a shell; "" where it is code, or not told."""
+    for key in _RUN_KEYS:
+        value = arguments.get(key)
+        text = " ".join(map(str, value[:50])) if isinstance(value, list) else value
+        if isinstance(text, str) and text.strip():
+            return text[:_COMMAND_CHARS]
+    return ""
 
 
 def _searched(arguments: Arguments, result: str | None) -> str:
@@ -311,4 +261,16 @@ _BUILT_IN: dict[str, Marker] = {
     "ask ask_user ask_question ask_followup_question request_user_input": _asked,
 }
 
-_MARKERS: dict[str, Marker] = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}
+_BUILT_INS: dict[str, Marker] = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}
+_MARKERS: dict[str, Marker] = dict(_BUILT_INS)
+
+__all__ = [
+    "MARKER_CHARS",
+    "Marker",
+    "call_name",
+    "find_error",
+    "one_line",
+    "register_tool_marker",
+    "result_status",
+    "tool_marker",
+]

@@ -13,7 +13,7 @@ from typing import Any
 
 from compaction_app.clusters import cut_after, cut_before
 from compaction_app.openai_format import attachment_line
-from compaction_app.tool_markers import call_name, find_error, one_line, register_tool_marker, tool_marker
+from compaction_app.tool_markers import call_name, one_line, register_tool_marker, result_status, tool_marker
 from compaction_app.values import Message, ReasoningRule, Role
 
 #: Tags that only the wrapper writes. A draft that holds one has copied its input.
@@ -93,8 +93,9 @@ def render_messages(
     """
     results = results_of_calls(messages)
     names = _names_of_results(messages)
+    calls = {i: messages[caller].tool_calls[position] for i, caller, position in _answers(messages)}
     return [
-        _render_result(message, names.get(i, ""), result_bytes, (limits or {}).get(message.id))
+        _render_result(message, names.get(i, ""), calls.get(i), result_bytes, (limits or {}).get(message.id))
         if message.role == Role.TOOL
         else _render_message(message, results[i], reasoning, (limits or {}).get(message.id))
         for i, message in enumerate(messages)
@@ -181,11 +182,14 @@ def _render_message(message: Message, results: Sequence[str | None], reasoning: 
     return f"<{tag}{_attribute('name', message.name)}>{block}</{tag}>"
 
 
-def _render_result(message: Message, name: str, result_bytes: int, limit: int | None) -> str:
-    status = "error" if find_error(message.content) else "ok"
+def _render_result(
+    message: Message, name: str, call: Mapping[str, Any] | None, result_bytes: int, limit: int | None
+) -> str:
+    """Without a status where nothing tells how the call ended."""
+    status = result_status(call, message.content)
     allowed = result_bytes if limit is None else min(limit, result_bytes)
     body = escape(shorten("\n".join(_text_lines(message)), allowed))
-    return f'<tool{_attribute("name", name)} status="{status}">{body}</tool>'
+    return f"<tool{_attribute('name', name)}{_attribute('status', status)}>{body}</tool>"
 
 
 def _text_lines(message: Message) -> list[str]:

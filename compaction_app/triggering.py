@@ -122,7 +122,7 @@ def finish_now(run: CompactionRun) -> CompactionRun:
 
     A run that was over when it was opened, since there is nothing to compact, is given back as it is.
     """
-    return raise_for(_carry_out(run)) if run.is_open else run
+    return raise_for(_carry_out(run), run.pk) if run.is_open else run
 
 
 async def afinish_now(run: CompactionRun) -> CompactionRun:
@@ -133,7 +133,7 @@ async def afinish_now(run: CompactionRun) -> CompactionRun:
     outcome = await acompact_chat_history(run.pk, using)
     while (following := next_now(outcome)) is not None:
         outcome = await acompact_chat_history(following.pk, using)
-    return raise_for(outcome)
+    return raise_for(outcome, run.pk)
 
 
 def _carry_out(run: CompactionRun) -> Outcome | None:

@@ -10,6 +10,9 @@ Providers say it in their own ways, and a host stores what it got in ``usage`` a
 - LiteLLM's ``provider_specific_fields``: ``compaction_blocks`` and ``context_management``.
 
 OpenAI's ``truncation: auto`` leaves messages out without a word, so a reply can not tell.
+
+A number that is no count of tokens (negative, a text, beyond :data:`MAX_REPORTED`) is read as nothing: a reply has been
+paid for and is stored, whatever its provider says of itself. The JSON API refuses one, since its clients can mend it.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from typing import Any
 _COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
-_MAX = 2**31 - 1
+#: Far more than any model reads at once. A larger number is nobody's count, and nothing is learned from it.
+MAX_REPORTED = 10**8
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -121,5 +125,5 @@ def _sum(items: Iterable[Mapping[str, Any]], name: str) -> int:
 
 
 def _number(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_REPORTED
     return value if whole else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,9 @@ _SESSION_TEXTS = {
     "system_prompt": None,
 }
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
+#: Of the way to a place in JSON an error shows so many steps, and so many characters of a key.
+_SHOWN_STEPS = 8
+_SHOWN_KEY = 40
 #: Whole numbers beyond this are no JSON that every reader takes; the largest float has 309 digits.
 _MAX_BITS = 1024
 #: One year less than a datetime takes at either end: no conversion to another time zone leaves what it takes.
@@ -81,27 +84,58 @@ def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> l
     return [call for call in open_calls if call != answered]
 
 
-def check_json(value: Any, field: str, depth: int = 0) -> None:
-    """Refuse what JSON columns take on one database and not on the other."""
+def check_json(value: Any, field: str) -> None:
+    """Refuse what JSON columns take on one database and not on the other, naming the place: ``metadata.a[0]``."""
+    if (found := _wrong_json(value, 0)) is not None:
+        steps, wrong = found
+        raise InvalidMessage(f"{_place(field, steps[::-1])} {wrong}.", field=field)
+
+
+def _wrong_json(value: Any, depth: int) -> tuple[list[str | int], str] | None:
+    """The keys and positions that lead to what is wrong, the innermost first, and what it is."""
     if depth > MAX_JSON_DEPTH:
-        raise InvalidMessage(f"{field} is nested deeper than {MAX_JSON_DEPTH} levels.", field=field)
-    if isinstance(value, str):
-        check_text(value, field)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InvalidMessage(f"{field} holds {value}, which is not JSON.", field=field)
-    elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise InvalidMessage(f"{field} holds a number of more than {_MAX_BITS} bits.", field=field)
-    elif isinstance(value, dict):
-        for key, item in value.items():
+        return [], f"is nested deeper than {MAX_JSON_DEPTH} levels"
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        for key in value:
             if not isinstance(key, str):
-                raise InvalidMessage(f"{field} has the key {key!r}; JSON keys are texts.", field=field)
-            check_text(key, field)
-            check_json(item, field, depth + 1)
+                return [], f"has the key {key!r}; JSON keys are texts"
+            if wrong := _wrong_text(key):
+                return [], f"has a key that {wrong}"
+        items = value.items()
     elif isinstance(value, list | tuple):
-        for item in value:
-            check_json(item, field, depth + 1)
-    elif value is not None and not isinstance(value, bool | int | float):
-        raise InvalidMessage(f"{field} holds a {type(value).__name__}, which is not JSON.", field=field)
+        items = enumerate(value)
+    else:
+        return None if (wrong := _wrong_scalar(value)) is None else ([], wrong)
+    for step, item in items:
+        if (found := _wrong_json(item, depth + 1)) is not None:
+            found[0].append(step)
+            return found
+    return None
+
+
+def _wrong_scalar(value: Any) -> str | None:
+    if isinstance(value, str):
+        return _wrong_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"holds {value}, which is not JSON"
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"holds a number of more than {_MAX_BITS} bits"
+    if value is not None and not isinstance(value, bool | int | float):
+        return f"holds a {type(value).__name__}, which is not JSON"
+    return None
+
+
+def _place(field: str, steps: Sequence[str | int]) -> str:
+    """As people write it: ``metadata.a[0]``; a key that is no plain word in quotes; what is long is cut short."""
+    return field + "".join(map(_step, steps[:_SHOWN_STEPS])) + "…" * (len(steps) > _SHOWN_STEPS)
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, str) and step.isidentifier() and len(step) <= _SHOWN_KEY:
+        return f".{step}"
+    cut = step[:_SHOWN_KEY] + "…" * (len(step) > _SHOWN_KEY) if isinstance(step, str) else step
+    return f"[{json.dumps(cut, ensure_ascii=False)}]"
 
 
 def canonical(value: Any) -> Any:
@@ -119,12 +153,18 @@ def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
         raise InvalidMessage(f"{field} must be a text, not {type(text).__name__}.", field=field)
     if longest is not None and len(text) > longest:
         raise InvalidMessage(f"{field} is longer than {longest} characters.", field=field)
+    if wrong := _wrong_text(text):
+        raise InvalidMessage(f"{field} {wrong}.", field=field)
+
+
+def _wrong_text(text: str) -> str | None:
     if "\x00" in text:
-        raise InvalidMessage(f"{field} holds a NUL character at position {text.index(chr(0))}.", field=field)
+        return f"holds a NUL character at position {text.index(chr(0))}"
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidMessage(f"{field} holds a lone surrogate at position {error.start}.", field=field) from error
+        return f"holds a lone surrogate at position {error.start}"
+    return None
 
 
 def check_moment(value: Any, field: str = "created_at") -> None:
@@ -133,20 +173,14 @@ def check_moment(value: Any, field: str = "created_at") -> None:
         return
     if not isinstance(value, datetime):
         raise InvalidMessage(f"{field} must be a datetime, not {type(value).__name__}.", field=field)
-    # A naive one is in Django's own zone, as everywhere; none is more than a day from UTC, and these years hold that.
+    # A naive one is taken to be in the zone of TIME_ZONE; none is more than a day from UTC, and these years hold that.
     if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
         raise InvalidMessage(f"{field} must lie in the years {_FIRST_YEAR} to {_LAST_YEAR}.", field=field)
 
 
 def is_storable(text: str) -> bool:
     """Whether every database takes this text: it holds neither NUL nor lone surrogates."""
-    if "\x00" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return _wrong_text(text) is None
 
 
 def readable(text: str) -> str:

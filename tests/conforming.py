@@ -5,7 +5,7 @@ made from the document, valid and not; of the ids it is told some that exist, or
 looks at each answer with all its checks. The server counts what it answered, so that a run that reached nothing can
 not pass for one that found nothing.
 
-From the command line it takes a fresh seed and shows it. pytest takes the same way in tests/test_api_schema.py.
+From the command line it takes a fresh seed and shows it. pytest takes the same way in tests/api/test_schema.py.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         EXAMPLES_VARIABLE: str(options.examples),
         SEED_VARIABLE: str(seed),
     }
-    command = [sys.executable, "-m", "pytest", "tests/test_api_schema.py", "-q", "-s", "--show-capture=no"]
+    command = [sys.executable, "-m", "pytest", "tests/api/test_schema.py", "-q", "-s", "--show-capture=no"]
     repository = Path(__file__).resolve().parent.parent
     done = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, cwd=repository, check=False)
     print(f"seed {seed}: {'something did not hold' if done.returncode else 'every check held'}", flush=True)

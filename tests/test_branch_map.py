@@ -312,6 +312,24 @@ def test_lanes_are_numbered_as_they_would_be_in_rows_of_their_own(session: tuple
         assert shown == sorted(siblings, key=lambda lane_id: (-depths[lane_id], lane_id))
 
 
+@given(sessions())
+def test_every_message_of_a_lane_has_a_mark_or_is_in_one_stretch(session: tuple[list[Lane], list[Span]]) -> None:
+    for drawn in picture_of(*session).lanes:
+        depths = [mark.depth for mark in drawn.marks if mark.is_message]
+        depths += [depth for part in drawn.stretches for depth in range(part.first, part.last + 1)]
+        assert sorted(set(depths)) == list(range(min(depths), max(depths) + 1))
+        assert all(one.x + one.width <= other.x for one, other in pairwise(drawn.stretches))
+
+
+def test_lanes_of_a_second_page_are_numbered_on_and_a_guest_has_no_number() -> None:
+    main = trunk(100)
+    forks = [fork(20 + n, main, 10 * n, 3) for n in range(1, 4)]
+    picture = draw([*forks[::-1], main], [], {}, first=61, guests=[main.start_id])
+    assert [(drawn.number, drawn.is_elsewhere) for drawn in picture.lanes] == [
+        (0, False), (61, False), (62, False), (63, False)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("apart", [7, 50, 140])
 def test_many_short_forks_of_a_long_conversation_share_one_row(apart: int) -> None:
     main = trunk(5_000)
@@ -440,6 +458,16 @@ def test_a_gauge_tells_how_full_a_tip_is(tokens: int, percent: int, filled: int,
     assert (gauge.percent, gauge.filled, gauge.is_over, gauge.threshold) == (percent, filled, is_over, 36)
 
 
+def test_the_label_of_a_gauge_does_not_read_as_over_by_so_many_percent() -> None:
+    main = trunk(10)
+    labels = []
+    for tokens in (600, 2400, 127_380):
+        gauge = draw([main], [], {main.end_id: Filling(tokens)}, Limits()).lanes[0].gauge
+        assert gauge is not None
+        labels.append(gauge.label)
+    assert labels == ["20 %", "80 % full · over", "4,246 % full · over"]
+
+
 def test_without_a_budget_there_are_no_gauges() -> None:
     main = trunk(10)
     assert draw([main], [], {main.end_id: Filling(100)}).lanes[0].gauge is None
@@ -491,6 +519,10 @@ def test_a_summary_that_also_covers_what_is_above_its_lane_is_open_there() -> No
     [bar] = drawn_of(picture, side).bars
     assert (bar.first, bar.is_open) == (1, True)
     assert bar.x1 > picture.scale.x(30)
+    # It points to where it goes on, and is as wide as it says.
+    assert bar.outline.endswith("l-4 -3.5z")
+    assert picture.has_open
+    assert not drawn([], trunk(100)).has_open
 
 
 def test_summaries_of_the_same_messages_stand_above_each_other_the_one_in_use_nearest() -> None:

@@ -22,7 +22,8 @@ from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BRANCHES, COMPACTION, PROMPTS = "tests/test_branches.py", "tests/test_compaction.py", "tests/test_prompts.py"
+BRANCHES, PROMPTS = "tests/test_branches.py", "tests/test_prompts.py"
+SUMMARIZING, TRIGGER = "tests/compaction/test_summarizing.py", "tests/compaction/test_trigger.py"
 BUDGET, PLANNING, PRUNING = "tests/test_budget.py", "tests/test_planning.py", "tests/test_pruning.py"
 HERE, REFUSALS = "tests/test_cases.py", "tests/test_refusals.py"
 
@@ -54,7 +55,7 @@ HELD: dict[str, list[str]] = {
     ],
     "an empty history: nothing, no model call": [
         f"{PLANNING}::TestCuts::test_an_empty_history_has_nothing_to_compact",
-        f"{COMPACTION}::TestOneSummary::test_an_empty_history_calls_no_model",
+        f"{SUMMARIZING}::TestOneSummary::test_an_empty_history_calls_no_model",
     ],
     "one request and 200 pairs; 200 more; a new turn": [
         f"{PLANNING}::TestCuts::test_a_tool_loop_is_cut_inside_its_turn",
@@ -80,7 +81,7 @@ HELD: dict[str, list[str]] = {
     ],
     "LOOKAHEAD changed from tip to none: the second wins": [
         f"{HERE}::TestAnchors::test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back",
-        f"{COMPACTION}::TestOneSummary::test_a_base_that_was_anchored_deeper_never_loses_to_its_successor",
+        f"{SUMMARIZING}::TestOneSummary::test_a_base_that_was_anchored_deeper_never_loses_to_its_successor",
     ],
     # Prune
     "4,096 bytes unchanged": [f"{PRUNING}::TestPrune::test_a_result_of_exactly_the_limit_is_unchanged"],
@@ -121,18 +122,20 @@ HELD: dict[str, list[str]] = {
     ],
     # Idempotent
     "twice with nothing new: skipped, no model call": [
-        f"{COMPACTION}::TestOneSummary::test_compacting_twice_is_compacting_once"
+        f"{SUMMARIZING}::TestOneSummary::test_compacting_twice_is_compacting_once"
     ],
-    "five compactions down one branch": [f"{COMPACTION}::TestOneSummary::test_five_generations_rise_and_stay_readable"],
+    "five compactions down one branch": [
+        f"{SUMMARIZING}::TestOneSummary::test_five_generations_rise_and_stay_readable"
+    ],
     "drafts refused; 30 characters accepted": [
         f"{PROMPTS}::TestDrafts::test_each_refusal_has_its_code",
-        f"{COMPACTION}::TestRefusals::test_a_draft_that_is_no_summary_changes_nothing",
-        f"{COMPACTION}::TestRefusals::test_thirty_characters_are_a_summary",
+        f"{SUMMARIZING}::TestRefusals::test_a_draft_that_is_no_summary_changes_nothing",
+        f"{SUMMARIZING}::TestRefusals::test_thirty_characters_are_a_summary",
         f"{REFUSALS}::TestManual::test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed",
         f"{HERE}::TestDrafts::test_a_draft_larger_than_what_it_replaces_is_refused",
     ],
     "irreducible once, no loop": [
-        f"{COMPACTION}::TestTrigger::test_what_can_not_be_made_smaller_is_said_once",
+        f"{TRIGGER}::TestTrigger::test_what_can_not_be_made_smaller_is_said_once",
         f"{HERE}::TestDrafts::test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended",
     ],
     "calibration 1.5 and 4,900 tokens: wanted": [

@@ -162,9 +162,9 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [*NO_PATH, None, "builtins.int", "html.escape"],
         ["compaction_app.tokens.CharacterTokenCounter"],
     ),
-    "REDACTOR": ([*NO_PATH, "builtins.int"], [None, "html.escape"]),
-    "POLICY": ([*NO_PATH, "os.sep"], [None, "html.escape"]),
-    "PERMISSION": (NO_PATH, [None, "html.escape"]),
+    "REDACTOR": ([*NO_PATH, "builtins.int", "os.getcwd", "operator.add"], [None, "html.escape", "os.system"]),
+    "POLICY": ([*NO_PATH, "os.sep", "os.getcwd", "html.unescape"], [None, "html.escape"]),
+    "PERMISSION": ([*NO_PATH, "os.getcwd", "html.escape"], [None, "builtins.pow"]),
     "PROVIDER_CONTEXT_MANAGEMENT": (NO_FLAG, [True, False]),
     "PRICES": (
         [
@@ -416,6 +416,53 @@ def test_a_hook_that_nobody_awaits_is_refused(key: str, named: str) -> None:
     """Its coroutine is true: a PERMISSION that is async would allow everybody everything."""
     [problem] = find_problems({key: f"{__name__}.{named}"})
     assert "must name a function that answers at once, not an async one" in problem.message
+
+
+class NeedsMore:
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __call__(self, text: Any) -> Any:
+        return text
+
+
+class TakesNothing:
+    def __call__(self) -> str:
+        return "x"
+
+
+class Counts:
+    def __call__(self, texts: list[str], unit: int = 1) -> list[int]:
+        return [len(text) // unit for text in texts]
+
+
+class CountsApart:
+    @staticmethod
+    def __call__(texts: list[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+takes_anything = lambda *given, **named: given  # noqa: E731  # what a host may name
+takes_none = lambda: "x"  # noqa: E731
+
+
+@pytest.mark.parametrize("key", ["TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION"])
+@pytest.mark.parametrize(
+    ("named", "wrong"),
+    [("NeedsMore", "must name a class that is made without arguments"), ("TakesNothing", "whose instances take")],
+)
+def test_a_class_that_can_not_be_called_as_it_will_be_is_refused(key: str, named: str, wrong: str) -> None:
+    [problem] = find_problems({key: f"{__name__}.{named}"})
+    assert wrong in problem.message
+
+
+def test_a_function_that_can_not_be_called_as_it_will_be_is_refused() -> None:
+    for key in ("REDACTOR", "POLICY", "PERMISSION"):
+        [problem] = find_problems({key: f"{__name__}.takes_none"})
+        assert "must name a function that takes" in problem.message
+        assert find_problems({key: f"{__name__}.takes_anything"}) == []
+    for named in ("Counts", "CountsApart"):
+        assert find_problems({"TOKEN_COUNTER": f"{__name__}.{named}"}) == []
 
 
 def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:

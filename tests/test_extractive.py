@@ -140,7 +140,7 @@ class TestForm:
             message(2, Role.TOOL, '{"booking": {"id": "QX-7", "paid": true}}', tool_call_id="c1"),
         ]
         assert summarize(covered) == (
-            "## Conversation\ntool read_file: [read: src/a.py] · booking.id: QX-7 · booking.paid: True"
+            "## Conversation\ntool read_file: [read: src/a.py] · booking.id: QX-7 · booking.paid: true"
         )
 
     def test_attachments_are_told(self):

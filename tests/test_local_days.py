@@ -34,6 +34,21 @@ def test_headings_and_relative_dates_are_those_of_the_projects_time_zone(setting
     assert f"Yesterday ({yesterday}) I paid Lena Ortiz 4,300 EUR" in text
 
 
+@pytest.mark.parametrize("active", [None, "America/Los_Angeles"])
+@pytest.mark.filterwarnings("error")
+def test_a_moment_without_a_zone_is_in_that_of_the_project(settings, active):
+    settings.TIME_ZONE = "Pacific/Auckland"
+    session = chat.start_session()
+    naive = datetime(2026, 3, 31, 9)  # noqa: DTZ001
+    with timezone.override(active):
+        one = chat.append_message(session, role="user", content="Hello", created_at=naive)
+        other = chat.append_messages(session, None, [{"role": "user", "content": "Hi", "created_at": naive}])[-1]
+    for stored in (one, other):
+        assert stored.created_at == datetime(2026, 3, 31, 9, tzinfo=AUCKLAND)
+        stored.refresh_from_db()
+        assert stored.created_at == datetime(2026, 3, 31, 9, tzinfo=AUCKLAND)
+
+
 def test_the_last_day_of_the_calendar_stays_readable(settings):
     settings.TIME_ZONE = "Pacific/Auckland"
     session = chat.start_session(model="gpt-4o-mini")

@@ -88,6 +88,22 @@ IN_PLACE: list[tuple[str, str, str]] = [
     ('"{\\"apiKey\\": \\"abc12345\\", \\"n\\": 1}"', "abc12345", '\\", \\"n\\": 1}"'),
     ("client_secret: abcdef-123456", "abcdef", "client_secret: "),
     ("Server=x;Pwd=hunter22;Timeout=30", "hunter22", "Timeout=30"),
+    ('DB_PASSWORD="two words 5"\nDEBUG=1', "words", 'DB_PASSWORD="'),
+    ("DB_PASSWORD='hunter2 Correct horse'; run", "horse", "'; run"),
+    ('DB_PASSWORD="it\'s a horse"', "horse", 'DB_PASSWORD="'),
+    ('{"password": "two words", "user": "me"}', "two", '", "user": "me"}'),
+    ('{"password": "my long pass phrase 5"}', "phrase", '"}'),
+    ('"{\\"password\\": \\"two words\\", \\"n\\": 1}"', "two", '\\", \\"n\\": 1}"'),
+    ('secret: "s3cr3t value", ok', 'value"', '", ok'),
+    ("mysql --password hunter2x -h db", "hunter2x", " -h db"),
+    ("mysql --password=Winter -h db", "Winter", " -h db"),
+    ("x --client-secret 'two words' --dry-run", "two", "' --dry-run"),
+    ("curl -u bob:hunter2x https://x.org", "hunter2x", " https://x.org"),
+    ("curl --user 'bob:hunter2x' https://x.org", "hunter2x", "' https://x.org"),
+    ("Set-Cookie: sessionid=yARiLMiRIIe7p2yismQUzwV1lotTjwFI; Path=/", "yARiL", "; Path=/"),
+    ("Cookie: a=b; sessionid=yARiLMiRIIe7p2yismQUzwV1lotTjwFI", "yARiL", "Cookie: a=b; sessionid="),
+    ("AWS_SECRET_ACCESS_KEY wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalr", "AWS_SECRET_ACCESS_KEY "),
+    ("password=hunter22 is what Lena Ortiz uses", "hunter22", " is what Lena Ortiz uses"),
 ]
 
 HARMLESS = [
@@ -110,6 +126,13 @@ HARMLESS = [
     "my password is required, was forgotten, is: unknown; the password is 8 characters or more",
     "SKU 0123456789 and SK0123; dop_v1_ is a prefix; My.Module.Names and Notes.method.of_a_class_with_a_long_name",
     "the monkey=banana1 and keyboard: qwerty123",
+    "use the --password option, or --token as before; --password is asked for; --user bob",
+    "docker run -u 1000:1000 -v a:b",
+    "--password $DB_PASSWORD --token=${TOKEN} --secret <your secret>",
+    '{"password": "This field is required.", "secret": "Is it told?"}',
+    "password: correct horse; passwd hunter",
+    "sid=12 and session=open and SESSION_ID is a name; Set-Cookie: a=b",
+    "The API_KEY configuration is documented in the SECRET_KEY section",
 ]
 
 
@@ -139,7 +162,7 @@ class TestRecognized:
 
     def test_every_format_is_tried(self) -> None:
         """No kind without an example above, and no keyword that its own pattern can not hold."""
-        kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "Slack webhook"}
+        kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "cookie", "Slack webhook"}
         assert {secret.kind for secret in FORMATS} == kinds
         assert all(keyword == keyword.lower() for secret in FORMATS for keyword in secret.keywords)
 
@@ -149,6 +172,7 @@ PIECES = st.sampled_from(
     + [text for text, _, _ in IN_PLACE]
     + [f"[secret removed: {secret.kind}]" for secret in FORMATS]
     + "password= token: ' \" \\ = :// : @ [ ] ( $ { < . - _ sk- eyJ -----BEGIN Bearer API_KEY= a1 字 \ud800".split()
+    + "--password -u a: set-cookie: sessionid= API_KEY secret:".split()
     + [" ", "\n", "-----"]
 )
 
@@ -183,6 +207,13 @@ class TestAnyText:
             "Bearer a.",
             "A_",
             "\\",
+            "--password ",
+            "--a-a-a-",
+            "-u a:",
+            "set-cookie: a=",
+            "sess",
+            'secret: "a ',
+            "PASSWORD='a ",
         ],
     )
     def test_four_mebibytes_made_to_be_slow_are_not(self, unit: str) -> None:

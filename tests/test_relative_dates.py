@@ -1,10 +1,14 @@
 """Relative dates are resolved where they have one meaning, and once."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
+from compaction_app.extractive import summarize_extractively
 from compaction_app.relative_dates import resolve_dates
+from compaction_app.sayings import read_messages
+from compaction_app.tokens import CharacterTokenCounter
+from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure
 
@@ -61,3 +65,193 @@ def test_what_has_one_meaning_is_resolved_once(text, resolved):
 )
 def test_what_has_none_or_two_stays_as_it_was_said(text):
     assert resolve_dates(text, date(900, 3, 10)) == text
+
+
+WEDNESDAY = date(2026, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cp /backup/today/db.sql /tmp/today.sql",
+        "git log --since=yesterday",
+        "git log --since yesterday --until today",
+        "date -d tomorrow",
+        "https://x.org/today/news.html",
+        "/var/log/yesterday.log",
+        "C:\\logs\\today\\a.log",
+        "My mail is today@example.com and my name tomorrow_bob",
+        "See yesterday.py and today-report.pdf.",
+        "import from yesterday import today",
+        "#today is trending, @yesterday too, $tomorrow as well",
+        "yesterday=5; x = tomorrow + 3",
+        "show(today) or items[today] or {today} or <today>",
+        "yesterday: 5",
+        "x:today and today:x",
+        "a.today",
+    ],
+)
+def test_nothing_is_written_into_paths_addresses_options_and_code(text):
+    assert resolve_dates(text, WEDNESDAY) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("We sail **tomorrow** at 9.", "We sail **tomorrow (2026-03-05)** at 9."),
+        ("Yesterday: we paid.", "Yesterday (2026-03-03): we paid."),
+        ("The plan (tomorrow, at 9)", "The plan (tomorrow (2026-03-05), at 9)"),
+        ("Is it today? No – tomorrow!", "Is it today (2026-03-04)? No – tomorrow (2026-03-05)!"),
+        ("Plan for tomorrow: call Bob", "Plan for tomorrow (2026-03-05): call Bob"),
+        ("* tomorrow we sail", "* tomorrow (2026-03-05) we sail"),
+    ],
+)
+def test_the_marks_of_a_sentence_do_not_hide_a_date(text, resolved):
+    assert resolve_dates(text, WEDNESDAY) == resolved
+    assert resolve_dates(resolved, WEDNESDAY) == resolved
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("一昨日払った", "一昨日 (2026-03-02)払った"),
+        ("明後日払う", "明後日 (2026-03-06)払う"),
+        ("大后天付100元", "大后天 (2026-03-07)付100元"),
+        ("大前天付了", "大前天 (2026-03-01)付了"),
+        ("我明天去上海", "我明天 (2026-03-05)去上海"),
+        ("后天的会议", "后天 (2026-03-06)的会议"),
+        ("오늘은 간다", "오늘 (2026-03-04)은 간다"),
+        ("أول أمس دفعت 300 دينار", "أول أمس (2026-03-02) دفعت 300 دينار"),
+        ("بعد غد أدفع", "بعد غد (2026-03-06) أدفع"),
+        ("اليوم دفعت 300 دينار", "اليوم (2026-03-04) دفعت 300 دينار"),
+    ],
+)
+def test_two_and_three_days_away_are_no_one_or_two(text, resolved):
+    assert resolve_dates(text, WEDNESDAY) == resolved
+    assert resolve_dates(resolved, WEDNESDAY) == resolved
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "明日香さんに300円払った",
+        "今日子さんは東京にいます",
+        "今日は、アンナさん",
+        "毎日今日のように働く",
+        "李明天天去上海",
+        "明天天去上海",
+        "明天集团欠我们九百元",
+        "今后天气会变冷",
+        "先后天气",
+        "오늘날",
+        "اليوم الأول من مايو",
+        "جريدة اليوم كتبت",
+        "مرتين في اليوم",
+        "Hoy en día la cuota es de 30 EUR",
+        "Hoje em dia",
+        "Am Dienstag morgen kommt Frau Weber",
+    ],
+)
+def test_a_part_of_another_word_or_phrase_is_no_date(text):
+    assert resolve_dates(text, WEDNESDAY) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2.5 years ago",
+        "12,5 days ago",
+        "1,000 days ago",
+        "2 or 3 days ago",
+        "2-3 days ago",
+        "about 3 weeks ago",
+        "twenty one days ago",
+        "half a year ago",
+        "a week ago on Friday",
+        "due in 30 days after receipt",
+        "due in 30 days or less",
+        "in 30 days a year",
+        "There are 7 days in a week",
+        "We built the dome in two weeks",
+        "It takes one in two weeks",
+        "Every year on the last Monday of May",
+        "in the last month",
+        "the next year of the contract",
+    ],
+)
+def test_a_duration_a_guess_and_what_repeats_are_no_day(text):
+    assert resolve_dates(text, WEDNESDAY) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On 3 February Bob said that he comes tomorrow",
+        "Bob said on 3 February that he comes tomorrow",
+        "Am 3. Februar schrieb Bob, er komme morgen",
+        "Back in 2019 he wrote that the fee would double next year",
+        "In 1941 the captain wanted to sail tomorrow",
+        "On 14 November 1941 Anton wrote in the logbook: today the lamp burnt, tomorrow we sail",
+        "In the story, the king says that tomorrow the ship sails",
+        "2026-03-03: today we paid",
+        "3 March 2026 - today we paid",
+        "From: Bob\nDate: Mon, 2 Mar 2026\n\nI come tomorrow",
+        "On Mon, Bob wrote:\n> I come tomorrow",
+    ],
+)
+def test_what_was_said_on_another_day_is_not_reckoned_from_this_one(text):
+    assert resolve_dates(text, WEDNESDAY) == text
+    if "1941 the" not in text:
+        # A clause of the message by itself says nothing of it. An old year speaks for its own clause alone.
+        assert resolve_dates("tomorrow we sail", WEDNESDAY, text) == "tomorrow we sail"
+
+
+def test_of_two_days_in_a_report_only_the_first_is_reckoned_from_this_one():
+    assert resolve_dates("He said yesterday that he pays tomorrow", WEDNESDAY) == (
+        "He said yesterday (2026-03-03) that he pays tomorrow"
+    )
+
+
+def test_an_old_year_elsewhere_in_the_message_hides_nothing():
+    said = "I was born in 1995. Tomorrow I fly"
+    assert resolve_dates("Tomorrow I fly", WEDNESDAY, said) == "Tomorrow (2026-03-05) I fly"
+
+
+def test_a_date_that_is_no_day_of_saying_hides_nothing():
+    for text, resolved in [
+        ("The invoice of 3 May came today", "The invoice of 3 May came today (2026-03-04)"),
+        ("2026-03-04: today we paid", "2026-03-04: today (2026-03-04) we paid"),
+        ("Yesterday Bob paid the fee of 3 May", "Yesterday (2026-03-03) Bob paid the fee of 3 May"),
+    ]:
+        assert resolve_dates(text, WEDNESDAY) == resolved
+
+
+def test_a_document_is_left_alone():
+    """What is longer than anybody writes as a message was pasted, and has a day of its own."""
+    text = "I pay tomorrow. " * 20_000
+    assert resolve_dates(text, WEDNESDAY) == text
+    assert "tomorrow (2026-03-05)" in resolve_dates(text[:40_000], WEDNESDAY)
+
+
+def test_code_what_a_tool_gave_back_and_a_log_keep_their_own_time():
+    told = [
+        (Role.USER, "I pay Bob 300 EUR tomorrow."),
+        (Role.USER, "Run this in Oslo:\n```\nbackup tomorrow --to /srv/17\n```"),
+        (Role.TOOL, '{"due": "tomorrow", "berth": 17}'),
+        (
+            Role.USER,
+            "On 14 November 1941 Anton Brevik wrote in the logbook: the lamp burnt. Tomorrow we sail.",
+        ),
+    ]
+    messages = [
+        Message(id=n, depth=n, role=role, content=content, tokens=9, created_at=datetime(2026, 3, 4, 9, tzinfo=UTC))
+        for n, (role, content) in enumerate(told, start=1)
+    ]
+    extract = summarize_extractively(
+        covered=messages, previous_summary="", target_tokens=500, count=CharacterTokenCounter()
+    )
+    said = "\n".join(saying.text for saying in read_messages(messages))
+    for text in (extract, said):
+        assert "tomorrow (2026-03-05)" in text
+        assert text.count("(2026-03-05)") == 1
+        assert "Tomorrow we sail" in text

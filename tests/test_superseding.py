@@ -84,3 +84,37 @@ class TestSpeakers:
     def test_a_summary_is_told_who_was_replaced_and_what_needs_what(self) -> None:
         told = ["The budget is 2,000", "The budget is 2,400 now", "The food budget is 300"]
         assert find_superseded([read_statement(text) for text in told], ["user"] * 3) == ([True, False, False], {})
+
+
+class TestWhatReplacesNothing:
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            ("The budget is 2,000 EUR", "The budget is 3,000 EUR now if the county agrees"),
+            ("The deadline is 5 May", "The deadline is 9 May now, Bob claims"),
+            ("The budget is 2,000 EUR", "I think the budget is 3,000 EUR now"),
+            ("The budget is 2,000 EUR", "“The budget is 3,000 EUR now”, wrote Bob"),
+            ("Das Budget ist 2.000 EUR", "Das Budget ist jetzt 3.000 EUR, falls die Stadt zustimmt"),
+            ("预算是2000元", "如果县里同意，预算是3000元"),
+        ],
+    )
+    def test_a_condition_a_claim_or_a_quotation(self, older: str, newer: str) -> None:
+        assert compare(older, newer) == "kept"
+
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            ("The boss of Pier 9 is Anna Nowak", "The boss of Pier 9 is now angry"),
+            ("The car is red", "The car is now in Oslo"),
+            ("The meeting is on Monday at 9", "The meeting is in room 7B now"),
+        ],
+    )
+    def test_something_else_of_the_same_subject(self, older: str, newer: str) -> None:
+        assert compare(older, newer) == "bound"
+
+
+@pytest.mark.parametrize("again", ["again", "once more", "after all", "now"])
+def test_a_value_that_comes_back_is_the_newest(again: str) -> None:
+    told = ["The limit is 2,000 EUR", "The limit is 3,000 EUR now", f"The limit is 2,000 EUR {again}"]
+    replaced, needs = find_replacements([read_statement(text) for text in told], ["user"] * 3)
+    assert (replaced, needs) == ({0: 1, 1: 2}, {})

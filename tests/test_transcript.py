@@ -134,9 +134,9 @@ class TestBlocks:
             ]
         )
         assert blocks == [
-            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls → ✓]</assistant>",
+            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls]</assistant>",
             '<tool name="read_file" status="error">Error: no such file</tool>',
-            '<tool name="bash" status="ok">ok</tool>',
+            '<tool name="bash">ok</tool>',
         ]
 
     def test_a_call_id_used_again_gets_its_own_result(self):
@@ -235,12 +235,13 @@ class TestMarkers:
             ("text_editor", {"command": "str_replace", "path": "a.py"}, "ok", "[edited: a.py (1 edit)]"),
             ("create_file", {"filename": "b.py"}, "", "[created: b.py]"),
             ("write_file", {"path": "c.py"}, "", "[wrote: c.py]"),
-            ("bash", {"command": "ls"}, "a b", "[shell: ls → ✓]"),
+            ("bash", {"command": "ls"}, "a b", "[shell: ls]"),
+            ("bash", {"command": "ls"}, '{"exit_code": 0, "stdout": "a b"}', "[shell: ls → ✓]"),
             ("bash", {"command": "ls"}, None, "[shell: ls]"),
             ("bash", {"command": "pytest", "description": "all tests"}, "exit code: 2", "[shell: all tests → exit 2]"),
             ("run_command", {"command": ["git", "push"]}, '{"exit_code": 128}', "[shell: git push → exit 128]"),
             ("shell", {"command": "sleep 99"}, "Command timed out after 30 s", "[shell: sleep 99 → timed out]"),
-            ("bash", {"command": "cat a"}, "fatal: not a repository", "[shell: cat a] ✗ fatal: not a repository"),
+            ("bash", {"command": "git log"}, "fatal: not a repository", "[shell: git log] ✗ fatal: not a repository"),
             ("python", {"code": "f()"}, "1\nTraceback (most recent call last):\nKeyError", "[shell: f()] ✗ KeyError"),
             ("grep", {"pattern": "def main"}, "2 hits", '[searched: "def main"]'),
             ("web_search", {"query": "Lisbon"}, "…", '[searched: "Lisbon"]'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -103,11 +104,26 @@ class TestNothingWrong:
     def test_an_empty_session(self):
         assert found(chat.start_session()) == []
 
-    def test_a_counter_that_was_another_one_is_told_once_for_each_row(self, world, settings):
-        """The sums agree with the counts that stand there, so only the counts are reported."""
+    def test_what_another_counter_counted_is_told_by_its_number(self, world, settings):
+        """The sums agree with the counts that stand there: they go on from them."""
         settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
-        kinds = {finding for finding, _, _ in found(world.session)}
-        assert kinds == {"token_count"}
+        report = verify_session(world.session)
+        assert report.disagreements == []
+        assert ChatMessage.objects.count() / 2 < report.counted_otherwise <= ChatMessage.objects.count()
+        # What comes after the change is counted by the new one, on top of the old sums.
+        grow(world.session, world.loop[-1], "u a(300) " * 40)
+        assert verify_session(world.session).disagreements == []
+        assert verify_session(world.session).counted_otherwise == report.counted_otherwise
+
+    def test_beside_another_counters_a_count_that_was_changed_is_found(self, world, settings):
+        settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        change(world.trunk[4], token_count=99)
+        assert ("token_count", world.trunk[4].pk, None) in found(world.session)
+
+    def test_an_odd_count_among_many_that_agree_is_wrong_even_where_its_sum_agrees(self, world):
+        last = world.loop[-1]
+        change(last, token_count=last.token_count + 7, path_tokens=last.path_tokens + 7)
+        assert found(world.session) == [("token_count", last.pk, None)]
 
     def test_the_number_of_queries_does_not_grow_with_the_session(self, world):
         with CaptureQueriesContext(connection) as few:
@@ -316,6 +332,16 @@ class TestCommand:
         out, code = self.run()
         assert out == f"1 sessions, {ChatMessage.objects.count()} messages and 4 compaction runs read: all agree.\n"
         assert code == 0
+
+    def test_another_counter_is_a_word_and_no_failure(self, world, settings):
+        settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        out, code = self.run()
+        (told, read) = out.splitlines()
+        assert re.fullmatch(r"\d+ messages of 1 sessions were counted by another TOKEN_COUNTER, .*", told)
+        assert read.endswith("all agree.")
+        assert code == 0
+        out, code = self.run("--json")
+        assert json.loads(out)["counted_otherwise"] > 0 == code
 
     def test_it_names_what_does_not_and_ends_with_one(self, world):
         change(world.trunk[4], depth=40)

@@ -56,8 +56,8 @@ def bar(parts: Sequence[tuple[str, str, int]], marks: Sequence[tuple[str, int]] 
     )
 
 
-def history_bar(context: ChatContext, whole_history: int) -> Bar:
-    """The history of a context against what is available for it, threshold and target."""
+def history_bar(context: ChatContext, whole_history: int, *, is_off: bool = False) -> Bar:
+    """The history of a context against what is available for it, threshold and target where there are any."""
     words = {"summary": "Summary", "pinned": "Pinned", "pruned": "Pruned results", "verbatim": "Verbatim"}
     sums = {
         origin: sum(message.tokens for message in context.messages if message.origin == Origin(origin))
@@ -66,9 +66,8 @@ def history_bar(context: ChatContext, whole_history: int) -> Bar:
     parts = [(origin, words[origin], tokens) for origin, tokens in sums.items()]
     parts.append(("dropped", "Not sent", max(whole_history - sum(sums.values()), 0)))
     available = context.available_tokens
-    return bar(
-        parts, [("target", context.target), ("threshold", context.threshold), ("available", available)], available
-    )
+    limits = [] if is_off else [("target", context.target), ("threshold", context.threshold)]
+    return bar(parts, [*limits, ("available", available)], available)
 
 
 def before_and_after(before: int, after: int, first: str = "Before", then: str = "after") -> tuple[Bar, Bar]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compaction_app.admin import display
 from compaction_app.values import Origin, Strategy
 
 #: Where a row comes from, beside an :class:`Origin`: it was not sent, the format demands it, or the page is full.
@@ -33,6 +34,31 @@ STRATEGY_WORDS = {
     Strategy.NONE: "Everything verbatim",
     Strategy.TOOL_RESULT_BUDGET: "Old tool results pruned",
     Strategy.MICRO_COMPACT: "White space in old tool results collapsed",
-    Strategy.AUTO_COMPACT: "A summary is in use, or needed",
+    Strategy.AUTO_COMPACT: "A summary in use",
     Strategy.TRUNCATED: "Messages left out: the history does not fit the window now",
 }
+_SUMMARY_NEEDED = "A summary is needed, and there is none yet"
+
+
+def strategy_words(code: str, *, has_summary: bool) -> str:
+    """What was done to the history; a code that is none of ours as it stands."""
+    if code == Strategy.AUTO_COMPACT and not has_summary:
+        return _SUMMARY_NEEDED
+    return next((told for known, told in STRATEGY_WORDS.items() if known == code), display.words(code))
+
+
+def reserved_words(reserved: int, system: int, others: int = 0) -> str:
+    """Tokens kept free, and what for: ``RESERVED_TOKENS`` alone is the reply's part."""
+    parts = {"reply": reserved - system - others, "system prompt": system, "others": others}
+    told = ", ".join(f"{name} {display.number(tokens)}" for name, tokens in parts.items() if tokens)
+    return f"{display.number(reserved)} ({told})" if system or others else display.number(reserved)
+
+
+def calibration_words(factor: float) -> str:
+    """The provider's tokens ÷ ours; why what is available is not the window less what is reserved."""
+    shown = f"× {factor:g}"
+    if factor == 1:
+        return shown
+    return (
+        f"{shown}: what the provider counts ÷ what is counted here; available, threshold and target are divided by it"
+    )

@@ -15,12 +15,15 @@ from compaction_app.admin.context_words import (
     MEANINGS,
     ORIGIN_WORDS,
     OTHER_WORDS,
-    STRATEGY_WORDS,
     SUPPLIED,
+    calibration_words,
+    reserved_words,
+    strategy_words,
 )
 from compaction_app.admin.display import name_and_arguments, number, shortened
+from compaction_app.budget import calibration_of
 from compaction_app.conf import get_settings
-from compaction_app.exceptions import CompactionError
+from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.models import ChatMessage
 from compaction_app.openai_format import to_openai
 from compaction_app.values import ChatContext, ContextMessage, Mode, Origin, Role, Strategy
@@ -37,6 +40,12 @@ MOST_SWITCHED_OFF = 2_000
 _EVERYTHING = (
     "Compaction is switched off in this session, so everything is sent: {} messages, {} tokens. "
     "They are too many for this page."
+)
+
+_OFF = "Compaction is off in this session (MODE): the whole branch is sent as it was written, whatever its size."
+_OVERFLOW = (
+    "The newest user message and the last group alone take {} tokens; {} are available. Use a model with a larger "
+    "window or lower RESERVED_TOKENS; or redact the message that is too long, or go on from one before it."
 )
 
 UrlOf = Callable[[int], str]
@@ -126,31 +135,41 @@ class ContextHere:
     totals: tuple[Total, ...] = ()
     problem: str = ""
     notes: tuple[str, ...] = ()
+    #: Compaction is switched off: no threshold, no target, nothing is left out.
+    is_off: bool = False
+    #: What the limits were divided by.
+    calibration: float = 1.0
 
     @property
     def figures(self) -> tuple[tuple[str, str], ...]:
         """The numbers behind it, as people read them."""
         if self.context is None:
             return ()
+        strategy = strategy_words(self.context.strategy, has_summary=self.context.summary_id is not None)
         return (
             ("History in full", number(self.whole_history)),
-            ("Threshold", number(self.context.threshold)),
-            ("Target", number(self.context.target)),
+            *self._limits(self.context),
             ("Available", number(self.context.available_tokens)),
             ("Window", number(self.context.window)),
-            ("Reserved", number(self.context.reserved_tokens)),
+            ("Reserved", reserved_words(self.context.reserved_tokens, _system_tokens(self.context))),
+            ("Calibration", calibration_words(self.calibration)),
             ("Sent in all", number(self.context.tokens)),
             ("Pruned", number(self.context.pruned)),
             ("Left out", number(self.context.dropped)),
-            ("Strategy", STRATEGY_WORDS[self.context.strategy]),
+            ("Strategy", strategy),
         )
+
+    def _limits(self, context: ChatContext) -> tuple[tuple[str, str], ...]:
+        if self.is_off:
+            return ()
+        return ("Threshold", number(context.threshold)), ("Target", number(context.target))
 
     @property
     def fullness(self) -> str:
         if self.context is None:
             return ""
         history, available = number(self.context.history_tokens), number(self.context.available_tokens)
-        return f"{history} of {available} available tokens ({self.percent} %)"
+        return f"{history} of {available} available tokens ({number(self.percent)} % full)"
 
     @property
     def percent(self) -> int:
@@ -161,21 +180,31 @@ class ContextHere:
 
     @property
     def over_threshold(self) -> bool:
-        return self.context is not None and self.whole_history > self.context.threshold
+        return self.context is not None and not self.is_off and self.whole_history > self.context.threshold
+
+    @property
+    def threshold_words(self) -> str:
+        """What is compared with the threshold: the whole history, of which less may be sent."""
+        if self.context is None:
+            return ""
+        return f"{number(self.whole_history)} tokens in full, over the threshold of {number(self.context.threshold)}"
 
     @property
     def bar(self) -> Bar | None:
-        return history_bar(self.context, self.whole_history) if self.context else None
+        return history_bar(self.context, self.whole_history, is_off=self.is_off) if self.context else None
 
 
 def context_here(message: ChatMessage, url_of: UrlOf, prompt_url: str = "") -> ContextHere:
     """What the model would be sent at this message; a context that can not be made says why."""
     try:
-        if message.depth > MOST_SWITCHED_OFF and get_settings(message.session.settings).mode == Mode.OFF:
+        is_off = get_settings(message.session.settings).mode == Mode.OFF
+        if message.depth > MOST_SWITCHED_OFF and is_off:
             return ContextHere(problem=_EVERYTHING.format(number(message.depth), number(message.path_tokens)))
         context = chat.get_context(message)
         using = branches.using_of(message)
         history = branches.history_at(message.pk, using)
+    except ContextOverflow as error:
+        return ContextHere(problem=_OVERFLOW.format(number(error.needed), number(error.available)))
     except CompactionError as error:
         return ContextHere(problem=str(error))
     left_out, notes = _left_out(message, context, history.summary_id, using)
@@ -184,8 +213,14 @@ def context_here(message: ChatMessage, url_of: UrlOf, prompt_url: str = "") -> C
         whole_history=history.tokens,
         rows=rows_of(context.messages, url_of, prompt_url, left_out, notes_of(context.cutoff_id)),
         totals=totals_of(context.messages, left_out.values()),
-        notes=notes,
+        notes=(_OFF, *notes) if is_off else notes,
+        is_off=is_off,
+        calibration=calibration_of(message.session.token_calibration, context.model),
     )
+
+
+def _system_tokens(context: ChatContext) -> int:
+    return sum(message.tokens for message in context.messages if message.origin == Origin.SYSTEM)
 
 
 def notes_of(cutoff_id: int | None) -> dict[str, str]:

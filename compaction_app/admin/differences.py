@@ -32,8 +32,10 @@ _SHOWN_SAME = 250
 _SENTENCE = re.compile(r"[^\n]*?(?:\n\s*|[.!?…](?=[ \t])[ \t]+|[。！？]| · )|[^\n]+\Z")
 # Chinese, Japanese and Korean put no space between words: there each sign is one.
 _SIGNS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-# A figure with its points and commas is one word: 2,000 became 2,400.
-_WORD = re.compile(rf"(?:\d[\d.,:]*\d|[{_SIGNS}]|(?:(?![{_SIGNS}])\w)+|[^\w\s])\s*")
+_LETTER = rf"(?:(?![{_SIGNS}])\w)"
+# What holds a digit is one word, with all its signs: 2,000 became 2,400, v1.2 v1.3, and 2026-11-09 2026-11-19.
+_FIGURE = rf"{_LETTER}*\d(?:{_LETTER}|[./:-](?={_LETTER})|,(?=\d))*"
+_WORD = re.compile(rf"(?:{_FIGURE}|[{_SIGNS}]|{_LETTER}+|[^\w\s])\s*")
 
 
 class Change(StrEnum):
@@ -178,5 +180,7 @@ def _shortened(piece: Piece) -> Iterable[Piece]:
     if piece.change is not Change.SAME or len(piece.text) <= _LONGEST_SAME:
         return [piece]
     head, tail = piece.text[:_SHOWN_SAME], piece.text[-_SHOWN_SAME:]
+    # Between words, if there are any: half a figure would be another figure.
+    head, tail = head[: head.rfind(" ") + 1] or head, tail[tail.find(" ") :] if " " in tail else tail
     left_out = len(piece.text) - len(head) - len(tail)
     return [Piece(Change.SAME, head), Piece(Change.LEFT_OUT, "", left_out), Piece(Change.SAME, tail)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.contrib.admin.utils import display_for_value
+from django.contrib import admin
 from django.urls import NoReverseMatch, reverse
+from django.utils.formats import date_format, get_format
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -20,6 +22,11 @@ from compaction_app.validation import canonical
 #: Stands where there is nothing to show.
 EMPTY = "–"
 SHORT_TEXT = 200
+# A code of this app, or a name in JSON that is one.
+_CODE = re.compile(r"[a-z]+(?:_[a-z]+)*")
+#: Characters of a title.
+_LONGEST_TITLE = 500
+_NAMED_BY_ID = frozenset({"summary", "run", "message", "base", "session", "tip", "anchor", "cutoff"})
 
 
 def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> str:
@@ -85,6 +92,14 @@ def shortened(text: str, length: int = SHORT_TEXT) -> str:
     return words if len(words) <= length and len(text) <= length * 4 else words[: length - 1] + "…"
 
 
+def titled(text: str, length: int) -> str:
+    """The beginning of a text on one line, the whole of it in a title where that is longer."""
+    cut, whole = shortened(text, length), " ".join(text.split())
+    if cut == whole:
+        return line(text)
+    return format_html('<span dir="auto" title="{}">{}</span>', shortened(text, _LONGEST_TITLE), cut)
+
+
 def line(text: str, *, is_cut: bool = False) -> str:
     """A text on one line, in its own direction."""
     flat = " ".join(text.split()) + ("…" if is_cut else "")
@@ -96,14 +111,28 @@ def here(label: Any) -> SafeString:
     return format_html('<strong aria-current="page">{}</strong>', label)
 
 
-def moment(when: datetime) -> str:
-    """A time as the admin writes it."""
-    return display_for_value(when, EMPTY)
+def moment(when: datetime | None) -> str:
+    """A time as the admin writes it, in the time zone and the language of the request."""
+    return EMPTY if when is None else _time(when, "DATETIME_FORMAT")
 
 
 def exact_moment(when: datetime | None) -> str:
-    """A time to the second, as a log has it, in the time zone of the request."""
-    return EMPTY if when is None else f"{localtime(when):%Y-%m-%d %H:%M:%S}"
+    """The same to the second, for what comes about several times a minute."""
+    return EMPTY if when is None else _time(when, with_seconds(get_format("DATETIME_FORMAT")))
+
+
+def with_seconds(pattern: str) -> str:
+    """A pattern for a date and time, in which Django's languages write no seconds, with them."""
+    if "P" in pattern:
+        # "10 a.m.", "noon": words that have no place for seconds.
+        return pattern.replace("P", "g:i:s a")
+    # The minutes, and what stands between them and the hour; not a letter that stands for itself.
+    return re.sub(r"(?<=[gGhH])([.:])i", r"\1i\1s", pattern)
+
+
+def _time(when: datetime, pattern: str) -> str:
+    local = localtime(when)
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, pattern))
 
 
 def number(value: int | None) -> str:
@@ -128,19 +157,59 @@ def money(amount: Decimal) -> str:
 
 
 def figures(payload: Mapping[str, Any]) -> str:
-    """What an event carries on one line: ``generation: 4, reasoning_turns (dropped: 2, verbatim: 1)``."""
+    """What an event carries on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
     parts = [
-        f"{key} ({figures(value)})" if isinstance(value, Mapping) else f"{key}: {value}"
+        f"{words_of(key)} ({figures(value)})"
+        if isinstance(value, Mapping)
+        else f"{words_of(key)} {_figure(key, value)}"
         for key, value in sorted(payload.items())
         # A count of nothing inside a count says nothing.
         if not (isinstance(value, Mapping) and not any(value.values()))
     ]
-    return ", ".join(parts) or EMPTY
+    return " · ".join(parts) or EMPTY
+
+
+def _figure(key: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: EMPTY, True: "yes", False: "no"}[value]
+    if isinstance(value, list):
+        return ", ".join(_figure(key, one) for one in value) or "none"
+    if isinstance(value, float):
+        return f"{value:.0%}" if key.startswith("retention") else f"{value:,g}"
+    if isinstance(value, int):
+        # An id is a name: it has no commas.
+        return str(value) if key in _NAMED_BY_ID or key.endswith("_id") else f"{value:,}"
+    return words_of(str(value))
 
 
 def words(code: str) -> str:
     """A stored code as people read it."""
     return code.replace("_", " ")
+
+
+def words_of(text: str) -> str:
+    """The same for what may be a code; anything else as it stands."""
+    return words(text) if _CODE.fullmatch(text) else text
+
+
+def figure(column: str, description: str = "") -> Any:
+    """A column of whole numbers for lists and pages, with commas whatever the host's settings are."""
+
+    @admin.display(description=description or words(column))
+    def shown(model_admin: Any, obj: Any) -> str:
+        return number(getattr(obj, column))
+
+    return shown
+
+
+def time_of(column: str, description: str = "", *, exact: bool = True) -> Any:
+    """A column of times for lists and pages."""
+
+    @admin.display(description=description or words(column))
+    def shown(model_admin: Any, obj: Any) -> str:
+        return (exact_moment if exact else moment)(getattr(obj, column))
+
+    return shown
 
 
 def badge(state: str, label: str) -> SafeString:
@@ -149,4 +218,5 @@ def badge(state: str, label: str) -> SafeString:
 
 
 def code_block(text: str) -> str:
-    return format_html('<pre class="compaction-code" dir="auto" tabindex="0">{}</pre>', text)
+    """Code and JSON run from left to right, whatever the page does."""
+    return format_html('<pre class="compaction-code" dir="ltr" tabindex="0">{}</pre>', text)

@@ -15,10 +15,10 @@ from django.contrib import messages as notes
 from django.db.models import Count, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
 from compaction_app import chat, sql
+from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.branches import using_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -29,6 +29,7 @@ from compaction_app.values import Kind, RunStatus
 _MOST_NAMED = 50
 _LONGEST_REPLACEMENT = 1000
 _REPLACEMENT = "[redacted]"
+_SESSION_LEFT = "compaction_session_left"
 
 
 class RedactForm(forms.Form):
@@ -135,20 +136,18 @@ class ErasingAdmin(RecordAdmin):
 
     def _redact_page(self, request: HttpRequest, message: ChatMessage, form: forms.Form, back: str) -> HttpResponse:
         reach = reach_of(message)
-        request.current_app = self.admin_site.name  # as the admin's own views do
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": message,
-            "title": "Redact",
-            "media": self.media,
-            "consequences": list(_consequences(reach)),
-            "summaries": [(self.url("chatmessage_change", row.pk), str(row)) for row in reach.summaries],
-            "unnamed": reach.unnamed,
-            "form": form,
-            "back": back,
-        }
-        return TemplateResponse(request, "admin/compaction_app/chatmessage/redact.html", context)
+        return self.own_page(
+            request,
+            "admin/compaction_app/chatmessage/redact.html",
+            obj=message,
+            title="Redact",
+            consequences=list(_consequences(reach)),
+            summaries=[(self.url("chatmessage_change", row.pk), str(row)) for row in reach.summaries],
+            unnamed=display.number(reach.unnamed) if reach.unnamed else "",
+            form=form,
+            back=back,
+            is_final=True,
+        )
 
     # -- deleting -----------------------------------------------------------------------------------------
 
@@ -173,11 +172,18 @@ class ErasingAdmin(RecordAdmin):
         return [str(objs[0]), [part for part in below if part]], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
+        # Kept with the request: what comes after knows no more than the message's name.
+        setattr(request, _SESSION_LEFT, obj.session_id)
         try:
             chat.delete_message(obj)
         except MessageNotFound:
             # Somebody else was faster: what was asked for is so, and the answer says so.
             self.message_user(request, f"{obj} had been deleted already.", notes.INFO)
+
+    def after_deletion(self, request: HttpRequest) -> str:
+        """Its session, for those who may see sessions."""
+        session_id = getattr(request, _SESSION_LEFT, None)
+        return (self.url("chatsession_change", session_id) if session_id else "") or super().after_deletion(request)
 
 
 def _consequences(reach: Reach) -> Iterable[str]:

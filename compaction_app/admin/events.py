@@ -18,7 +18,7 @@ class CompactionEventAdmin(DatedAdmin):
     change_list_template = "admin/compaction_app/dated_list.html"
     title, list_title = "Event", "Events"
     empty_text = "No event yet. What compaction does, notices or is kept from is written here, in numbers and codes."
-    list_display = ("event", "kind", "run_link", "message_link", "created_at", "numbers", "in_session")
+    list_display = ("event", "kind", "run_link", "in_session", "message_link", "numbers", "created")
     list_filter = (
         DateFilter,
         "kind",
@@ -27,7 +27,23 @@ class CompactionEventAdmin(DatedAdmin):
     list_select_related = ("session",)
     raw_id_fields = ("session", "run", "message")
     search_help_text = "Ids of events or sessions."
-    fieldsets = ((None, {"fields": ("kind", "in_session", "run_link", "message_link", "payload_block", "created_at")}),)
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "kind",
+                    "in_session",
+                    "run_link",
+                    "message_link",
+                    "all_numbers",
+                    "payload_block",
+                    "created",
+                )
+            },
+        ),
+    )
+    created = display.time_of("created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
         return super().get_queryset(request).select_related("session")
@@ -52,6 +68,10 @@ class CompactionEventAdmin(DatedAdmin):
     def numbers(self, obj: CompactionEvent) -> str:
         return display.shortened(display.figures(obj.payload))
 
-    @admin.display(description="payload")
+    @admin.display(description="numbers")
+    def all_numbers(self, obj: CompactionEvent) -> str:
+        return display.figures(obj.payload)
+
+    @admin.display(description="as stored")
     def payload_block(self, obj: CompactionEvent) -> str:
         return display.json_block(obj.payload)

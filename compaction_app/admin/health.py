@@ -59,18 +59,28 @@ class Alert:
 
 def may_see(request: HttpRequest) -> bool:
     """Those who may see the runs that the sentences speak of."""
+    return _may_any(request, "view_compactionrun", "change_compactionrun")
+
+
+def may_see_broker(request: HttpRequest) -> bool:
+    """Those too who may ask for a compaction: they want to know that nobody takes it."""
+    return may_see(request) or _may_any(request, "compact_chatsession")
+
+
+def _may_any(request: HttpRequest, *names: str) -> bool:
     user = getattr(request, "user", None)
-    names = ("compaction_app.view_compactionrun", "compaction_app.change_compactionrun")
-    return user is not None and any(user.has_perm(name) for name in names)
+    return user is not None and any(user.has_perm(f"compaction_app.{name}") for name in names)
 
 
 def warnings(request: HttpRequest) -> list[Alert]:
-    """All that is wrong now; nothing for those who may not see runs. Three queries."""
+    """All that is wrong now, as far as a person may see it. Three queries; none for those who may not see runs."""
+    found = [*_broker()] if may_see_broker(request) else []
     if not may_see(request):
-        return []
+        return found
     site = getattr(request, "current_app", None) or "admin"
     now = timezone.now()
-    return [*_broker(), *_open_runs(now, site), *_breakers(now, site)]
+    names_sessions = _may_any(request, "view_chatsession", "change_chatsession")
+    return [*found, *_open_runs(now, site), *_breakers(now, site, names_sessions)]
 
 
 # -- the broker ---------------------------------------------------------------------------------------------
@@ -281,18 +291,19 @@ def _settings_of(session: ChatSession) -> Settings | None:
         return None
 
 
-def _breakers(now: datetime, site: str) -> Iterator[Alert]:
+def _breakers(now: datetime, site: str, names_sessions: bool) -> Iterator[Alert]:
     held = open_breakers(now)
     if not held:
         return
     sessions = "1 session" if len(held) == 1 else f"{len(held):,} sessions"
     failures, until = max(one.failures for one in held), max(one.until for one in held)
-    links = [_session_link(one, site) for one in held[:NAMED]]
+    # A title may be how a message began, and the page behind it is for those who may see sessions.
+    links = [_session_link(one, site) for one in held[:NAMED]] if names_sessions else []
     yield Alert(
         text=f"The breaker is open in {sessions}, after up to {failures} failures in a row.",
         remedy=(
             f"It closes by itself, the last at {timezone.localtime(until):%H:%M}, and the next turn tries again. "
-            "The error codes of the failed runs say what to mend; Compact now does not wait for the breaker."
+            "The error codes of the failed runs say what to mend; compacting by hand does not wait for the breaker."
         ),
         since=min(one.since for one in held),
         links=(*links, Tool("Failed runs", _listed(RunStatus.FAILED, site).url)),

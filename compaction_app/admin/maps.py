@@ -1,7 +1,8 @@
 """The branch map of a session's page: read by lanes, drawn by ``branch_map``, and told in words.
 
-Five queries, whatever there is of messages: the lanes of a page, the summaries, what counts at the tips, and the
-beginnings of what has a mark; one more where the branch that most lanes leave is older than the page.
+Four queries, whatever there is of messages: the lanes of a page, the summaries, what counts at the tips, and the
+beginnings of what has a mark; two more where there are several pages, for their count and for the branch that most
+lanes of this one leave.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import CharField, Count, Q, Value
 from django.db.models.functions import Left
 
 from compaction_app.admin.display import number, shortened
 from compaction_app.branch_map import draw, is_small
 from compaction_app.branches import using_of
 from compaction_app.lanes import Filling, Lane, Span, fillings, read_lanes, read_spans
-from compaction_app.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place
+from compaction_app.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place, Stretch
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Budget, Kind
 
 #: Lanes of one page.
 LANES = 60
+#: The newest lanes are counted up to so many.
+MOST_COUNTED = 10_000
 #: The newest summaries, of which the map draws some.
 SUMMARIES = 200
 #: Characters of a message that a mark tells.
@@ -38,7 +41,8 @@ _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 class Beginning:
     """How a message or a summary begins."""
 
-    words: str
+    #: None where the person who looks may not read messages.
+    words: str | None
     role: str
     path_tokens: int
     depth: int
@@ -53,13 +57,23 @@ class Linked:
     part: Any
     url: str
     name: str
+    is_stretch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedLane:
     lane: DrawnLane
     bars: tuple[Linked, ...]
+    #: Marks, and the stretches between them, along the lane.
     marks: tuple[Linked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Lanes of the whole session, and those newer than the page; ``MOST_COUNTED`` + 1 stands for more."""
+
+    lanes: int
+    newer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +101,8 @@ class SessionShape:
     has_older: bool
     #: These are not the newest.
     is_older_page: bool
+    #: None where one page shows all.
+    counted: Counted | None
     spans: tuple[Span, ...]
     fillings: Mapping[int, Filling]
     picture: Picture
@@ -118,12 +134,17 @@ def messages_of(lane: Lane) -> int:
     return lane.end_depth - lane.start_depth + 1
 
 
-def read_shape(session: ChatSession, budget: Budget | None, before: int | None = None) -> SessionShape:
-    """One page of a session's lanes with all that is drawn of them."""
+def read_shape(
+    session: ChatSession, budget: Budget | None, before: int | None = None, *, quotes: bool = True
+) -> SessionShape:
+    """One page of a session's lanes with all that is drawn of them; without ``quotes`` no text is read."""
     page = read_lanes(session, limit=LANES + 1, before=before)
     has_older, lanes = len(page) > LANES, page[:LANES]
+    counted: Counted | None = None
+    guests: tuple[Lane, ...] = ()
     if has_older or before:
-        lanes += _trunk(session, lanes)
+        counted, guests = _count(session, before), _trunk(session, lanes)
+        lanes += guests
     spans = read_spans(session, limit=SUMMARIES)
     filled = fillings([lane.end_id for lane in lanes if lane.is_tip], using_of(session))
     places: tuple[Place, ...] = ()
@@ -133,21 +154,31 @@ def read_shape(session: ChatSession, budget: Budget | None, before: int | None =
         starts = [lane.start_id for lane in lanes]
         summaries = [span.summary_id for span in spans if span.cutoff_lane_id in starts]
         on_lanes = Q(lane__in=starts, kind=Kind.MESSAGE) | Q(pk__in=[*starts, *summaries])
-        beginnings = _beginnings(session, on_lanes)
+        beginnings = _beginnings(session, on_lanes, quotes)
         places = tuple(Place(pk, b.depth, b.lane_id) for pk, b in beginnings.items() if not b.is_summary)
-    picture = draw(lanes, spans, filled, budget, places)
+    first = (counted.newer if counted else 0) + 1
+    picture = draw(lanes, spans, filled, budget, places, first=first, guests=[lane.start_id for lane in guests])
     if not beginnings:
-        beginnings = _beginnings(session, Q(pk__in=picture.ids))
+        beginnings = _beginnings(session, Q(pk__in=picture.ids), quotes)
     return SessionShape(
         lanes=lanes,
         has_older=has_older,
         is_older_page=before is not None,
+        counted=counted,
         spans=spans,
         fillings=filled,
         picture=picture,
         beginnings=beginnings,
         budget=budget,
     )
+
+
+def _count(session: ChatSession, before: int | None) -> Counted:
+    lanes = ChatMessage.objects.using(using_of(session)).filter(session=session, lane__isnull=True)
+    # From the newest on, as their index has them, so that those newer than the page are among the counted.
+    newest = lanes.order_by("-id")[: MOST_COUNTED + 1]
+    newer = Count("pk", filter=Q(pk__gte=before)) if before else Count("pk", filter=Q(pk__lt=0))
+    return Counted(**newest.aggregate(lanes=Count("pk"), newer=newer))
 
 
 def _trunk(session: ChatSession, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
@@ -160,17 +191,24 @@ def _trunk(session: ChatSession, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
     return read_lanes(session, limit=1, before=trunk + 1)
 
 
-def _beginnings(session: ChatSession, condition: Q) -> dict[int, Beginning]:
+def _beginnings(session: ChatSession, condition: Q, quotes: bool) -> dict[int, Beginning]:
+    beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
     rows = (
         ChatMessage.objects.using(using_of(session))
         .filter(condition, session=session)
-        .annotate(beginning=Left("content", _TEXT_READ))
+        .annotate(beginning=beginning)
         .values_list("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")
     )
     return {
-        pk: Beginning(shortened(text, TEXT), role, tokens, depth, lane_id or pk, kind == Kind.SUMMARY)
+        pk: Beginning(
+            None if text is None else shortened(text, TEXT), role, tokens, depth, lane_id or pk, kind == Kind.SUMMARY
+        )
         for pk, text, role, tokens, depth, lane_id, kind in rows
     }
+
+
+def _words(text: str | None) -> str | None:
+    return None if text is None else shortened(text, TEXT)
 
 
 # -- in words ---------------------------------------------------------------------------------------------
@@ -184,6 +222,8 @@ class BranchMap:
     url_of: Callable[[int], str]
     #: The list of the session's live summaries.
     summaries_url: str
+    #: The list of messages of a lane, known by its first one, from one depth to another.
+    stretch_url: Callable[[int, int, int], str]
     numbers: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,6 +247,18 @@ class BranchMap:
         return f"Branch map: {found}. Messages run from left to right, forks below what they leave."
 
     @property
+    def range(self) -> str:
+        """Which of the session's branches these are; "" where they are all."""
+        found = self.shape.counted
+        if found is None or self.is_empty:
+            return ""
+        of = number(found.lanes) if found.lanes <= MOST_COUNTED else f"more than {number(MOST_COUNTED)}"
+        if found.newer > MOST_COUNTED:
+            return f"Branches beyond the newest {number(MOST_COUNTED)}"
+        last = found.newer + len(self.shape.lanes[:LANES])
+        return f"Branches {number(found.newer + 1)} to {number(last)} of {of}, the newest first"
+
+    @property
     def older_before(self) -> int | None:
         """From where the next page goes on; None on the last."""
         newest = self.shape.lanes[:LANES]
@@ -224,21 +276,29 @@ class BranchMap:
             LinkedLane(
                 lane,
                 tuple(self._bar(bar, spans) for bar in lane.bars),
-                tuple(Linked(mark, self.url_of(mark.message_id), self._of_mark(mark, lane)) for mark in lane.marks),
+                tuple(self._along(lane)),
             )
             for lane in self.picture.lanes
         ]
 
+    def _along(self, lane: DrawnLane) -> list[Linked]:
+        marks = [Linked(mark, self.url_of(mark.message_id), self._of_mark(mark, lane)) for mark in lane.marks]
+        stretches = [
+            Linked(part, self.stretch_url(lane.lane_id, part.first, part.last), self._of_stretch(part, lane), True)
+            for part in lane.stretches
+        ]
+        return sorted([*marks, *stretches], key=lambda linked: (linked.part.depth, linked.part.x))
+
     @property
     def table(self) -> list[TableRow]:
         lanes = {lane.start_id: lane for lane in self.shape.lanes}
-        return [self._of_lane(lanes[drawn.lane_id], drawn) for drawn in self.picture.lanes if drawn.number]
+        return [self._of_lane(lanes[drawn.lane_id], drawn) for drawn in self.picture.lanes if not drawn.is_elsewhere]
 
     def _of_lane(self, lane: Lane, drawn: DrawnLane) -> TableRow:
         filling = self.shape.fillings.get(lane.end_id)
         summary_id = filling.summary_id if filling else None
         return TableRow(
-            name=f"Branch {drawn.number}",
+            name=_branch(drawn).capitalize(),
             url=self.url_of(lane.end_id),
             forks_from="the beginning" if lane.parent_id is None else self._fork_of(lane),
             forks_from_url=self.url_of(lane.parent_id) if lane.parent_id else "",
@@ -270,7 +330,7 @@ class BranchMap:
     def _role_of(self, mark: Mark, lane: DrawnLane) -> str:
         beginning = self.shape.beginnings.get(mark.message_id)
         message = f"message {mark.message_id}" + (f" ({beginning.role})" if beginning else "")
-        branch = f"branch {lane.number}" if lane.number else "an older branch"
+        branch = _branch(lane)
         if mark.kind == MarkKind.TIP:
             return f"Tip of {branch}: {message}"
         if mark.kind == MarkKind.END:
@@ -278,6 +338,10 @@ class BranchMap:
         if mark.is_start:
             return f"Beginning of {branch}: {message}"
         return f"{message.capitalize()} of {branch}"
+
+    def _of_stretch(self, part: Stretch, lane: DrawnLane) -> str:
+        depth = f"depth {number(part.first)}" + (f" to {number(part.last)}" if part.last > part.first else "")
+        return f"{counted_as(part.messages, 'message', 'messages')} of {_branch(lane)}, {depth}: list them."
 
     def _bar(self, bar: Bar, spans: Mapping[int, Span]) -> Linked:
         if bar.summary_id:
@@ -299,10 +363,14 @@ class BranchMap:
 
     def _told(self, said: str, message_id: int) -> str:
         beginning = self.shape.beginnings.get(message_id)
-        if beginning is None:
+        if beginning is None or beginning.words is None:
             return f"{said}."
         words = f"“{_ISOLATE}{beginning.words}{_END_OF_ISOLATE}”" if beginning.words else "No text."
         return f"{said}. {words}"
+
+
+def _branch(lane: DrawnLane) -> str:
+    return f"branch {number(lane.number)}" if lane.number else "an older branch"
 
 
 def fullness(filling: Filling, budget: Budget | None) -> str:
@@ -310,9 +378,11 @@ def fullness(filling: Filling, budget: Budget | None) -> str:
     history = number(filling.history_tokens)
     if budget is None:
         return f"{history} tokens"
-    percent = filling.history_tokens * 100 // budget.available
-    over = f", over the threshold of {number(budget.threshold)}" if filling.history_tokens > budget.threshold else ""
-    return f"{history} of {number(budget.available)} available tokens ({percent} %){over}"
+    percent = number(filling.history_tokens * 100 // budget.available)
+    # Where compaction is off nothing but the room itself is a limit.
+    limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
+    over = f", over {limit}" if filling.history_tokens > budget.threshold else ""
+    return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"
 
 
 def counted_as(count: int, one: str, many: str) -> str:

@@ -13,7 +13,7 @@ from compaction_app.admin.summaries import state_of
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
 
-COLUMNS = ("message", "role", "begins_with", "depth", "token_count", "path_tokens", "created_at", "in_session")
+COLUMNS = ("message", "role", "begins_with", "in_session", "depth_shown", "own_tokens", "from_root", "created")
 SHOWN_IN_LISTS = 80
 #: Neighbours that a page links to; a message edited more often says so.
 _MOST_NEIGHBOURS = 50
@@ -27,14 +27,14 @@ FIELDSETS: tuple[tuple[str | None, tuple[str | tuple[str, ...], ...]], ...] = (
             "following",
             "summaries_here",
             "runs_here",
-            ("depth", "token_count", "path_tokens"),
+            ("depth_shown", "own_tokens", "from_root"),
         ),
     ),
     (
         "Record",
         (
-            "created_at",
-            "redacted_at",
+            "created",
+            "redacted",
             "model",
             "usage_block",
             "sent",
@@ -57,7 +57,7 @@ _SHOWN_IF_SET = {
     "metadata_block": "metadata",
     "external_id": "external_id",
     "idempotency_key": "idempotency_key",
-    "redacted_at": "redacted_at",
+    "redacted": "redacted_at",
 }
 
 
@@ -81,6 +81,12 @@ def _is_shown(row: str | tuple[str, ...], message: ChatMessage | None) -> bool:
 
 
 class MessageFields(RecordAdmin):
+    depth_shown = display.figure("depth")
+    own_tokens = display.figure("token_count", "own tokens")
+    from_root = display.figure("path_tokens", "tokens from the root")
+    created = display.time_of("created_at")
+    redacted = display.time_of("redacted_at")
+
     @admin.display(description="message")
     def message(self, obj: ChatMessage) -> str:
         return f"Message {obj.pk}"
@@ -96,6 +102,8 @@ class MessageFields(RecordAdmin):
 
     @admin.display(description="text")
     def text(self, obj: ChatMessage) -> str:
+        if obj.is_summary and obj.redacted_at and not obj.content:
+            return f"Emptied at {display.moment(obj.redacted_at)}: a message that it may have quoted was redacted."
         return long_texts.begins(obj.content, self._text_url(obj, "content"))
 
     @admin.display(description="tool calls")

@@ -14,7 +14,7 @@ from django.urls import URLPattern
 
 from compaction_app import chat
 from compaction_app.admin import long_texts, message_fields, summaries, summary_page
-from compaction_app.admin.compacting import CompactForm, Report, at_most
+from compaction_app.admin.compacting import CompactForm, Report, at_most, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasing import ErasingAdmin
 from compaction_app.admin.filters import (
@@ -26,6 +26,7 @@ from compaction_app.admin.filters import (
     shown_kind,
 )
 from compaction_app.admin.message_fields import SHOWN_IN_LISTS, MessageFields
+from compaction_app.admin.narrowing import FromDepthFilter, LaneFilter, MessageList, ToDepthFilter
 from compaction_app.admin.records import Tool, is_id
 from compaction_app.admin.retiring import RetiringAdmin
 from compaction_app.admin.sent import context_then
@@ -54,7 +55,6 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     change_list_template = "admin/compaction_app/chatmessage/change_list.html"
     list_select_related = ("session",)
     raw_id_fields = ("session", "parent", "last_summarized_message", "pinned_message")
-    search_help_text = "Ids of messages; in the list of one session also external ids, whole."
     actions = ("compact_now", "retire")
 
     class Media:
@@ -65,15 +65,21 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def kind(self, request: HttpRequest) -> Kind:
         return shown_kind(request.GET.get("kind"))
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageList]:
+        return MessageList
+
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        return summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else message_fields.COLUMNS
+        columns = summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else message_fields.COLUMNS
+        # Within one session all rows would name it.
+        return tuple(name for name in columns if name != "in_session" or "session" not in request.GET)
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
             return (KindFilter, LiveFilter, SessionOfMessagesFilter)
         # No index knows roles or tips: they are looked for within one session, not in the whole table.
         own = ("role", TipFilter) if "session" in request.GET else ()
-        return (KindFilter, *own, SessionOfMessagesFilter)
+        depths = (FromDepthFilter, ToDepthFilter) if own else ()
+        return (KindFilter, *own, SessionOfMessagesFilter, LaneFilter, *depths)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -90,6 +96,23 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", SHOWN_IN_LISTS))
         return with_beginnings
 
+    def search_help(self, request: HttpRequest) -> str:
+        if "session" in request.GET:
+            return "What a text of this session holds, ids of messages, or external ids, whole."
+        return "Ids of messages. Texts are searched in the list of one session, to which its page leads."
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[ChatMessage], search_term: str
+    ) -> tuple[QuerySet[ChatMessage], bool]:
+        """Within one session also by text, as it stands: the whole table's texts are never read for a search."""
+        found, has_duplicates = super().get_search_results(request, queryset, search_term)
+        words = search_term.strip()
+        if "session" not in request.GET or not words:
+            return found, has_duplicates
+        named = [self.search_for(request, term) for term in words.replace(",", " ").split()]
+        conditions = [Q(content__icontains=words), *filter(None, named)]
+        return queryset.filter(Q(*conditions, _connector=Q.OR)), has_duplicates
+
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; and by external id where the session is given, together with which it is indexed."""
         found = Q(pk=int(term)) if is_id(term) else None
@@ -105,7 +128,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             (title, self.url("chatmessage_changelist", kind=str(of_kind), **session), of_kind == kind)
             for of_kind, title in KIND_WORDS.items()
         ]
-        context = {"title": KIND_WORDS[kind], "compaction_tabs": tabs}
+        whole_list = self.url("chatmessage_changelist", kind=str(kind))
+        context = {"title": KIND_WORDS[kind], "compaction_tabs": tabs, "compaction_whole_list": whole_list}
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     # -- a message's page ---------------------------------------------------------------------------------
@@ -127,12 +151,18 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"
 
+    def list_query(self, obj: ChatMessage | None) -> dict[str, Any]:
+        return {"kind": str(Kind.SUMMARY)} if obj is not None and obj.is_summary else {}
+
+    def list_name(self, obj: ChatMessage | None) -> str:
+        return KIND_WORDS[Kind.SUMMARY if obj is not None and obj.is_summary else Kind.MESSAGE]
+
     def tools(self, request: HttpRequest, obj: ChatMessage) -> list[Tool]:
         if obj.is_summary:
             may_retire = obj.retired_at is None and self.has_retire_permission(request)
             return [Tool("Retire", self.url("chatmessage_retire", ids=obj.pk))] if may_retire else []
         tools = []
-        if self.has_compact_permission(request):
+        if self.has_compact_permission(request) and not is_off(obj.session):
             tools.append(Tool("Compact now", self.url("chatmessage_compact", obj.pk)))
         if self.has_redact_permission(request):
             tools.append(Tool("Redact", self.url("chatmessage_redact", obj.pk)))
@@ -220,6 +250,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             title="Compact now",
             question="The older part of the branch that ends here is summarized in the background.",
             form=form,
+            is_work=True,
             button="Compact now",
             back=here,
         )

@@ -14,15 +14,17 @@ from django.db.models import Count, Q, Sum
 from django.utils.html import format_html
 
 from compaction_app.admin import display
+from compaction_app.admin.context_words import calibration_words, reserved_words
 from compaction_app.admin.maps import SUMMARIES, SessionShape, counted_as, fullness
-from compaction_app.admin.records import BoundedPaginator, RecordAdmin, count_up_to, counted
+from compaction_app.admin.pagers import BoundedPaginator, count_up_to, counted
+from compaction_app.admin.records import RecordAdmin
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import using_of
 from compaction_app.budget import calibration_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import Spending, session_spending
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import Budget, Kind, Mode, RunStatus
 
 #: Messages, tips and events that are counted one by one.
 BOUND = BoundedPaginator.limit
@@ -38,6 +40,10 @@ class InForce:
 
     allowances: Allowances | None
     problem: str = ""
+
+    @property
+    def is_off(self) -> bool:
+        return self.allowances is not None and self.allowances.settings.mode == Mode.OFF
 
 
 def in_force(session: ChatSession) -> InForce:
@@ -55,6 +61,8 @@ class Figures:
     session: ChatSession
     shape: SessionShape
     allowances: Allowances | None
+    #: What branches are measured against.
+    budget: Budget | None
 
     def groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
         return [
@@ -72,7 +80,7 @@ class Figures:
         yield "Tokens stored", tokens
         fullest = self.shape.fullest
         if fullest is not None:
-            said = fullness(fullest, self.allowances.budget if self.allowances else None)
+            said = fullness(fullest, self.budget)
             yield (
                 "Fullest of the branches shown" if not self.shape.is_whole else "Fullest branch",
                 self._message(fullest.tip_id, said),
@@ -134,15 +142,15 @@ class Figures:
         yield "Model", self.session.model or "none named"
         if self.allowances is None:
             return
-        budget = self.allowances.budget
-        yield "Mode", str(self.allowances.settings.mode)
+        budget, mode = self.allowances.budget, self.allowances.settings.mode
+        yield "Mode", "off: nothing is compacted, pruned or left out" if mode == Mode.OFF else str(mode)
         yield "Window", display.number(budget.window)
-        yield "Reserved", display.number(budget.reserved)
+        yield "Reserved", reserved_words(budget.reserved, self.allowances.surroundings.system_tokens)
         yield "Available", display.number(budget.available)
-        yield "Threshold", display.number(budget.threshold)
-        yield "Target", display.number(budget.target)
-        factor = calibration_of(self.session.token_calibration, self.allowances.model)
-        yield "Calibration", f"× {factor:g}"
+        if mode != Mode.OFF:
+            yield "Threshold", display.number(budget.threshold)
+            yield "Target", display.number(budget.target)
+        yield "Calibration", calibration_words(calibration_of(self.session.token_calibration, self.allowances.model))
 
     # -- links --------------------------------------------------------------------------------------------
 

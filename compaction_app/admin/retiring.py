@@ -16,12 +16,15 @@ from django.utils.html import format_html
 from compaction_app import chat, sql
 from compaction_app.admin import display
 from compaction_app.admin.compacting import at_most
+from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id
 from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
 
 _LONGEST_REASON = 255
+#: Says in an address that the summaries were selected in a list.
+FROM_LIST = "list"
 _QUESTION = (
     "These are taken out of use. The messages that they stand for are back in the context on the next read, "
     "and a branch is compacted anew when it has to be."
@@ -85,20 +88,24 @@ class RetiringAdmin(RecordAdmin):
         if not selected:
             return None
         ids = ",".join(str(summary.pk) for summary in selected)
-        return HttpResponseRedirect(self.url("chatmessage_retire", ids=ids))
+        return HttpResponseRedirect(self.url("chatmessage_retire", ids=ids, **{FROM_LIST: 1}))
 
     def retire_view(self, request: HttpRequest) -> HttpResponse:
         """The selected summaries and what is built on them; a reason; and by POST the deed."""
         self.require(request, self.has_retire_permission(request))
-        the_list = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY))
-        retirement = plan_retirement(self._summaries(request, request.GET.get("ids", "")))
+        selected = self._summaries(request, request.GET.get("ids", ""))
+        retirement = plan_retirement(selected)
+        # Whoever came from a summary's page goes back there.
+        own = selected[0] if len(selected) == 1 and FROM_LIST not in request.GET else None
+        list_url = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY))
+        back = self.url("chatmessage_change", own.pk) if own else list_url
         if not retirement.leaving:
             self.message_user(request, "Nothing to retire: no live summary was selected.", messages.WARNING)
-            return HttpResponseRedirect(the_list)
+            return HttpResponseRedirect(back)
         form = RetireForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             self._carry_out(request, retirement, form.cleaned_data["reason"])
-            return HttpResponseRedirect(the_list)
+            return HttpResponseRedirect(back)
         rows = [
             (
                 self.link_to("chatmessage", summary.pk, str(summary)),
@@ -109,12 +116,13 @@ class RetiringAdmin(RecordAdmin):
         ]
         return self.confirm(
             request,
-            title="Retire summaries",
+            title="Retire" if len(retirement.leaving) == 1 else "Retire summaries",
+            crumbs=self.crumbs(own) if own else [(list_url, KIND_WORDS[Kind.SUMMARY])],
             question=_QUESTION,
             rows=rows,
             form=form,
             button="Retire",
-            back=the_list,
+            back=back,
         )
 
     def _summaries(self, request: HttpRequest, ids: str) -> list[ChatMessage]:

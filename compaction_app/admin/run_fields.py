@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.utils import timezone
+from django.utils.html import format_html
 
 from compaction_app.admin import display
 from compaction_app.admin.dated import DatedAdmin
@@ -18,15 +19,12 @@ from compaction_app.values import EventKind, RunStatus
 COLUMNS = (
     "run",
     "outcome",
-    "created_at",
-    "tokens",
-    "trigger",
-    "generation",
-    "summary_link",
-    "attempts",
     "in_session",
+    "tokens",
+    "how",
     "summarizer",
-    "strategy",
+    "opened",
+    "summary_link",
 )
 
 FIELDSETS: Any = (
@@ -40,7 +38,7 @@ FIELDSETS: Any = (
         {
             "fields": (
                 ("trigger", "strategy", "generation"),
-                ("messages_compacted", "tokens", "saved"),
+                ("compacted", "tokens", "saved"),
                 ("retained_before", "retained_after"),
                 "shortened",
             )
@@ -75,7 +73,7 @@ FIELDSETS: Any = (
         {
             "classes": ("collapse",),
             "fields": (
-                ("reserved_tokens", "erasures_seen", "nonce"),
+                ("reserved", "erasures_seen", "nonce"),
                 "budget_block",
                 "request_block",
                 "settings_block",
@@ -92,6 +90,10 @@ RARE = {
     "policy_text": "policy_line",
     "task_id": "task_id",
 }
+#: Fields that may quote a conversation; budget, request and settings hold numbers, ids and the host's own words.
+QUOTING = {"error_text", "instructions_text", "policy_text"}
+#: Characters of a model's name; the whole of a longer one stands in a title.
+SHORT_NAME = 40
 #: Follow-ups that a page names; a run has one, unless somebody wrote more.
 _MOST_FOLLOW_UPS = 5
 _STATUS_WORDS = {
@@ -103,11 +105,13 @@ _STATUS_WORDS = {
 }
 
 
-def fieldsets_of(run: CompactionRun | None) -> Any:
-    """The groups of a run's page, without what this run has nothing of."""
+def fieldsets_of(run: CompactionRun | None, *, with_texts: bool = True) -> Any:
+    """The groups of a run's page, without what this run has nothing of, or what may quote a conversation."""
     if run is None:
         return FIELDSETS
     empty = {field for field, column in RARE.items() if not getattr(run, column)}
+    if not with_texts:
+        empty |= QUOTING
     return [
         (title, group | {"fields": [row for row in group["fields"] if row not in empty]}) for title, group in FIELDSETS
     ]
@@ -122,6 +126,15 @@ def events_of(run: CompactionRun) -> list[CompactionEvent]:
 
 
 class RunFields(DatedAdmin):
+    compacted = display.figure("messages_compacted")
+    reserved = display.figure("reserved_tokens")
+    opened = display.time_of("created_at")
+    enqueued = display.time_of("enqueued_at")
+    #: The claim of the last attempt.
+    begun = display.time_of("started_at")
+    ended = display.time_of("finished_at")
+    next_attempt = display.time_of("next_attempt_at")
+
     # -- what became of it --------------------------------------------------------------------------------
 
     @admin.display(description="run")
@@ -145,7 +158,8 @@ class RunFields(DatedAdmin):
         said = [_STATUS_WORDS[RunStatus(obj.status)]]
         if obj.status == RunStatus.READY:
             due = due_since(obj)
-            said.append(f"It is tried again at {display.moment(due)}." if due > now else _overdue(obj, due, now))
+            again = format_html("It is tried again at {}.", display.exact_moment(due))
+            said.append(again if due > now else _overdue(obj, due, now))
         elif obj.status == RunStatus.RUNNING and is_late(obj, now):
             said.append("Its worker is gone: the lease ran out, and no sweep has given it to another.")
         if obj.skip_reason:
@@ -155,7 +169,7 @@ class RunFields(DatedAdmin):
             said.append(
                 f"{last}{display.words(obj.error_code)}." if last else f"Code: {display.words(obj.error_code)}."
             )
-        return " ".join(said)
+        return display.joined(said, " ")
 
     @admin.display(description="error detail")
     def error_text(self, obj: CompactionRun) -> str:
@@ -223,9 +237,16 @@ class RunFields(DatedAdmin):
 
     # -- what it asked for --------------------------------------------------------------------------------
 
+    @admin.display(description="strategy")
+    def how(self, obj: CompactionRun) -> str:
+        """In lists, with what asked for it."""
+        return format_html(
+            '{} <span class="compaction-note">{}</span>', obj.get_strategy_display(), obj.get_trigger_display()
+        )
+
     @admin.display(description="model")
     def summarizer(self, obj: CompactionRun) -> str:
-        return obj.summarizer_model or display.EMPTY
+        return display.titled(obj.summarizer_model, SHORT_NAME)
 
     @admin.display(description="instructions")
     def instructions_text(self, obj: CompactionRun) -> str:
@@ -287,33 +308,12 @@ class RunFields(DatedAdmin):
     def attempts_shown(self, obj: CompactionRun) -> str:
         return f"{obj.attempts} of {MAX_ATTEMPTS} at most"
 
-    @admin.display(description="created at")
-    def opened(self, obj: CompactionRun) -> str:
-        return display.exact_moment(obj.created_at)
-
-    @admin.display(description="enqueued at")
-    def enqueued(self, obj: CompactionRun) -> str:
-        return display.exact_moment(obj.enqueued_at)
-
-    @admin.display(description="started at")
-    def begun(self, obj: CompactionRun) -> str:
-        """The claim of the last attempt."""
-        return display.exact_moment(obj.started_at)
-
-    @admin.display(description="finished at")
-    def ended(self, obj: CompactionRun) -> str:
-        return display.exact_moment(obj.finished_at)
-
-    @admin.display(description="next attempt at")
-    def next_attempt(self, obj: CompactionRun) -> str:
-        return display.exact_moment(obj.next_attempt_at)
-
     @admin.display(description="lease")
     def lease(self, obj: CompactionRun) -> str:
         if obj.lease_expires_at is None:
             return display.EMPTY
         over = obj.lease_expires_at < timezone.now()
-        said = ("ran out at {}" if over else "until {}").format(display.exact_moment(obj.lease_expires_at))
+        said = format_html("ran out at {}" if over else "until {}", display.exact_moment(obj.lease_expires_at))
         return display.badge("failed", said) if over else said
 
     # -- settings then ------------------------------------------------------------------------------------

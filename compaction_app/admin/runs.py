@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from compaction_app.admin import run_fields
 from compaction_app.admin.charts import Chart, chart_of
-from compaction_app.admin.compacting import at_most, retry
+from compaction_app.admin.compacting import at_most, retry, why_no_retry
 from compaction_app.admin.dated import DateFilter, chosen_period
 from compaction_app.admin.days import Period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
@@ -117,7 +117,8 @@ class CompactionRunAdmin(RunFields):
     # -- a run's page -------------------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
-        return run_fields.fieldsets_of(obj)
+        # Written by whoever asked, or by a provider about what it was sent: read by those who may read messages.
+        return run_fields.fieldsets_of(obj, with_texts=self.may_view("chatmessage"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
         return super().get_queryset(request).select_related("session")
@@ -128,7 +129,7 @@ class CompactionRunAdmin(RunFields):
     # -- retrying -----------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: CompactionRun) -> list[Tool]:
-        if obj.status != RunStatus.FAILED or not self.has_compact_permission(request):
+        if why_no_retry(obj) or not self.has_compact_permission(request):
             return []
         return [Tool("Retry", self.url("compactionrun_retry", obj.pk))]
 
@@ -147,11 +148,15 @@ class CompactionRunAdmin(RunFields):
         if request.method == "POST":
             retry(self, request, [run]).tell(self, request)
             return HttpResponseRedirect(here)
+        if problem := why_no_retry(run):
+            self.message_user(request, f"{run}: {problem}", messages.WARNING)
+            return HttpResponseRedirect(here)
         return self.confirm(
             request,
             obj=run,
             title="Retry",
             question="A new run is opened for the branch that ends at this run's tip, with the same instructions.",
+            is_work=True,
             button="Retry",
             back=here,
         )

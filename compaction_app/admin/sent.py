@@ -12,7 +12,7 @@ from typing import Any
 
 from compaction_app import branches
 from compaction_app.admin import paths
-from compaction_app.admin.context_words import FOLDED, STRATEGY_WORDS
+from compaction_app.admin.context_words import FOLDED, strategy_words
 from compaction_app.admin.contexts import (
     MOST_FIRST,
     MOST_LAST,
@@ -25,7 +25,7 @@ from compaction_app.admin.contexts import (
     rows_of,
     totals_of,
 )
-from compaction_app.admin.display import number, words
+from compaction_app.admin.display import number
 from compaction_app.conf import Settings, get_settings
 from compaction_app.exceptions import CompactionError
 from compaction_app.ladder import as_sent
@@ -85,7 +85,7 @@ class Record:
             ("Pruned", number(self.pruned)),
             ("Left out", number(self.dropped)),
             ("First shown depth", number(self.first_shown_depth)),
-            ("Strategy", _strategy_words(self.strategy)),
+            ("Strategy", strategy_words(self.strategy, has_summary=self.summary_id is not None) or "–"),
         ]
         if self.provider_tokens is not None:
             found.append(("Counted by the provider", number(self.provider_tokens)))
@@ -98,10 +98,6 @@ def _whole(value: Any) -> int | None:
     """A number that an id, a depth or a count can be."""
     is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
     return value if is_number else None
-
-
-def _strategy_words(strategy: str) -> str:
-    return next((told for code, told in STRATEGY_WORDS.items() if code == strategy), words(strategy) or "–")
 
 
 def _error_words(error: float) -> str:
@@ -138,8 +134,10 @@ class _Rebuilding:
         self.notes: list[str] = []
         self.settings = self._settings()
         named = [pk for pk in (record.summary_id, record.cutoff_id, record.pinned_id) if pk]
-        of_session = ChatMessage.objects.using(self.using).filter(session_id=reply.session_id)
-        self.named = of_session.in_bulk(named) if named else {}
+        # Whatever session they are of, so that what is elsewhere is not said to be deleted.
+        found = ChatMessage.objects.using(self.using).in_bulk(named) if named else {}
+        self.named = {pk: row for pk, row in found.items() if row.session_id == reply.session_id}
+        self.elsewhere = found.keys() - self.named.keys()
         #: The tokens of everything are known, and nothing of it was erased or guessed at.
         self.is_whole = True
 
@@ -187,6 +185,8 @@ class _Rebuilding:
                     role=role, content=content, origin=Origin.SUMMARY, tokens=row.token_count, message_id=row.pk
                 )
             )
+        if self.record.cutoff_id in self.elsewhere:
+            self._named(self.record.cutoff_id or 0, "The cutoff")
         if self.record.pinned_id and (row := self._named(self.record.pinned_id, "The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))
             self._say_redacted([row])
@@ -196,7 +196,9 @@ class _Rebuilding:
         row = self.named.get(pk)
         if row is None:
             self.is_whole = False
-            self.notes.append(f"{name} {pk} was sent and has been deleted since.")
+            # A host that records contexts by itself can write any id; of what is not here nothing is shown.
+            is_elsewhere = "is recorded and is not of this session" if pk in self.elsewhere else ""
+            self.notes.append(f"{name} {pk} {is_elsewhere or 'was sent and has been deleted since'}.")
         return row
 
     def _became_of(self, summary: ChatMessage) -> str:

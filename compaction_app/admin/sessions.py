@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern
+from django.urls import URLPattern, reverse
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.compacting import CompactForm, Report, at_most, enqueue_sessions
+from compaction_app.admin.compacting import CompactForm, Report, at_most, is_off
 from compaction_app.admin.maps import BranchMap, read_shape
 from compaction_app.admin.overview import Figures, in_force
-from compaction_app.admin.records import Tool, as_uuid, counted, is_id
+from compaction_app.admin.pagers import counted
+from compaction_app.admin.records import Tool, as_uuid, is_id
 from compaction_app.admin.verification import VerifyingAdmin
+from compaction_app.admin.whole_sessions import SessionsReport, enqueue_sessions
 from compaction_app.branches import using_of
+from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.map_parts import GAUGE_WIDTH
 from compaction_app.models import ChatMessage, ChatSession
@@ -31,6 +38,8 @@ from compaction_app.values import Kind
 
 #: Names the lane before which the branch map goes on.
 OLDER_THAN = "before"
+#: What a session has of each, where it is one.
+ONE = {"messages": "message", "summaries": "summary", "runs": "run", "events": "event"}
 #: Branches compacted with instructions at once: where the broker is away each waits for its time-out.
 MOST_WITH_INSTRUCTIONS = 20
 
@@ -55,14 +64,30 @@ def _form_elsewhere() -> CompactForm:
     return form
 
 
+def _unknown_keys(unknown: list[str]) -> str:
+    """The model's own error lists every key that there is; here the nearest ones are named."""
+    told = f"There are no such keys: {', '.join(unknown)}."
+    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 2))
+    return f"{told} Did you mean {' or '.join(near)}?" if near else f"{told} The README says which there are."
+
+
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
     class Meta:
         model = ChatSession
         fields = ("title", "settings")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # In an admin that runs from right to left JSON does not; a title runs as its language does.
+        for name, direction in (("title", "auto"), ("settings", "ltr")):
+            if name in self.fields:
+                self.fields[name].widget.attrs["dir"] = direction
+
     def clean_settings(self) -> Any:
         # A field left empty means "no overrides"; the column takes no NULL.
         overrides = self.cleaned_data["settings"]
+        if isinstance(overrides, dict) and (unknown := sorted(key for key in overrides if key not in DEFAULTS)):
+            raise ValidationError(_unknown_keys(unknown))
         return {} if overrides is None else overrides
 
     def clean(self) -> dict[str, Any]:
@@ -82,7 +107,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"
-    list_display = ("session", "owner", "model", "external_id", "created_at", "updated_at")
+    list_display = ("session", "short_owner", "short_model", "short_external_id", "updated", "created")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     raw_id_fields = ("owner",)
@@ -91,7 +116,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     actions = ("compact_every_branch", "verify")
     fieldsets = (
         (None, {"fields": ("title", "settings")}),
-        ("Conversation", {"fields": (("owner", "model"), "system_prompt_text")}),
+        ("Conversation", {"fields": (("owner_shown", "model"), "system_prompt_text")}),
         (
             "Record",
             {
@@ -101,7 +126,7 @@ class ChatSessionAdmin(VerifyingAdmin):
                     "calibration",
                     "erasures",
                     "metadata_block",
-                    ("created_at", "updated_at"),
+                    ("created", "updated"),
                 )
             },
         ),
@@ -109,9 +134,37 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- columns and fields -------------------------------------------------------------------------------
 
+    created = display.time_of("created_at", exact=False)
+    updated = display.time_of("updated_at", exact=False)
+
     @admin.display(description="session")
     def session(self, obj: ChatSession) -> str:
-        return display.line(display.shortened(str(obj), 60))
+        return display.titled(str(obj), 60)
+
+    @admin.display(description="owner")
+    def short_owner(self, obj: ChatSession) -> str:
+        return display.titled(str(obj.owner or ""), 40)
+
+    @admin.display(description="model")
+    def short_model(self, obj: ChatSession) -> str:
+        return display.titled(obj.model, 40)
+
+    @admin.display(description="external id")
+    def short_external_id(self, obj: ChatSession) -> str:
+        return display.titled(obj.external_id, 40)
+
+    @admin.display(description="owner")
+    def owner_shown(self, obj: ChatSession) -> str:
+        """With a link for those who may see people."""
+        owner: Any = obj.owner
+        if owner is None:
+            return display.EMPTY
+        site, options = self.admin_site, owner._meta
+        if self.request is None or not site.is_registered(type(owner)):
+            return str(owner)
+        may_view = site.get_model_admin(type(owner)).has_view_permission(self.request)
+        page = f"{site.name}:{options.app_label}_{options.model_name}_change"
+        return display.link(reverse(page, args=[owner.pk]), owner) if may_view else str(owner)
 
     @admin.display(description="system prompt")
     def system_prompt_text(self, obj: ChatSession) -> str:
@@ -149,22 +202,34 @@ class ChatSessionAdmin(VerifyingAdmin):
         """The branch map and the numbers beside it, in a constant number of queries."""
         settings = in_force(session)
         budget = settings.allowances.budget if settings.allowances else None
+        if budget and settings.is_off:
+            # No threshold holds there: what is drawn as one is the room itself.
+            budget = replace(budget, threshold=budget.available)
         before = request.GET.get(OLDER_THAN, "")
-        shape = read_shape(session, budget, int(before) if is_id(before) else None)
+        quotes = self.may_view("chatmessage")
+        shape = read_shape(session, budget, int(before) if is_id(before) else None, quotes=quotes)
         summaries_url = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY), session=session.pk, state="live")
-        map_ = BranchMap(shape, lambda pk: self.url("chatmessage_change", pk), summaries_url)
+        map_ = BranchMap(
+            shape, lambda pk: self.url("chatmessage_change", pk), summaries_url, partial(self._stretch_url, session)
+        )
         here = self.url("chatsession_change", session.pk)
-        may_compact = self.has_compact_permission(request)
+        may_compact = self.has_compact_permission(request) and not settings.is_off
         return {
             "map": map_,
+            "is_off": settings.is_off,
             "gauge_width": GAUGE_WIDTH,
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
             "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
-            "figure_groups": Figures(self, session, shape, settings.allowances).groups(),
+            "figure_groups": Figures(self, session, shape, settings.allowances, budget).groups(),
             "settings_problem": settings.problem,
             "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
             "compact_url": self.url("chatsession_compact", session.pk),
         }
+
+    def _stretch_url(self, session: ChatSession, lane: int, first: int, last: int) -> str:
+        """The list of a lane's messages from one depth to another; the list's own filters have these names."""
+        narrowed: dict[str, Any] = {"session": session.pk, "lane": lane, "from_depth": first, "to_depth": last}
+        return self.url("chatmessage_changelist", **narrowed)
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -187,8 +252,9 @@ class ChatSessionAdmin(VerifyingAdmin):
             "runs": counted(session.runs.all()),
             "events": counted(session.events.all()),
         }
-        named = [str(session), [f"{count} {part}" for part, count in parts.items()]]
-        return named, parts, set(), []
+        # "1 summary", "2 summaries", "more than 10,000 summaries".
+        told = [f"{count} {ONE[part] if count == '1' else part}" for part, count in parts.items()]
+        return [str(session), told], parts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
@@ -207,7 +273,7 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     def tools(self, request: HttpRequest, obj: ChatSession) -> list[Tool]:
         verify = [self.verify_tool(obj)]
-        if not self.has_compact_permission(request):
+        if not self.has_compact_permission(request) or is_off(obj):
             return verify
         return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), *verify]
 
@@ -240,13 +306,17 @@ class ChatSessionAdmin(VerifyingAdmin):
                 f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are, whatever their size."
             ),
             form=form,
+            is_work=True,
             button="Compact every branch",
             back=here,
         )
 
     def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
         """A run for each branch: what is asked for goes into a summary of its own."""
-        report = Report()
+        whole, report = SessionsReport(), Report()
+        if whole.refuses(session):
+            whole.tell(self, request)
+            return
         tips = ChatMessage.objects.using(using_of(session)).tips_of(session.pk).defer("reasoning")
         newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
         for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):

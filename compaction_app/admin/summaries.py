@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -11,16 +12,17 @@ from django.utils.html import format_html
 
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
+from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 
-COLUMNS = ("summary", "state", "generation", "tokens", "cutoff", "anchor", "created_at", "in_session")
+COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
 
 FIELDSETS = (
     (None, {"fields": ("state", "in_session", "text")}),
     (
         "What it stands for",
-        {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "token_count"))},
+        {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "own_tokens"))},
     ),
     (
         "How it was made",
@@ -39,7 +41,7 @@ FIELDSETS = (
             )
         },
     ),
-    ("Record", {"fields": (("created_at", "redacted_at"), "retired", "metadata_block")}),
+    ("Record", {"fields": (("created", "redacted"), "retired", "metadata_block")}),
 )
 
 #: The runs that made the summaries of a list, in one query and without their texts.
@@ -61,6 +63,8 @@ OF_PAGE = (
     Prefetch("last_summarized_message", _WITHOUT_TEXTS),
     Prefetch("parent", _WITHOUT_TEXTS),
 )
+#: A retirement writes its event within this time: an erasure may have many summaries to empty first.
+_RETIRING = timedelta(minutes=1)
 #: Messages that a field links to.
 _MOST_LINKS = 50
 
@@ -70,9 +74,24 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
     return next(iter(summary.made_by.all()), None)
 
 
-def events_of(summary: ChatMessage) -> list[CompactionEvent]:
+def made_with(summary: ChatMessage) -> list[CompactionEvent]:
+    """The events of the run that made it."""
     run = run_of(summary)
     return list(run.events.all()) if run else []
+
+
+def events_of(summary: ChatMessage) -> list[CompactionEvent]:
+    """Those of its run, and the one that took it out of use: one more query, for a retired one only."""
+    made, retired_at = made_with(summary), summary.retired_at
+    if retired_at is None:
+        return made
+    # It stands at another row where a base of this summary was named, or a message redacted. It is written with the
+    # session locked, right after the moment that the summary got, so it is the first one from there.
+    moment = {"created_at__gte": retired_at, "created_at__lte": retired_at + _RETIRING}
+    out_of_use = CompactionEvent.objects.using(using_of(summary)).filter(
+        session_id=summary.session_id, kind__in=(EventKind.RETIRED, EventKind.INVALIDATED), **moment
+    )
+    return [*made, *out_of_use.order_by("created_at", "id")[:1]]
 
 
 def state_of(summary: ChatMessage) -> str:
@@ -215,7 +234,7 @@ class SummaryFields(RecordAdmin):
     @admin.display(description="reasoning, by turns")
     def reasoning_turns(self, obj: ChatMessage) -> str:
         """Which rule the reasoning of each turn went by, as the completed event counts it."""
-        done = [event.payload for event in events_of(obj) if event.kind == EventKind.COMPLETED]
+        done = [event.payload for event in made_with(obj) if event.kind == EventKind.COMPLETED]
         turns = (done[-1].get("reasoning_turns") or {}) if done else {}
         told = [f"{count} {display.words(rule)}" for rule, count in sorted(turns.items()) if count]
         return ", ".join(told) or display.EMPTY

@@ -10,7 +10,7 @@ from compaction_app.admin.differences import Difference, Piece, difference
 from compaction_app.admin.display import number
 from compaction_app.admin.summaries import run_of, share
 from compaction_app.branches import using_of
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, CompactionRun
 
 Links = tuple[tuple[str, str], ...]
 
@@ -50,6 +50,8 @@ class SummaryPage:
     #: Why there is no difference to show.
     no_difference: str
     ledger: list[tuple[str, list[str]]]
+    #: Why there is none.
+    no_ledger: str
     tips: tuple[tuple[str, str, str], ...]
     #: There are older tips, which were not asked for.
     has_older_tips: bool
@@ -93,6 +95,7 @@ def page_of(summary: ChatMessage, url_of: UrlOf) -> SummaryPage:
         pieces=changed.shortened() if changed else (),
         no_difference=no_difference,
         ledger=generations.ledger_entries(summary.content),
+        no_ledger=_no_ledger(summary, run),
         tips=tuple((url_of(tip.tip_id), f"Message {tip.tip_id}", number(tip.history_tokens)) for tip in served),
         has_older_tips=has_older_tips,
     )
@@ -106,6 +109,17 @@ def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference
     if not text or not summary.content:
         return None, "One of the two texts has been erased."
     return difference(text, summary.content), ""
+
+
+def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
+    """What to say where the text holds no ledger."""
+    if summary.redacted_at and not summary.content:
+        return "Erased together with the summary's text."
+    if run is None:
+        return "None: no run made this summary, its text was brought along."
+    if run.settings.get("LEDGER_TOKENS") == 0:
+        return "Off: LEDGER_TOKENS was 0."
+    return "None: nothing that must survive was missing."
 
 
 def _ends(coverage: generations.Coverage, url_of: UrlOf) -> Links:

@@ -14,11 +14,11 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
 from compaction_app.admin.compacting import at_most
-from compaction_app.admin.records import RecordAdmin, Tool, count_up_to
+from compaction_app.admin.pagers import count_up_to
+from compaction_app.admin.records import RecordAdmin, Tool
 from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.verifying import Disagreement, Report, verify_session
@@ -73,20 +73,18 @@ class VerifyingAdmin(RecordAdmin):
             return None
         reports = [verify_session(session, using=using_of(session)) for session in sessions]
         found = [one for report in reports for one in report.disagreements]
-        request.current_app = self.admin_site.name  # as the admin's own views do
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "media": self.media,
-            "title": "Verified",
-            "original": sessions[0] if len(sessions) == 1 else None,
-            "rows": [self._row(one) for one in found[:MOST_FINDINGS]],
-            "found": len(found),
-            "read": _read(reports),
-            "command": command(sessions),
-            "back": self._back(sessions),
-        }
-        return TemplateResponse(request, "admin/compaction_app/verification.html", context)
+        return self.own_page(
+            request,
+            "admin/compaction_app/verification.html",
+            obj=sessions[0] if len(sessions) == 1 else None,
+            title="Verified",
+            rows=[self._row(one) for one in found[:MOST_FINDINGS]],
+            found=len(found),
+            found_words=f"{len(found):,}",
+            read=_read(reports),
+            command=command(sessions),
+            back=self._back(sessions),
+        )
 
     def _row(self, one: Disagreement) -> dict[str, str]:
         links = [self.link_to("chatsession", one.session_id, f"Session {one.session_id}")]
@@ -113,4 +111,6 @@ def _messages_of(sessions: Sequence[ChatSession]) -> QuerySet[ChatMessage]:
 def _read(reports: Sequence[Report]) -> str:
     messages_, runs = sum(report.messages for report in reports), sum(report.runs for report in reports)
     sessions = "1 session" if len(reports) == 1 else f"{len(reports):,} sessions"
-    return f"{sessions}, {messages_:,} messages and {runs:,} runs read"
+    otherwise = sum(report.counted_otherwise for report in reports)
+    told = f"; {otherwise:,} of the messages were counted by another TOKEN_COUNTER" if otherwise else ""
+    return f"{sessions}, {messages_:,} messages and {runs:,} runs read{told}"

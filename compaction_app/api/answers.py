@@ -28,10 +28,16 @@ _CHALLENGE = {
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
 
 
-def answers(success: Mapping[int, Any], *codes: Code, changes: bool = False) -> dict[str, Any]:
+def answers(
+    success: Mapping[int, Any],
+    *codes: Code,
+    changes: bool = False,
+    headers: Mapping[int, Mapping[str, str]] | None = None,
+) -> dict[str, Any]:
     """``response`` and ``openapi_extra`` of an operation: its own codes, and those that any may answer with.
 
-    ``changes``: it writes, so a request that is signed in by cookie needs the CSRF token.
+    ``changes``: it writes, so a request that is signed in by cookie needs the CSRF token. ``headers``: status → name
+    of a header that a success has → what it says.
     """
     possible = {*_ALWAYS, *codes, *([Code.CSRF_FAILED] if changes else [])}
     by_status: dict[int, list[Code]] = {}
@@ -45,6 +51,10 @@ def answers(success: Mapping[int, Any], *codes: Code, changes: bool = False) -> 
     described[STATUS[Code.UNAUTHENTICATED]]["headers"] = _CHALLENGE
     for status in {STATUS[Code.THROTTLED], STATUS[Code.UNAVAILABLE]} & set(described):
         described[status]["headers"] = _RETRY_AFTER
+    for status, named in (headers or {}).items():
+        described[status] = {
+            "headers": {name: {"description": said, "schema": {"type": "string"}} for name, said in named.items()}
+        }
     return {
         "response": {**success, **dict.fromkeys(by_status, ProblemOut)},
         "openapi_extra": {"responses": described},

@@ -9,24 +9,39 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja.parser import Parser
 
+from compaction_app.api.fields import SHORT_TEXT
 from compaction_app.api.problems import Code, Problem
 from compaction_app.conf import site_setting
-from compaction_app.validation import check_json
+from compaction_app.validation import check_json, check_text
 
 #: A character takes at most three times its UTF-8 bytes when it is written as ``\\uXXXX``.
 _ESCAPED = 3
 #: For all that stands beside the message's content.
 _BESIDE_BYTES = 64 * 1024
 _MOST_DIGITS = 19
+#: More digits than any number that is taken; Python reads no number of thousands of them.
+_READ_DIGITS = 400
+_TOO_LARGE = 10**_READ_DIGITS
 
 
 class JsonBody(Parser):
     """NUL, lone surrogates, NaN and deep nesting are refused at any place: they fail on PostgreSQL only, or later."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        body = json.loads(request.body.decode())
-        check_json(body, "body")
+        body = json.loads(request.body.decode(), parse_int=_whole_number)
+        if not isinstance(body, dict):
+            check_json(body, "body")
+            return body
+        # A field by itself, as Python's door does: the error names it, and may say where in it.
+        for name, value in body.items():
+            check_text(name, "a field's name")
+            check_json(value, name[:SHORT_TEXT])
         return body
+
+
+def _whole_number(digits: str) -> int:
+    """However long it is, for what is too large to be told where it stands."""
+    return int(digits) if len(digits) <= _READ_DIGITS else _TOO_LARGE
 
 
 def max_body_bytes() -> int:

@@ -7,8 +7,9 @@ from typing import Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from compaction_app.api import examples
 from compaction_app.api.fields import Body, Id
 from compaction_app.chat import MAX_INSTRUCTIONS
 
@@ -17,9 +18,7 @@ TriggerName = Literal["threshold", "manual", "overflow"]
 
 
 class CompactIn(Body):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"message_id": 41, "instructions": "Keep the prices.", "wait": True}]}
-    )
+    model_config = examples.shown(examples.COMPACT)
 
     message_id: Id | None = Field(
         default=None, description="The tip of the branch; null: the session's newest message."
@@ -54,6 +53,8 @@ class RunFigures(Schema):
 class CompactionOut(RunReferences, RunFigures):
     """One generation of a session, without its text."""
 
+    model_config = examples.shown(examples.GENERATION)
+
     generation: int
     trigger: TriggerName
     summarizer_model: str
@@ -66,6 +67,8 @@ class CompactionOut(RunReferences, RunFigures):
 
 
 class CompactionDetail(CompactionOut):
+    model_config = examples.shown(examples.GENERATION_IN_FULL)
+
     summary: str | None = Field(description="The summary's text; empty once it was redacted, null once it was deleted.")
     instructions: str
     pinned_id: int | None = Field(description="The user message shown verbatim after the summary.")
@@ -74,29 +77,7 @@ class CompactionDetail(CompactionOut):
 class Compacted(RunReferences, RunFigures):
     """The summary was made."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "run_id": 3,
-                    "tip_id": 41,
-                    "anchor_id": 38,
-                    "cutoff_id": 34,
-                    "base_id": None,
-                    "summary_id": 42,
-                    "tokens_before": 90_112,
-                    "tokens_after": 18_020,
-                    "messages_compacted": 34,
-                    "input_tokens": 74_820,
-                    "output_tokens": 3_105,
-                    "cached_tokens": 0,
-                    "cost": "0.01891",
-                    "generation": 1,
-                    "summary_preview": "## Tide tables\n\nThe user asked when…",
-                }
-            ]
-        }
-    )
+    model_config = examples.shown(examples.COMPACTED)
 
     generation: int
     summary_preview: str = Field(description="The first 200 characters.")
@@ -105,39 +86,7 @@ class Compacted(RunReferences, RunFigures):
 class RunOut(RunReferences, RunFigures):
     """One attempt to compact. `ready` and `running` are open; poll until it is neither."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "run_id": 3,
-                    "tip_id": 41,
-                    "anchor_id": 38,
-                    "cutoff_id": 34,
-                    "base_id": None,
-                    "summary_id": None,
-                    "tokens_before": 90_112,
-                    "tokens_after": None,
-                    "messages_compacted": None,
-                    "input_tokens": None,
-                    "output_tokens": None,
-                    "cached_tokens": None,
-                    "cost": None,
-                    "session_id": "0b9c7f5e-7c41-4b0e-9d3f-3f0a3b8f6a10",
-                    "status": "ready",
-                    "trigger": "manual",
-                    "generation": None,
-                    "skip_reason": "",
-                    "error_code": "",
-                    "attempts": 0,
-                    "next_attempt_at": None,
-                    "created_at": "2026-01-05T09:00:00Z",
-                    "enqueued_at": "2026-01-05T09:00:00Z",
-                    "started_at": None,
-                    "finished_at": None,
-                }
-            ]
-        }
-    )
+    model_config = examples.shown(examples.RUN)
 
     session_id: UUID
     status: StatusName
@@ -154,4 +103,6 @@ class RunOut(RunReferences, RunFigures):
 
 
 class Retired(Schema):
+    model_config = examples.shown(examples.RETIRED)
+
     retired: list[int] = Field(description="The summary, and every live one that was built on it.")

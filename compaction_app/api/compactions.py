@@ -6,24 +6,26 @@ from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Path, Router, Status
 
 from compaction_app import chat
+from compaction_app.allowances import allowances_for
 from compaction_app.api.answers import answers
 from compaction_app.api.authentication import user_of
 from compaction_app.api.compaction_schemas import Compacted, CompactIn, CompactionDetail, CompactionOut, Retired, RunOut
 from compaction_app.api.fields import MAX_ID, Id, Page
-from compaction_app.api.finding import find_generation, find_run, find_session, find_summary
+from compaction_app.api.finding import find_generation, find_run, find_session, find_summary, no_summary
 from compaction_app.api.paging import Cursor, Limit, number_in, page
 from compaction_app.api.permissions import Action
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.throttling import count_manual_compaction
 from compaction_app.branches import using_of
-from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.values import Kind, Mode, RunStatus, Trigger
+from compaction_app.opening import Request
+from compaction_app.triggering import request_opening
+from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
 
@@ -87,9 +89,12 @@ _OF_A_RUN = (
         Code.THROTTLED,
         Code.COMPACTION_FAILED,
         changes=True,
+        headers={202: {"Location": "Where to poll the run."}},
     ),
 )
-def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = None) -> Status[dict[str, Any]]:
+def compact(
+    request: HttpRequest, response: HttpResponse, session_id: UUID, body: CompactIn | None = None
+) -> Status[dict[str, Any]]:
     """Whatever its size. With `wait` (the default) the answer is the summary, or why there is none; without it is
     202 and a run to poll."""
     asked = body or CompactIn()
@@ -98,7 +103,10 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
     count_manual_compaction(user_of(request))
     if asked.wait:
         return Status(200, _compacted(_made(_carried_out(tip, asked.instructions))))
-    return Status(202, _run_out(_started(session, tip, asked.instructions)))
+    run = _started(session, tip, asked.instructions)
+    # Beside the sessions, wherever a host has mounted both.
+    response["Location"] = f"{request.path.rpartition('/sessions/')[0]}/runs/{run.pk}"
+    return Status(202, _run_out(run))
 
 
 @router.get(
@@ -168,7 +176,7 @@ def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
     tip = rows.filter(pk=message_id).first()
     if tip is None:
         raise Problem(Code.NOT_FOUND)
-    return tip
+    return no_summary(tip, "body.message_id")
 
 
 def _carried_out(tip: ChatMessage, instructions: str) -> CompactionRun:
@@ -192,11 +200,14 @@ def _made(run: CompactionRun) -> CompactionRun:
 
 
 def _started(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
-    run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions)
+    allowances = allowances_for(session)
+    opening = request_opening(
+        Request(tip=tip, trigger=Trigger.MANUAL, allowances=allowances, instructions=instructions)
+    )
+    run = opening.run
     if run is None:
-        # A manual request is refused for one of two reasons only.
-        off = get_settings(session.settings).mode == Mode.OFF
-        raise Problem(Code.MODE_OFF if off else Code.OPEN_RUN)
+        # A manual request is refused for one of two reasons only: the mode is off, or a run is open.
+        raise Problem(Code(opening.reason), run_id=opening.open_run_id)
     if run.status == RunStatus.SKIPPED:
         raise Problem(Code(run.skip_reason))
     return run

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from compaction_app.api import examples
 from compaction_app.api.fields import MAX_NUMBER, Body, Id, JsonObject, Number, RoleName, ShortText
 
 OriginName = Literal["system", "contribution", "summary", "pinned", "verbatim", "pruned"]
@@ -15,6 +16,8 @@ StrategyName = Literal["none", "tool_result_budget", "micro_compact", "auto_comp
 
 class Figures(Schema):
     """Tokens are this app's own count."""
+
+    model_config = examples.shown(examples.FIGURES)
 
     tip_id: Id = Field(description="The message that it was made for.")
     model: ShortText = Field(description="The model that it is meant for; empty: none is named.")
@@ -42,6 +45,8 @@ class SentContext(Body, Figures):
 
 
 class ContextMessageOut(Schema):
+    model_config = examples.shown(examples.CONTEXT_MESSAGE)
+
     origin: OriginName = Field(description="Where it comes from.")
     message_id: int | None = Field(description="The message or summary that it stands for.")
     role: RoleName
@@ -56,48 +61,7 @@ class ContextMessageOut(Schema):
 
 
 class ContextOut(Schema):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "figures": {
-                        "tip_id": 7,
-                        "model": "gpt-4o-mini",
-                        "tokens": 10,
-                        "history_tokens": 10,
-                        "available_tokens": 119_808,
-                        "reserved_tokens": 8_192,
-                        "window": 128_000,
-                        "threshold": 89_856,
-                        "target": 64_000,
-                        "summary_id": None,
-                        "cutoff_id": None,
-                        "pinned_id": None,
-                        "strategy": "none",
-                        "pruned": 0,
-                        "dropped": 0,
-                        "first_shown_depth": 1,
-                    },
-                    "messages": [
-                        {
-                            "origin": "verbatim",
-                            "message_id": 7,
-                            "role": "user",
-                            "content": "When is the tide in?",
-                            "tokens": 10,
-                            "left_out_bytes": 0,
-                            "tool_calls": [],
-                            "tool_call_id": "",
-                            "name": "",
-                            "reasoning": None,
-                            "attachments": [],
-                        }
-                    ],
-                    "openai": [{"role": "user", "content": "When is the tide in?"}],
-                }
-            ]
-        }
-    )
+    model_config = examples.shown(examples.CONTEXT)
 
     figures: Figures
     messages: list[ContextMessageOut] = Field(description="In the order in which they are sent.")

@@ -10,9 +10,8 @@ from ninja import Query, Router
 from compaction_app import chat
 from compaction_app.api.answers import answers
 from compaction_app.api.context_schemas import ContextOut, Figures
-from compaction_app.api.fields import MAX_NUMBER, SHORT_TEXT, Id
-from compaction_app.api.finding import find_message
-from compaction_app.api.permissions import Action
+from compaction_app.api.fields import MAX_NUMBER, SHORT_TEXT, Id, InQuery
+from compaction_app.api.finding import find_tip
 from compaction_app.api.problems import Code
 from compaction_app.validation import check_text
 
@@ -24,6 +23,7 @@ Model = Annotated[
 ]
 ReservedTokens = Annotated[
     int | None,
+    InQuery,
     Query(None, ge=0, le=MAX_NUMBER, description="Kept free for the reply, and for what you add, such as tools."),
 ]
 IncludeReasoning = Annotated[
@@ -51,7 +51,7 @@ def get_context(
     include_reasoning: IncludeReasoning,
 ) -> dict[str, Any]:
     """Writes nothing and starts nothing. Send `openai` to your model, then append its reply with `figures`."""
-    tip = find_message(request, message_id, Action.READ)
+    tip = find_tip(request, message_id)
     check_text(model or "", "model")
     context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens)
     return {

@@ -1,4 +1,7 @@
-"""What a request names, if this user may have it; else 404, whether it exists or not."""
+"""What a request names, if this user may have it; else 404, whether it exists or not.
+
+Whoever may see it and not do this to it is told so by 403: to them it is no secret.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from django.db import router
 from django.http import HttpRequest
 
 from compaction_app.api.authentication import user_of
-from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.api.permissions import SHOWN_BY, Action, is_allowed
 from compaction_app.api.problems import Code, Problem
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Kind
@@ -25,8 +28,9 @@ def database() -> str:
 
 def find_session(request: HttpRequest, session_id: UUID, action: Action) -> ChatSession:
     session = ChatSession.objects.using(database()).filter(pk=session_id).first()
-    if session is None or not is_allowed(user_of(request), session, action):
+    if session is None:
         raise Problem(Code.NOT_FOUND)
+    require(request, session, action)
     return session
 
 
@@ -34,9 +38,22 @@ def find_message(request: HttpRequest, message_id: int, action: Action, *, whole
     """A message or summary with its session; its texts are read only if it is wanted ``whole``."""
     rows = ChatMessage.objects.using(database()).filter(pk=message_id).select_related("session")
     found = (rows if whole else rows.defer(*_TEXTS)).first()
-    if found is None or not is_allowed(user_of(request), found.session, action):
+    if found is None:
         raise Problem(Code.NOT_FOUND)
+    require(request, found.session, action)
     return found
+
+
+def find_tip(request: HttpRequest, message_id: int) -> ChatMessage:
+    """The message whose branch is to be read."""
+    return no_summary(find_message(request, message_id, Action.READ), "message_id")
+
+
+def no_summary(tip: ChatMessage, name: str) -> ChatMessage:
+    """The tip that ``name`` of the request stands for; raises for a summary, on whose branch nothing was said."""
+    if tip.kind == Kind.SUMMARY:
+        raise Problem(Code.INVALID_PARENT, f"{name}: A summary is no tip; name a message of the branch.")
+    return tip
 
 
 def find_summary(request: HttpRequest, summary_id: int, action: Action) -> ChatMessage:
@@ -49,8 +66,9 @@ def find_summary(request: HttpRequest, summary_id: int, action: Action) -> ChatM
 def find_run(request: HttpRequest, run_id: int) -> CompactionRun:
     rows = CompactionRun.objects.using(database()).filter(pk=run_id).select_related("session")
     found = rows.defer(*_RUN_TEXTS, "instructions").first()
-    if found is None or not is_allowed(user_of(request), found.session, Action.INSPECT):
+    if found is None:
         raise Problem(Code.NOT_FOUND)
+    require(request, found.session, Action.INSPECT)
     return found
 
 
@@ -61,3 +79,14 @@ def find_generation(session: ChatSession, generation: int) -> CompactionRun:
     if run is None:
         raise Problem(Code.NOT_FOUND)
     return run
+
+
+def require(request: HttpRequest, session: ChatSession, action: Action) -> None:
+    """Raise ``not_found``, or ``forbidden`` for whoever may see what they may not do this to."""
+    user = user_of(request)
+    if is_allowed(user, session, action):
+        return
+    shown_by = SHOWN_BY.get(action)
+    if shown_by is None or not is_allowed(user, session, shown_by):
+        raise Problem(Code.NOT_FOUND)
+    raise Problem(Code.FORBIDDEN, f"The host does not allow this user to {action} here.")

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from compaction_app.api import examples
 from compaction_app.api.context_schemas import SentContext
-from compaction_app.api.fields import Body, Id, JsonObject, RoleName, ShortText
+from compaction_app.api.fields import Body, Id, JsonObject, RoleName, ShortText, whole
+from compaction_app.usage_reports import MAX_REPORTED
 
 #: Characters.
 MAX_REPLACEMENT = 10_000
+#: Tokens as a provider counted them; null is not said.
+Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
+
+
+# Not one of django-ninja's, which would drop what it has no field for.
+class UsageIn(BaseModel):
+    """Other keys, which each provider has of its own, are kept as they are."""
+
+    model_config = ConfigDict(extra="allow", strict=True) | examples.shown(examples.USAGE)
+
+    prompt_tokens: Reported = Field(default=None, description="As OpenAI says it, cached ones included.")
+    completion_tokens: Reported = None
+    total_tokens: Reported = None
+    input_tokens: Reported = Field(default=None, description="As Anthropic says it, without cached ones.")
+    output_tokens: Reported = None
+    cache_read_input_tokens: Reported = None
+    cache_creation_input_tokens: Reported = None
 
 
 class MessageIn(Body):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"parent_id": None, "role": "user", "content": "When is the tide in?"}]}
-    )
+    model_config = examples.shown(examples.QUESTION_IN, examples.REPLY_IN)
 
     parent_id: Id | None = Field(
         default=None,
@@ -39,7 +56,7 @@ class MessageIn(Body):
     attachments: list[JsonObject] | None = Field(
         default=None, description="Each `{type, mime_type, name, url, tokens}`."
     )
-    usage: JsonObject | None = Field(default=None, description="As the provider returned it with the reply.")
+    usage: UsageIn | None = Field(default=None, description="As the provider returned it with the reply.")
     model: ShortText = Field(default="", description="The model that wrote it.")
     metadata: JsonObject | None = None
     external_id: ShortText = Field(default="", description="Your own id; unique in its session where it is not empty.")
@@ -51,34 +68,7 @@ class MessageIn(Body):
 
 
 class MessageOut(Schema):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": 7,
-                    "session_id": "0b9c7f5e-7c41-4b0e-9d3f-3f0a3b8f6a10",
-                    "parent_id": None,
-                    "kind": "message",
-                    "role": "user",
-                    "content": "When is the tide in?",
-                    "tool_calls": None,
-                    "tool_call_id": "",
-                    "name": "",
-                    "reasoning": None,
-                    "attachments": None,
-                    "usage": None,
-                    "model": "",
-                    "metadata": {},
-                    "external_id": "",
-                    "depth": 1,
-                    "token_count": 10,
-                    "path_tokens": 10,
-                    "redacted_at": None,
-                    "created_at": "2026-01-05T09:00:00Z",
-                }
-            ]
-        }
-    )
+    model_config = examples.shown(examples.MESSAGE)
 
     id: int
     session_id: UUID
@@ -103,6 +93,8 @@ class MessageOut(Schema):
 
 
 class MessageCreated(Schema):
+    model_config = examples.shown(examples.MESSAGE_CREATED)
+
     message: MessageOut
     compaction_requested: bool = Field(description="A compaction of this branch was started in the background.")
     run_id: int | None = Field(description="Its run, for `GET runs/{id}`.")
@@ -110,6 +102,8 @@ class MessageCreated(Schema):
 
 class NodeOut(Schema):
     """A node of the tree, without its text."""
+
+    model_config = examples.shown(examples.SUMMARY_NODE, examples.NODE)
 
     id: int
     parent_id: int | None = Field(description="Of a summary: its anchor.")
@@ -127,6 +121,8 @@ class NodeOut(Schema):
 
 
 class RedactIn(Body):
+    model_config = examples.shown(examples.REDACT)
+
     replacement: str = Field(
         default="[redacted]", max_length=MAX_REPLACEMENT, description="What stands there from now on."
     )

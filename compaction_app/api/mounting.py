@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, NoReturn
+from urllib.parse import unquote_to_bytes
 
 from django.apps import apps
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from django.core.signals import got_request_exception
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -141,8 +143,18 @@ def _parameters(paths: Mapping[str, Any], operation: URLPattern) -> dict[str, li
 
 
 def _check_query(request: HttpRequest, known: Collection[str]) -> None:
-    if unknown := sorted(set(request.GET) - set(known)):
-        raise Problem(Code.INVALID, f"query.{unknown[0]}: There is no such parameter here.")
+    """Raise for what Django would read past: what is no UTF-8, no parameter here, or given more than once."""
+    query = str(request.META.get("QUERY_STRING") or "")
+    try:
+        # WSGI gives bytes as the characters of Latin-1; ASGI has read them as UTF-8 already.
+        unquote_to_bytes(query.encode("latin-1") if isinstance(request, WSGIRequest) else query).decode()
+    except UnicodeError as error:
+        raise Problem(Code.MALFORMED, "The query is not in UTF-8.") from error
+    for name in sorted(request.GET):
+        if name not in known:
+            raise Problem(Code.INVALID, f"query.{name}: There is no such parameter here.")
+        if len(request.GET.getlist(name)) > 1:
+            raise Problem(Code.INVALID, f"query.{name}: It is given more than once.")
 
 
 class _Docs(Swagger):

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from ninja import Query
 
-from compaction_app.api.fields import MAX_ID
+from compaction_app.api.fields import MAX_ID, InQuery
 from compaction_app.api.problems import Code, Problem
 
 MAX_LIMIT = 200
 _MOST_DIGITS = 19
 
-Limit = Annotated[int, Query(50, ge=1, le=MAX_LIMIT, description="Items on a page.")]
+Limit = Annotated[int, InQuery, Query(50, ge=1, le=MAX_LIMIT, description="Items on a page.")]
 #: Of every list, whatever its cursors look like.
 CURSOR: dict[str, Any] = {
     "max_length": 100,

@@ -1,4 +1,7 @@
-"""One shape for every error, ``{"code": …, "detail": …}``: the codes, their status, and which exception is which."""
+"""One shape for every error, ``{"code": …, "detail": …}``: the codes, their status, and which exception is which.
+
+An ``open_run`` has the ``run_id`` too, where it is known.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from django.http import Http404, JsonResponse, UnreadablePostError
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from compaction_app.compaction import CLAIMED
-from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused
+from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, ConfigurationError
 
 #: Characters of a detail: it may name a key that the caller made up, however long.
 MAX_DETAIL = 1000
@@ -47,6 +50,11 @@ class Code(StrEnum):
     UNAVAILABLE = "unavailable"
     REDACTION_FAILED = "redaction_failed"
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        described: dict[str, Any] = handler(schema)
+        return {**described, "examples": [cls.NOT_FOUND]}
+
 
 STATUS: dict[Code, int] = {
     Code.MALFORMED: 400,
@@ -77,13 +85,13 @@ STATUS: dict[Code, int] = {
 
 #: For the OpenAPI document and docs/api.md.
 MEANINGS: dict[Code, str] = {
-    Code.MALFORMED: "The body is no JSON in UTF-8, or the request broke off.",
+    Code.MALFORMED: "The body is no JSON in UTF-8, the query no UTF-8, or the request broke off.",
     Code.UNAUTHENTICATED: "Nobody is signed in, or the token is not known.",
     Code.CSRF_FAILED: "Signed in by cookie, and the header `X-CSRFToken` is missing or wrong.",
-    Code.FORBIDDEN: "The host does not allow this user to do it.",
+    Code.FORBIDDEN: "The host does not allow this user to do it; what they may not see is 404.",
     Code.NOT_FOUND: "There is no such thing, or it is not this user's.",
     Code.METHOD_NOT_ALLOWED: "The path takes other methods; `Allow` names them.",
-    Code.OPEN_RUN: "A compaction of this branch is open already.",
+    Code.OPEN_RUN: "A compaction of this branch is open already; `run_id` is the one to poll.",
     Code.BRANCH_GONE: "The branch was deleted while it was being compacted.",
     Code.BASE_CHANGED: "Another summary came first, or the one built on was retired; ask again.",
     Code.DUPLICATE: "Another one has this `external_id`.",
@@ -108,11 +116,14 @@ _BUSY_SECONDS = 1
 
 
 class Problem(Exception):
-    """An answer that is an error; ``detail`` is shown to the caller."""
+    """An answer that is an error; ``detail`` is shown to the caller, and ``run_id`` where a run is in the way."""
 
-    def __init__(self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None, run_id: int | None = None
+    ) -> None:
         self.code = code
         self.detail = (detail or MEANINGS[code])[:MAX_DETAIL]
+        self.run_id = run_id
         self.headers = dict(headers or {})
         super().__init__(f"{code}: {self.detail}")
 
@@ -122,7 +133,8 @@ class Problem(Exception):
 
     def response(self) -> JsonResponse:
         # What the caller wrote may be quoted in it: as JSON it is nothing that a browser would run.
-        return JsonResponse({"code": self.code, "detail": self.detail}, status=self.status, headers=self.headers)
+        said = {"code": self.code, "detail": self.detail} | ({"run_id": self.run_id} if self.run_id else {})
+        return JsonResponse(said, status=self.status, headers=self.headers)
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -130,7 +142,9 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, ValidationError):
-        return Problem(Code.INVALID, _told(error.errors))
+        # A number in the path that can be no id is one that nobody has.
+        in_path = any(found["loc"][0] == "path" for found in error.errors)
+        return Problem(Code.NOT_FOUND) if in_path else Problem(Code.INVALID, _told(error.errors))
     if isinstance(error, CompactionError):
         return _of_compaction(error)
     if isinstance(error, HttpError) and isinstance(error.__cause__, CompactionError):
@@ -157,12 +171,13 @@ _OF_ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], C
 def _of_compaction(error: CompactionError) -> Problem:
     detail = str(error)
     if isinstance(error, CompactionRefused):
-        run = f" Run {error.run_id} is in the way." if error.run_id else ""
-        return Problem(Code(error.reason), MEANINGS[Code(error.reason)] + run)
+        return Problem(Code(error.reason), run_id=error.run_id)
     if isinstance(error, CompactionFailed):
         if error.error_code == CLAIMED:
-            return Problem(Code.OPEN_RUN)
+            return Problem(Code.OPEN_RUN, run_id=error.run_id)
         return Problem(Code.COMPACTION_FAILED, f"{detail} Run {error.run_id} is the record of it.")
+    if isinstance(error, ConfigurationError):
+        detail = detail[:1].upper() + detail[1:]
     known = error.code in list(Code)
     return Problem(Code(error.code), detail) if known else Problem(Code.INTERNAL)
 

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from compaction_app.api import examples
 from compaction_app.api.fields import Body, JsonObject, ShortText
-
-_EXAMPLE: dict[str, Any] = {
-    "title": "Tide tables",
-    "model": "gpt-4o-mini",
-    "system_prompt": "You know the harbour.",
-    "settings": {"MODE": "standard"},
-    "external_id": "crm-7",
-    "metadata": {"team": "harbour"},
-}
 
 
 class SessionIn(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = examples.shown(examples.SESSION_IN)
 
     title: ShortText = ""
     model: ShortText = Field(
-        default="", description="The chat model's name; its window is what contexts are fitted to."
+        default="",
+        description="The chat model's name; its window is what contexts are fitted to. No model is called by it.",
     )
     system_prompt: str = Field(default="", description="Sent first, never compacted.")
-    settings: JsonObject = Field(default_factory=dict, description="Overrides of keys of COMPACTION.")
+    settings: JsonObject = Field(
+        default_factory=dict,
+        description="Overrides of keys of COMPACTION: `MODE`, and with the permission to `configure` others.",
+    )
     external_id: ShortText = Field(default="", description="Your own id; unique for its owner where it is not empty.")
     metadata: JsonObject = Field(default_factory=dict, description="Yours; never sent to a model.")
 
@@ -37,7 +32,7 @@ class SessionIn(Body):
 class SessionPatch(Body):
     """What is left out stays as it is; what is given replaces the whole of its field."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Tides"}]})
+    model_config = examples.shown(examples.SESSION_PATCH)
 
     title: ShortText = ""
     model: ShortText = ""
@@ -50,6 +45,8 @@ class SessionPatch(Body):
 class SessionListed(Schema):
     """A session in a list: without the texts that may be long."""
 
+    model_config = examples.shown(examples.SESSION_LISTED)
+
     id: UUID
     title: str
     model: str
@@ -59,18 +56,7 @@ class SessionListed(Schema):
 
 
 class SessionOut(SessionListed):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "0b9c7f5e-7c41-4b0e-9d3f-3f0a3b8f6a10",
-                    **_EXAMPLE,
-                    "created_at": "2026-01-05T09:00:00Z",
-                    "updated_at": "2026-01-05T09:04:00Z",
-                }
-            ]
-        }
-    )
+    model_config = examples.shown(examples.SESSION_OUT)
 
     system_prompt: str
     settings: JsonObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -17,11 +18,12 @@ from compaction_app.api.authentication import user_of
 from compaction_app.api.fields import Page
 from compaction_app.api.finding import database, find_session
 from compaction_app.api.paging import CURSOR, Limit, number_in, page, wrong_cursor
-from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.api.permissions import FREE_SETTINGS, Action, is_allowed
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.session_schemas import SessionIn, SessionListed, SessionOut, SessionPatch
 from compaction_app.appending import start_session
 from compaction_app.branches import using_of
+from compaction_app.conf import DEFAULTS, SITE_ONLY
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatSession
 
@@ -31,6 +33,9 @@ SessionCursor = Annotated[
     str | None, Query(None, examples=["1767603840000000-0b9c7f5e7c414b0e9d3f3f0a3b8f6a10"], **CURSOR)
 ]
 
+_NOT_SET = object()
+#: Characters of a key that somebody made up.
+_SHOWN_KEY = 60
 #: What the database keeps of a time: cursors count it, so that they hold nothing that a URL would change.
 _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -41,10 +46,11 @@ _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
     **answers({201: SessionOut}, Code.DUPLICATE, Code.INVALID_MESSAGE, changes=True),
 )
 def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]:
-    """It belongs to whoever asks."""
+    """It belongs to whoever asks. Every field may be left out; the body is `{}` then."""
     user = user_of(request)
     if not is_allowed(user, None, Action.CREATE):
         raise Problem(Code.FORBIDDEN)
+    _check_settings(user, None, body.settings)
     using = database()
     try:
         with transaction.atomic(using=using):
@@ -82,12 +88,17 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     """What is left out stays as it is. Messages are never changed by it."""
     session = find_session(request, session_id, Action.CHANGE)
     given = body.model_dump(exclude_unset=True)
+    if not given:
+        # A session that nothing changes in has not been used.
+        return session
     using = using_of(session)
-    for name, value in given.items():
-        setattr(session, name, value)
     try:
         with transaction.atomic(using=using):
             lock_session(session.pk, using)
+            if "settings" in given:
+                _check_settings(user_of(request), session, given["settings"])
+            for name, value in given.items():
+                setattr(session, name, value)
             session.save(using=using, update_fields=list(given))
     except IntegrityError as error:
         raise _duplicate() from error
@@ -104,6 +115,38 @@ def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
     """With its messages, its summaries and all that was recorded about them."""
     chat.delete_session(find_session(request, session_id, Action.DELETE))
     return Status(204, None)
+
+
+def _check_settings(user: Any, session: ChatSession | None, given: dict[str, Any]) -> None:
+    """Raise for what this user may not set, and for keys that a session does not have.
+
+    All of a session's settings are given at once: one that is left out is taken back, which is a change as well.
+    """
+    if unknown := sorted(set(given) - set(DEFAULTS)):
+        raise Problem(Code.CONFIGURATION, f"body.settings: {_unknown(unknown[0])}")
+    if site_only := sorted(set(given) & SITE_ONLY):
+        raise Problem(Code.CONFIGURATION, f"body.settings: {site_only[0]} is set for the whole site, not in a session.")
+    kept = _settings_now(session) if session is not None else {}
+    changed = sorted(key for key in {*given, *kept} if given.get(key, _NOT_SET) != kept.get(key, _NOT_SET))
+    refused = [key for key in changed if key not in FREE_SETTINGS]
+    if refused and not is_allowed(user, session, Action.CONFIGURE):
+        free = " and ".join(sorted(FREE_SETTINGS))
+        detail = f"body.settings: This user may set {free} and not {', '.join(refused)}, which takes `configure`."
+        raise Problem(Code.FORBIDDEN, detail)
+
+
+def _settings_now(session: ChatSession) -> dict[str, Any]:
+    """As they are stored by now, for the session is locked: somebody else may just have set one."""
+    rows = ChatSession.objects.using(using_of(session))
+    settings: dict[str, Any] = rows.values_list("settings", flat=True).get(pk=session.pk)
+    return settings
+
+
+def _unknown(key: str) -> str:
+    """What was written, and the key that was meant where one is near; forty of them would help nobody."""
+    written = key[:_SHOWN_KEY]
+    near = difflib.get_close_matches(written.upper(), sorted(set(DEFAULTS) - SITE_ONLY), n=1)
+    return f"There is no setting {written!r}." + (f" Did you mean {near[0]}?" if near else "")
 
 
 def _duplicate() -> Problem:

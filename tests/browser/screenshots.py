@@ -1,18 +1,24 @@
 """Pictures of the pages for people to look at: ``make screenshots``; they land in ``var/screenshots``.
 
-Sessions of 8, 200 and 5,000 messages, on phone and desktop, in light and dark.
+Sessions of 8, 200 and 5,000 messages, on phone and desktop, in light and dark; and the parts of pages that
+docs/admin.md shows.
 """
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.admin import broker
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.conftest import REPOSITORY
@@ -83,3 +89,116 @@ def test_pictures(open_page, messages):
         for device, size in SIZES.items():
             page = open_page(admin, color_scheme=scheme, viewport=size)
             take(page, FOLDER / f"{messages}" / f"{device}-{scheme}", addresses)
+
+
+# -- those of docs/admin.md -----------------------------------------------------------------------------------
+
+OF_DOCUMENTS = FOLDER / "docs"
+DEMO = REPOSITORY / "project" / "demo_conversation.json"
+#: Pixels around what a picture shows.
+MARGIN = 6
+#: One that is readable in a document's column, and one that shows all columns of a list.
+DOCUMENT = {"width": 1200, "height": 900}
+WIDE = {"width": 1440, "height": 900}
+#: Days over which the runs of a picture are spread.
+DAYS = 28
+
+
+@pytest.fixture
+def answering_broker(monkeypatch):
+    """Without the warning that there is none."""
+    monkeypatch.setattr(broker, "watch", broker.Watch(lambda: None))
+
+
+def spread_over_days() -> None:
+    """The chart of the runs is one of days: as if these had come about one after another."""
+    now, runs = timezone.now(), list(CompactionRun.objects.order_by("id"))
+    for number, run in enumerate(runs):
+        ago = timedelta(days=DAYS - DAYS * (number + 1) * (number + 1) // len(runs) ** 2, minutes=number)
+        CompactionRun.objects.filter(pk=run.pk).update(created_at=now - ago)
+
+
+def cut_out(page: Any, name: str, address: str, first: str, last: str, most: int = 1100) -> None:
+    """A picture from the top of one part of a page to the bottom of another."""
+    page.goto(address)
+    page.wait_for_load_state()
+    size = page.viewport_size
+    page.set_viewport_size({"width": size["width"], "height": MOST_PIXELS})
+    boxes = [page.locator(part).first.bounding_box() for part in (first, last)]
+    top, bottom = boxes[0]["y"], boxes[1]["y"] + boxes[1]["height"]
+    left = max(min(box["x"] for box in boxes) - MARGIN, 0)
+    clip = {"x": left, "y": max(top - MARGIN, 0), "width": size["width"] - left}
+    OF_DOCUMENTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=OF_DOCUMENTS / f"{name}.png", clip=clip | {"height": min(bottom - top + 2 * MARGIN, most)})
+    page.set_viewport_size(size)
+
+
+def lighthouse() -> ChatMessage:
+    """The tip of the demo's conversation along its longest branch, compacted now and then on the way."""
+    demo = json.loads(DEMO.read_text())
+    by_id = {message["id"]: message for message in demo["messages"]}
+    path = [demo["messages"][-1]]
+    while path[0]["parent"]:
+        path.insert(0, by_id[path[0]["parent"]])
+    session = chat.start_session(
+        title=demo["title"], model=demo["model"], system_prompt=demo["system_prompt"],
+        settings={"CONTEXT_WINDOW": 5000, "RESERVED_TOKENS": 500, "SUMMARY_TARGET_TOKENS": 500},
+    )  # fmt: skip
+    kept = ("role", "content", "name", "tool_calls", "tool_call_id")
+    rows = [{key: message[key] for key in kept if message.get(key)} for message in path]
+    tip: ChatMessage | None = None
+    asked = [end for end, row in enumerate(rows) if end and row["role"] == "user"]
+    for start, end in pairwise([0, *asked[:: len(asked) // 6], len(rows)]):
+        tip = chat.append_messages(session, tip, rows[start:end])[-1]
+        if end < len(rows):
+            chat.compact(tip)
+    assert tip is not None
+    return tip
+
+
+def office() -> ChatSession:
+    """A main branch compacted as it grew, with one summary retired; forks, one of them over its threshold."""
+    window = {"CONTEXT_WINDOW": 8000, "RESERVED_TOKENS": 1600, "SUMMARY_TARGET_TOKENS": 800, "COOLDOWN_SECONDS": 0}
+    session = chat.start_session(
+        title="Harbour office", model="gpt-4o-mini", system_prompt="Answer like a pilot.", settings=window
+    )
+    main: list[ChatMessage] = []
+    for part in range(9):
+        main += chat.append_messages(session, main[-1] if main else None, conversations.turns(part * 7, 7, size=20))
+        if part in (2, 4, 6):
+            summary = chat.compact(main[-1]).summary
+    chat.retire_summary(summary, reason="It names the wrong ship.")
+    chat.compact(main[-1])
+    for place, count, size in ((27, 6, 20), (55, 16, 55), (81, 14, 20), (113, 5, 20)):
+        fork = chat.append_messages(session, main[place], conversations.turns(place * 10, count, size=size))
+        if place == 81:
+            chat.append_messages(session, fork[15], conversations.turns(900, 3, size=20))
+            chat.compact(fork[-1])
+    return session
+
+
+def test_pictures_of_the_documents(open_page, answering_broker):
+    """Of the demo's lighthouse and of harbours, one with 5,000 messages; copied to docs/ when they are good."""
+    admin = conversations.superuser()
+    harbour, keeper = conversations.harbour(), lighthouse()
+    session, tip = conversation(5000, admin)
+    for of in (tip, harbour.tip):
+        conversations.failed_run(of)
+    spread_over_days()
+    change = "chatmessage_change"
+    page = open_page(admin, viewport=DOCUMENT)
+    newest = chat.find_summary(keeper)
+    assert newest is not None
+    here, summary = admin_pages.url(change, keeper.pk), admin_pages.url(change, newest.pk)
+    cut_out(page, "context", here, "section:has(#compaction-context)", "section:has(#compaction-context)", 800)
+    cut_out(page, "summary", summary, "section:has(#compaction-generations)", "section:has(#compaction-changed)", 800)
+    runs = admin_pages.url("compactionrun_changelist")
+    wide = open_page(admin, viewport=WIDE)
+    cut_out(wide, "runs", runs, ".compaction-chart", "#changelist", 820)
+    dark = open_page(admin, viewport=DOCUMENT, color_scheme="dark")
+    cut_out(dark, "map", admin_pages.url("chatsession_change", session.pk), ".compaction-map", ".compaction-map-said")
+    phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
+    forks = admin_pages.url("chatsession_change", office().pk)
+    cut_out(page, "session-page", forks, ".compaction-map", ".compaction-beside")
+    small = admin_pages.url("chatsession_change", harbour.session.pk)
+    cut_out(phone, "phone", small, ".compaction-map", ".compaction-map-said", 800)

@@ -20,7 +20,8 @@ from compaction_app.verifying import Disagreement, Report, verify_session
 class Command(BaseCommand):
     help = (
         "Derive again depths, sums of tokens, sibling order, open calls, and every summary's cutoff, anchor, pin and "
-        "base, and report all that disagrees. Writes nothing. Exit code 0: nothing found; 1: something is wrong."
+        "base, and report all that disagrees. Writes nothing. Exit code 0: nothing found; 1: something is wrong. "
+        "Messages that were counted before TOKEN_COUNTER was changed are told by their number, and are nothing wrong."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -49,10 +50,19 @@ class Command(BaseCommand):
         messages, runs = sum(report.messages for report in reports), sum(report.runs for report in reports)
         if as_json:
             problems = [asdict(one) | {"session_id": str(one.session_id)} for one in found]
-            numbers = {"sessions": len(reports), "messages": messages, "runs": runs, "disagreements": problems}
+            numbers = {
+                "sessions": len(reports),
+                "messages": messages,
+                "runs": runs,
+                "counted_otherwise": sum(report.counted_otherwise for report in reports),
+                "disagreements": problems,
+            }
             self.stdout.write(json.dumps(numbers, indent=2))
             return
         self._list(found)
+        if otherwise := [report.counted_otherwise for report in reports if report.counted_otherwise]:
+            told = f"{sum(otherwise):,} messages of {len(otherwise):,} sessions were counted by another TOKEN_COUNTER"
+            self.stdout.write(f"{told}, and their sums agree with it.")
         read = f"{len(reports):,} sessions, {messages:,} messages and {runs:,} compaction runs read"
         self.stdout.write(f"{read}: " + (f"{len(found):,} disagreements." if found else "all agree."))
 

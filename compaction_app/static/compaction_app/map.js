@@ -1,5 +1,5 @@
-/* Scrolls the map to the newest message's lane, and says below it what the mark under the pointer or the focus is. The
-   map works without it: its box scrolls, and each mark is a link with that name. */
+/* Scrolls the map to the newest message's lane, and says below it what the mark under the pointer, the finger or the
+   focus is. The map works without it: its box scrolls, and each mark is a link with that name. */
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -10,11 +10,21 @@ document.addEventListener("DOMContentLoaded", () => {
     const said = map.querySelector(".compaction-map-said");
     if (!said) continue;
     said.hidden = false;
+    let tapped = null;
+    const markOf = (event) => event.target.closest(".compaction-map-picture a");
     const say = (event) => {
-      const mark = event.target.closest(".compaction-map-picture a");
+      const mark = markOf(event);
       if (mark) said.textContent = mark.getAttribute("aria-label");
     };
     map.addEventListener("pointerover", say);
     map.addEventListener("focusin", say);
+    // A finger points at nothing before it taps: its first tap only tells.
+    map.addEventListener("click", (event) => {
+      const mark = markOf(event);
+      if (!mark || event.pointerType !== "touch" || mark === tapped) return;
+      event.preventDefault();
+      tapped = mark;
+      say(event);
+    });
   }
 });

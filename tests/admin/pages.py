@@ -1,0 +1,93 @@
+"""The admin as its tests ask for it: who is logged in, pages by name, what they ask the database for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from compaction_app.admin.differences import Change, Difference
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+
+MODELS = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
+VIEW = tuple(f"view_{model}" for model in MODELS)
+MARKUP = "<script>alert(1)</script><b onclick='x()'>\"&amp;</details></textarea><!--"
+ARABIC = "مرحبا، كيف أغيّر كلمة المرور؟"
+APP_INDEX = ("app_index",)
+
+
+def log_in(client: Client, *codenames: str) -> Client:
+    """A staff member with these permissions of the app."""
+    user = get_user_model().objects.create_user("staff", is_staff=True)
+    permissions = Permission.objects.filter(content_type__app_label="compaction_app", codename__in=codenames)
+    assert permissions.count() == len(codenames)
+    user.user_permissions.set(permissions)
+    client.force_login(user)
+    return client
+
+
+def url(page: str, *arguments: Any, **query: Any) -> str:
+    return reverse(f"admin:compaction_app_{page}", args=arguments, query=query or None)
+
+
+def page_of(record: Any, **query: Any) -> str:
+    return url(f"{record._meta.model_name}_change", record.pk, **query)
+
+
+def told(response: Any) -> str:
+    """What the person was told, as one text without markup."""
+    return re.sub("<[^>]*>", "", " ".join(str(message) for message in get_messages(response.wsgi_request)))
+
+
+def queries_of(client: Client, page: str) -> list[str]:
+    # Kept by Django from the first page on.
+    ContentType.objects.get_for_models(ChatSession, ChatMessage, CompactionRun, CompactionEvent)
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(page).status_code == 200
+    return [query["sql"] for query in queries]
+
+
+def listed(client: Client, page: str, **query: Any) -> list[Any]:
+    """Primary keys of the rows that a list shows, in its order."""
+    return [row.pk for row in client.get(url(f"{page}_changelist", **query)).context["cl"].result_list]
+
+
+def runs_page(client: Client, **query: Any) -> Any:
+    return client.get(url("compactionrun_changelist", **query))
+
+
+def figures(response: Any) -> dict[Any, str]:
+    """Name → text of the numbers on a session's page, without markup."""
+    groups = response.context["figure_groups"]
+    return {name: re.sub("<[^>]*>", "", str(value)) for _, found in groups for name, value in found}
+
+
+def shown(client: Client, summary: ChatMessage) -> Any:
+    """What a summary's page shows of it."""
+    return client.get(page_of(summary)).context["summary"]
+
+
+def texts_of(found: Difference) -> tuple[str, str]:
+    """The two texts that a difference is made of."""
+    before = "".join(piece.text for piece in found.pieces if piece.change is not Change.ADDED)
+    return before, "".join(piece.text for piece in found.pieces if piece.change is not Change.REMOVED)
+
+
+def page_url(page: tuple[Any, ...]) -> str:
+    """The address of a page by its name and what it is about: ``("chatsession_change", session.pk)``."""
+    return reverse("admin:app_list", args=["compaction_app"]) if page == APP_INDEX else url(*page)
+
+
+def alerts(client: Client, page: tuple[Any, ...] = ("compactionrun_changelist",)) -> list[str]:
+    """What a page warns of: sentences without markup."""
+    text = client.get(page_url(page)).text
+    found = re.findall(r'<div class="compaction-warning.*?</div>', text, re.DOTALL)
+    return [" ".join(re.sub("<[^>]*>", " ", one).split()) for one in found]

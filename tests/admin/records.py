@@ -1,0 +1,136 @@
+"""Rows for the admin to show, most of them written straight into their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.values import EventKind
+from tests.admin.pages import MODELS, page_of, url
+from tests.trees import chain, start_session, summarize
+
+#: What runs are dated from where the day matters, whatever day it is.
+NOON = datetime(2026, 11, 3, 12, tzinfo=UTC)
+
+
+def run_for(summary: ChatMessage, tip: ChatMessage, generation: int, **fields: Any) -> CompactionRun:
+    """The run that made a summary, written straight into its table."""
+    given = {
+        "session_id": summary.session_id,
+        "tip": tip,
+        "anchor_id": summary.parent_message_id,
+        "cutoff_id": summary.last_summarized_message_id,
+        "summary": summary,
+        "status": "succeeded",
+        "generation": generation,
+        "trigger": "threshold",
+    }
+    return CompactionRun.objects.create(**(given | fields))
+
+
+def summarized(length: int = 6, *, content: str = "What was said.") -> tuple[list[ChatMessage], ChatMessage]:
+    """A chain, and a summary of its first two messages anchored at the third."""
+    nodes = chain(start_session(title="Harbour"), length)
+    summary = summarize(nodes[2], nodes[1], content=content, token_count=8)
+    run_for(summary, nodes[-1], 1, tokens_before=60, tokens_after=48, messages_compacted=2)
+    return nodes, summary
+
+
+def talk(session: ChatSession, contents: Iterable[str], parent: ChatMessage | None = None) -> list[ChatMessage]:
+    """Messages of user and assistant by turns."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[n % 2], "content": content} for n, content in enumerate(contents)]
+    return chat.append_messages(session, parent, messages)
+
+
+def words(count: int, about: str = "the harbour") -> str:
+    return " ".join(f"{about} {n}" for n in range(count))
+
+
+def conversation(turns: int = 12, size: int = 60, **fields: Any) -> tuple[ChatSession, ChatMessage]:
+    """A session and its tip, over its threshold."""
+    session = chat.start_session(title="Harbour", **fields)
+    messages = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": f"Question {turn}: {words(size)}?"})
+        messages.append({"role": "assistant", "content": f"Answer {turn}: {words(size)}."})
+    return session, chat.append_messages(session, None, messages)[-1]
+
+
+def compacted(
+    length: int = 4, **fields: Any
+) -> tuple[ChatSession, list[ChatMessage], ChatMessage, CompactionRun, CompactionEvent]:
+    """A session with one summary and the run and event that made it, written straight into the tables."""
+    session = start_session(title="Harbour")
+    nodes = chain(session, length)
+    summary = summarize(nodes[2], nodes[1], **fields)
+    run = run_at(nodes[-1], status="succeeded", generation=1, summary=summary, anchor=nodes[2], cutoff=nodes[1])
+    event = CompactionEvent.objects.create(session=session, run=run, message=nodes[-1], kind=EventKind.COMPLETED)
+    return session, nodes, summary, run, event
+
+
+def run_at(tip: ChatMessage, **fields: Any) -> CompactionRun:
+    """A run asked for at this tip, as if it had compacted seven messages; what became of it is given."""
+    given = {
+        "session_id": tip.session_id,
+        "tip": tip,
+        "trigger": "threshold",
+        "tokens_before": 3000,
+        "tokens_after": 1200,
+        "messages_compacted": 7,
+        "summarizer_model": "quick-model",
+        "prompt_version": "p-42",
+    }
+    return CompactionRun.objects.create(**(given | fields))
+
+
+def all_pages() -> list[str]:
+    """One page of every sort, on rows that are there."""
+    session, nodes, summary, run, event = compacted()
+    pages = [reverse("admin:app_list", args=["compaction_app"])]
+    pages += [url(f"{model}_changelist") for model in MODELS]
+    pages += [url("chatmessage_changelist", kind="summary")]
+    pages += [page_of(record) for record in (session, nodes[-1], summary, run, event)]
+    return pages
+
+
+def run_of(tip: ChatMessage, **fields: Any) -> CompactionRun:
+    """A run that failed, where nothing else is given."""
+    given = {"session_id": tip.session_id, "tip": tip, "trigger": "threshold", "status": "failed"}
+    return CompactionRun.objects.create(**given | fields)
+
+
+def succeeded(tip: ChatMessage, generation: int, before: int, after: int, **fields: Any) -> CompactionRun:
+    done = {"status": "succeeded", "generation": generation, "tokens_before": before, "tokens_after": after}
+    return run_of(tip, **done | fields)
+
+
+def reply_to(tip: ChatMessage, content: str = "aye", **fields: Any) -> ChatMessage:
+    """A reply with the record of what was sent for it."""
+    context = chat.get_context(tip)
+    return chat.append_message(tip.session, tip, role="assistant", content=content, context=context, **fields)
+
+
+def long_words(about: str, count: int = 1500) -> str:
+    return " ".join(f"{about}{n}" for n in range(count))
+
+
+def calls(*ids: str) -> list[dict[str, Any]]:
+    """Tool calls with these ids."""
+    return [{"id": pk, "type": "function", "function": {"name": "read", "arguments": "{}"}} for pk in ids]
+
+
+def forked() -> tuple[ChatSession, list[ChatMessage], list[ChatMessage], ChatMessage, ChatMessage]:
+    """Trunk of six, a fork of two below the fourth; a live summary in use on the trunk, and a retired one."""
+    session = start_session(title="Harbour")
+    main = chain(session, 6)
+    side = chain(session, 2, main[3])
+    live = summarize(main[4], main[2], content="What was agreed.")
+    gone = summarize(main[5], main[4], retired_at=timezone.now())
+    return session, main, side, live, gone

@@ -1,0 +1,126 @@
+"""Who may see what in the admin, and that it edits nothing but a session's title and settings."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from tests.admin.pages import MODELS, page_of, url
+from tests.admin.records import all_pages, compacted, run_at
+from tests.trees import chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def test_staff_with_view_permissions_see_every_page(viewer):
+    for page in all_pages():
+        assert viewer.get(page).status_code == 200, page
+
+
+def test_staff_without_permissions_see_no_page(login):
+    client = login()
+    for page in all_pages():
+        assert client.get(page).status_code in (403, 404), page
+
+
+def test_people_who_are_no_staff_are_sent_to_the_login(client):
+    for page in all_pages():
+        assert client.get(page).status_code == 302, page
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_has_its_own_view_permission(login, model):
+    client = login(f"view_{model}")
+    for other in MODELS:
+        assert client.get(url(f"{other}_changelist")).status_code == (200 if other == model else 403), other
+
+
+def test_empty_lists_are_pages_too(viewer):
+    for model in MODELS:
+        assert viewer.get(url(f"{model}_changelist")).status_code == 200
+    assert "0 chat messages" in viewer.get(url("chatmessage_changelist", kind="summary")).text
+
+
+def test_an_empty_session_says_that_nothing_has_run_yet(viewer):
+    page = viewer.get(page_of(start_session())).text
+    assert "None yet" in page
+    assert "0 live" in page
+
+
+def test_a_run_without_events_says_so(viewer):
+    run = run_at(chain(start_session(), 1)[0])
+    assert "No events yet." in viewer.get(page_of(run)).text
+
+
+def test_nobody_adds_or_changes_what_the_system_wrote(superuser):
+    """Not even a superuser: there is no add page, and a POST to a record's page is refused."""
+    _, nodes, summary, run, event = compacted()
+    for model in MODELS:
+        assert superuser.get(url(f"{model}_add")).status_code == 403
+    for record in (nodes[0], summary, run, event):
+        assert superuser.post(page_of(record), {"content": "x", "status": "failed"}).status_code == 403
+        page = superuser.get(page_of(record)).text
+        assert 'name="_save"' not in page
+    assert chat.get_branch(nodes[0])[0].content == nodes[0].content
+
+
+def test_runs_and_events_are_not_deleted(superuser):
+    *_, run, event = compacted()
+    for record in (run, event):
+        assert superuser.post(url(f"{record._meta.model_name}_delete", record.pk), {"post": "yes"}).status_code == 403
+        assert type(record).objects.filter(pk=record.pk).exists()
+        assert "deletelink" not in superuser.get(page_of(record)).text
+
+
+def test_no_list_deletes_in_bulk(superuser):
+    compacted()
+    for model in MODELS:
+        assert "delete_selected" not in superuser.get(url(f"{model}_changelist")).text
+
+
+def test_title_and_settings_of_a_session_are_changed_by_those_who_may(login):
+    session = start_session(title="Before")
+    client = login("view_chatsession", "change_chatsession")
+    changed = client.post(page_of(session), {"title": "After", "settings": '{"MODE": "aggressive"}'})
+    session.refresh_from_db()
+    assert changed.status_code == 302
+    assert (session.title, session.settings) == ("After", {"MODE": "aggressive"})
+
+
+def test_the_rest_of_a_session_stays_as_it_is(login):
+    """A whole row would set back the counters that workers move meanwhile."""
+    session = start_session(title="Before", system_prompt="Be kind.")
+    client = login("view_chatsession", "change_chatsession")
+    with CaptureQueriesContext(connection) as queries:
+        client.post(page_of(session), {"title": "After", "settings": "{}", "system_prompt": "Be rude.", "erasures": 9})
+    [update] = [q["sql"] for q in queries if q["sql"].startswith('UPDATE "compaction_app_chatsession"')]
+    assert "erasures" not in update
+    assert "token_calibration" not in update
+    session.refresh_from_db()
+    assert (session.title, session.system_prompt, session.erasures) == ("After", "Be kind.", 0)
+
+
+def test_those_who_may_only_view_a_session_can_not_change_it(viewer):
+    session = start_session(title="Before")
+    assert viewer.post(page_of(session), {"title": "After", "settings": "{}"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    ['{"NO_SUCH_KEY": 1}', '{"TRIGGER_RATIO": 7}', "[1]", '"MODE"', "{", '{"SUMMARY_PROMPT": "\\u0000"}', "7"],
+)
+def test_settings_that_can_not_be_are_refused_with_a_word_and_nothing_is_written(login, overrides):
+    session = start_session(title="Before")
+    client = login("view_chatsession", "change_chatsession")
+    page = client.post(page_of(session), {"title": "After", "settings": overrides})
+    assert page.status_code == 200
+    assert "errorlist" in page.text
+    session.refresh_from_db()
+    assert (session.title, session.settings) == ("Before", {})
+
+
+def test_settings_left_empty_mean_no_overrides(login):
+    session = start_session(settings={"MODE": "aggressive"})
+    login("view_chatsession", "change_chatsession").post(page_of(session), {"title": "", "settings": ""})
+    session.refresh_from_db()
+    assert session.settings == {}

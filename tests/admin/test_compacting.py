@@ -1,0 +1,173 @@
+"""Compacting from the admin: who may, what is opened, and what is told where it is not."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from compaction_app import chat
+from compaction_app.models import CompactionRun
+from compaction_app.values import RunStatus
+from tests.admin.pages import MODELS, page_of, told, url
+from tests.admin.records import compacted, conversation, run_at
+from tests.trees import chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+@pytest.mark.parametrize(
+    ("codenames", "compact", "retire"),
+    [
+        ((), False, False),
+        (("compact_chatsession",), True, False),
+        (("retire_summary",), False, True),
+        (("change_chatsession", "delete_chatmessage"), False, False),
+    ],
+)
+def test_actions_have_permissions_of_their_own(login, codenames, compact, retire):
+    """On lists, as buttons and as pages: who may not, sees no button and gets no page."""
+    session, nodes, summary, *_ = compacted()
+    failed = run_at(nodes[-1], status="failed")
+    client = login(*(f"view_{model}" for model in MODELS), *codenames)
+    for allowed, record, name, page, listing in (
+        (compact, session, "Compact every branch", url("chatsession_compact", session.pk), {}),
+        (compact, nodes[-1], "Compact now", url("chatmessage_compact", nodes[-1].pk), {}),
+        (compact, failed, "Retry", url("compactionrun_retry", failed.pk), {}),
+        (retire, summary, "Retire", url("chatmessage_retire", ids=summary.pk), {"kind": "summary"}),
+    ):
+        listed_page = client.get(url(f"{record._meta.model_name}_changelist", **listing))
+        assert (name in listed_page.text.replace("Retired", "")) == allowed, name
+        assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, name
+        assert client.get(page).status_code == (200 if allowed else 403), name
+        assert client.post(page, {"reason": "x"}).status_code == (302 if allowed else 403), name
+
+
+def test_pages_of_actions_need_the_view_permission_too(login):
+    session, nodes, summary, run, _ = compacted()
+    client = login("compact_chatsession", "retire_summary")
+    for page in (
+        url("chatsession_compact", session.pk),
+        url("chatmessage_compact", nodes[0].pk),
+        url("compactionrun_retry", run.pk),
+        url("chatmessage_retire", ids=summary.pk),
+    ):
+        assert client.post(page).status_code == 403
+
+
+def test_pages_of_actions_on_what_is_not_there_are_not_found(operator):
+    session = start_session()
+    for page in (
+        url("chatsession_compact", "00000000-0000-4000-8000-000000000000"),
+        url("chatmessage_compact", 10**9),
+        url("compactionrun_retry", 10**9),
+    ):
+        assert operator.post(page).status_code == 404
+    assert session.runs.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
+    session, tip = conversation()
+    response = operator.post(url("chatmessage_compact", tip.pk), {"instructions": "Keep the prices."})
+    run = session.runs.get()
+    assert (run.tip_id, run.trigger, run.status, run.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
+    assert told(response) == f"Started in the background: Run {run.pk}."
+    assert LogEntry.objects.get().change_message == f"Compaction requested: run {run.pk}."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_compact_now_says_what_became_of_each_selected_message(operator, broker):
+    """A run for one, one that is open already, nothing to do, and one whose session has it switched off."""
+    session, tip = conversation()
+    short = chat.append_message(start_session(), role="user", content="hi")
+    off = chat.append_message(start_session(settings={"MODE": "off"}), role="user", content="hi")
+    busy, busy_tip = conversation()
+    chat.request_compaction(busy_tip, trigger="manual")
+    before = busy.runs.count()
+
+    chosen = {"action": "compact_now", "_selected_action": [tip.pk, short.pk, off.pk, busy_tip.pk], "index": 0}
+    response = operator.post(url("chatmessage_changelist"), chosen)
+
+    assert response.status_code == 302
+    said = told(response)
+    assert f"Started in the background: Run {session.runs.get().pk}." in said
+    assert f"Nothing to compact: Message {short.pk}." in said
+    way = f"Run {busy.runs.get().pk}, in the way of Message {busy_tip.pk}"
+    assert f"A compaction of this branch is open already: {way}." in said
+    assert f"Compaction is switched off in this session: Message {off.pk}." in said
+    assert busy.runs.count() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_compact_now_in_deterministic_mode_compacts_before_it_answers(operator, settings):
+    settings.COMPACTION |= {"MODE": "deterministic"}
+    session, tip = conversation()
+    operator.post(url("chatmessage_compact", tip.pk))
+    assert session.runs.filter(status="succeeded").exists()
+
+
+def test_a_summary_is_no_tip_to_compact(operator):
+    _, _, summary, *_ = compacted()
+    assert "A summary is no tip" in told(operator.post(url("chatmessage_compact", summary.pk)))
+
+
+def test_instructions_that_are_too_long_are_asked_for_again(operator):
+    session, tip = conversation(turns=1)
+    page = operator.post(url("chatmessage_compact", tip.pk), {"instructions": "x" * 2001})
+    assert page.status_code == 200
+    assert "errorlist" in page.text
+    assert session.runs.count() == 0
+
+
+def test_more_than_a_hundred_at_once_are_refused(operator):
+    nodes = chain(start_session(), 101)
+    chosen = {"action": "compact_now", "_selected_action": [nodes[0].pk], "select_across": 1, "index": 0}
+    response = operator.post(url("chatmessage_changelist"), chosen)
+    assert "at most 100" in told(response)
+    assert not CompactionRun.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_branch_of_the_selected_sessions_is_enqueued(operator, broker):
+    session, _ = conversation()
+    other, _ = conversation()
+    chosen = {"action": "compact_every_branch", "_selected_action": [session.pk, other.pk], "index": 0}
+    said = told(operator.post(url("chatsession_changelist"), chosen))
+    assert "in 2 sessions: Harbour, Harbour." in said
+    assert "in 1 session: Harbour." in told(operator.post(url("chatsession_compact", session.pk)))
+    assert LogEntry.objects.count() == 3
+
+
+def test_a_broker_that_is_away_is_told_after_one_try(operator, monkeypatch):
+    tried = []
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda session: bool(tried.append(session)))
+    sessions = [conversation()[0] for _ in range(3)]
+    chosen = {
+        "action": "compact_every_branch",
+        "_selected_action": [session.pk for session in sessions],
+        "index": 0,
+    }
+    said = told(operator.post(url("chatsession_changelist"), chosen))
+    assert "The message broker did not answer, so nothing was started in 3 sessions" in said
+    assert len(tried) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
+    session, tip = conversation()
+    failed = run_at(tip, status="failed", error_code="timeout", instructions="Keep the prices.")
+    said = told(operator.post(url("compactionrun_retry", failed.pk)))
+    new = session.runs.exclude(pk=failed.pk).get()
+    assert (new.tip_id, new.trigger, new.status, new.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
+    assert said == f"Started in the background: Run {new.pk}."
+    failed.refresh_from_db()
+    assert failed.status == RunStatus.FAILED
+
+
+def test_retry_refuses_runs_that_did_not_fail_and_tips_that_are_gone(operator):
+    _, nodes, _, succeeded, _ = compacted()
+    orphan = run_at(nodes[-1], status="failed")
+    CompactionRun.objects.filter(pk=orphan.pk).update(tip=None)
+    chosen = {"action": "retry", "_selected_action": [succeeded.pk, orphan.pk], "index": 0}
+    said = told(operator.post(url("compactionrun_changelist"), chosen))
+    assert f"Run {succeeded.pk} (succeeded): Only a failed run can be retried." in said
+    assert f"Run {orphan.pk} (failed): Its tip has been deleted." in said
+    assert CompactionRun.objects.count() == 2

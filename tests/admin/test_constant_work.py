@@ -1,0 +1,109 @@
+"""The pages of the admin take a fixed number of queries, however much there is."""
+
+import pytest
+from django.contrib.admin import site
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from compaction_app.admin import records
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from tests.admin.pages import page_of, queries_of, url
+from tests.admin.records import compacted
+from tests.trees import chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def grow(session, parent, count):
+    """``count`` more messages, summaries, runs and events in a session."""
+    last = ChatMessage.objects.get_children(parent).last().sib_order
+    rows = ChatMessage.objects.bulk_create(
+        ChatMessage(session=session, parent=parent, role="user", content="x", depth=2, sib_order=last + n + 1)
+        for n in range(count)
+    )
+    made = ChatMessage.objects.bulk_create(
+        ChatMessage(
+            session=session,
+            parent=row,
+            role="user",
+            kind="summary",
+            last_summarized_message=row,
+            depth=3,
+            retired_at=timezone.now() if n % 2 else None,
+        )
+        for n, row in enumerate(rows)
+    )
+    first = CompactionRun.objects.filter(session=session).count()
+    runs = CompactionRun.objects.bulk_create(
+        CompactionRun(session=session, status="succeeded", trigger="manual", generation=first + n + 1, summary=summary)
+        for n, summary in enumerate(made)
+    )
+    CompactionEvent.objects.bulk_create(
+        CompactionEvent(session=session, run=run, message=row, kind="completed", payload={"tokens": 1})
+        for run, row in zip(runs, rows, strict=True)
+    )
+    owner = get_user_model().objects.create(username=f"owner-{first}")
+    ChatSession.objects.bulk_create(ChatSession(owner=owner, title=f"s{n}") for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "most"),
+    [
+        ("chatsession", {}, 9),
+        ("chatmessage", {}, 6),
+        ("chatmessage", {"kind": "summary"}, 7),
+        ("chatmessage", {"place": "tip", "session": None}, 6),
+        ("compactionrun", {}, 12),
+        ("compactionrun", {"status__exact": "succeeded"}, 11),
+        ("compactionevent", {}, 7),
+    ],
+)
+def test_a_list_takes_the_same_few_queries_whatever_its_length(viewer, page, query, most):
+    session, nodes, *_ = compacted()
+    query = {name: value or session.pk for name, value in query.items()}
+    grow(session, nodes[0], 10)
+    few = queries_of(viewer, url(f"{page}_changelist", **query))
+    grow(session, nodes[0], 300)
+    many = queries_of(viewer, url(f"{page}_changelist", **query))
+    assert len(few) == len(many) <= most, many
+
+
+@pytest.mark.parametrize("query", [{}, {"kind": "summary"}])
+def test_a_list_reads_no_texts(viewer, rf, query):
+    """A page of fifty messages may hold two hundred megabytes of them."""
+    compacted()
+    for model in (ChatSession, ChatMessage, CompactionRun, CompactionEvent):
+        request = rf.get("/", query if model is ChatMessage else {})
+        request.user = viewer.get(url("chatsession_changelist")).wsgi_request.user
+        admin = site._registry[model]
+        for row in admin.get_changelist_instance(request).result_list:
+            own = {name for name in admin.texts if "__" not in name}
+            assert own <= row.get_deferred_fields()
+            if model is not ChatSession:
+                assert "system_prompt" in row.session.get_deferred_fields()
+
+
+def test_the_page_of_a_message_takes_the_same_queries_with_a_summary_and_many_variants(viewer):
+    session, nodes, *_ = compacted()
+    few = queries_of(viewer, page_of(nodes[1]))
+    grow(session, nodes[0], 300)
+    assert len(queries_of(viewer, page_of(nodes[1]))) == len(few)
+    assert "and more" in viewer.get(page_of(nodes[1])).text
+
+
+def test_the_pages_of_run_and_event_take_the_same_queries_in_a_long_session(viewer):
+    session, nodes, _, run, event = compacted()
+    before = {record: queries_of(viewer, page_of(record)) for record in (run, event)}
+    grow(session, nodes[0], 300)
+    for record, few in before.items():
+        many = queries_of(viewer, page_of(record))
+        assert len(few) == len(many) <= 9, (record, many)
+
+
+def test_a_list_counts_and_pages_over_its_first_rows_only(viewer, monkeypatch):
+    """Counting a million rows takes longer than showing fifty."""
+    monkeypatch.setattr(records.BoundedPaginator, "limit", 5)
+    chain(start_session(), 6)
+    page = viewer.get(url("chatmessage_changelist"))
+    assert page.context["cl"].result_count == 5
+    assert "Only the first 5 are counted" in page.text

@@ -1,0 +1,236 @@
+"""What the model would be sent at a message, on its page."""
+
+import json
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.admin import bars, context_words, contexts, filters
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.models import ChatSession
+from compaction_app.openai_format import NO_RESULT
+from compaction_app.values import Kind, Origin, Strategy
+from tests.admin.pages import page_of, queries_of, url
+from tests.admin.records import calls, compacted, conversation, long_words, summarized, talk, words
+from tests.trees import chain, deep_chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def here(client, message):
+    return client.get(page_of(message)).context["here"]
+
+
+def test_every_word_for_an_origin_has_its_meaning():
+    words = {*context_words.ORIGIN_WORDS, *context_words.OTHER_WORDS}
+    assert set(context_words.MEANINGS) == words
+
+
+def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(viewer):
+    """A call that never got its result is sent one; the page would lie if it did not list it."""
+    session = start_session(system_prompt="Be kind.")
+    question = chat.append_message(session, role="user", content="read both")
+    asked = chat.append_message(session, question, role="assistant", tool_calls=calls("c1", "c2"))
+    result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="one")
+    tip = chat.append_message(session, result, role="user", content="and?")
+    rows = here(viewer, tip).rows
+    sent = chat.get_context(tip).to_openai()
+    assert [row.role for row in rows] == [item["role"] for item in sent]
+    assert [row.origin for row in rows] == ["system", "verbatim", "verbatim", "verbatim", "supplied", "verbatim"]
+    assert rows[4].text == NO_RESULT
+    assert "Supplied" in viewer.get(page_of(tip)).text
+
+
+def test_attachments_and_names_are_listed_as_they_are_sent(viewer):
+    image = {"type": "image", "url": "https://example.org/" + "a" * 500}
+    files = [{"type": "file", "name": "plan.pdf"}, image]
+    tip = chat.append_message(start_session(), role="user", content="look", name="Ada", attachments=files)
+    [row] = here(viewer, tip).rows
+    assert row.name == "Ada"
+    assert "[attached: plan.pdf]" in row.whole
+    assert "[image: https://example.org/aaa" in row.whole
+
+
+def test_each_row_leads_to_its_original_and_the_prompt_to_its_session(viewer):
+    nodes, summary = summarized()
+    ChatSession.objects.update(system_prompt="Be kind.")
+    page = viewer.get(page_of(nodes[-1]))
+    rows = page.context["here"].rows
+    assert [row.links for row in rows] == [
+        ((page_of(nodes[0].session), "Session"),),
+        ((page_of(summary), f"Summary {summary.pk}"),),
+        *(((page_of(node), f"Message {node.pk}"),) for node in nodes[2:]),
+    ]
+    for row in rows:
+        assert f'href="{row.links[0][0]}"' in page.text
+    assert f"Stands for everything up to message {nodes[1].pk}" in page.text
+
+
+def test_totals_by_origin_add_up_to_what_is_sent(viewer):
+    nodes, _ = summarized()
+    ChatSession.objects.update(system_prompt="Be kind.")
+    found = here(viewer, nodes[-1])
+    assert sum(total.tokens for total in found.totals) == found.context.tokens
+    assert [total.origin for total in found.totals] == ["system", "summary", "verbatim"]
+    assert sum(total.messages for total in found.totals) == len(found.context.messages)
+
+
+def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer):
+    session = start_session()
+    nodes = talk(session, [long_words(f"w{n}x", 100) for n in range(20)])
+    tip = nodes[-1]
+    found = here(viewer, tip)
+    context = found.context
+    assert context.dropped > 2
+    [row] = [row for row in found.rows if row.origin == context_words.DROPPED]
+    gone = nodes[: context.dropped]
+    assert row.tokens == sum(node.token_count for node in gone)
+    assert row.note == f"{context.dropped} messages"
+    assert row.links == tuple((page_of(node), f"Message {node.pk}") for node in (gone[0], gone[-1]))
+    assert found.rows.index(row) == 0
+    assert found.totals[-1].messages == context.dropped
+    assert "Left out" in viewer.get(page_of(tip)).text
+
+
+def test_what_was_left_out_of_the_newest_turn_stands_where_it_is_missing(viewer):
+    """A turn too large alone keeps its user message and loses its oldest call groups."""
+    session = start_session()
+    messages = [{"role": "user", "content": "go on"}]
+    for n in range(12):
+        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
+    nodes = chat.append_messages(session, None, messages)
+    found = here(viewer, nodes[-1])
+    assert found.context.dropped
+    assert [row.origin for row in found.rows][:2] == ["verbatim", "dropped"]
+    missing = nodes[1 : 1 + found.context.dropped]
+    assert found.rows[1].tokens == sum(node.token_count for node in missing)
+    assert [url for url, _ in found.rows[1].links] == [page_of(missing[0]), page_of(missing[-1])]
+
+
+def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(viewer):
+    session = start_session()
+    nodes = talk(session, [long_words(f"w{n}x", 100) for n in range(20)])
+    summary = summarize(nodes[3], nodes[1], token_count=8)
+    found = here(viewer, nodes[-1])
+    assert found.context.summary_id == summary.pk
+    [row] = [row for row in found.rows if row.origin == context_words.DROPPED]
+    assert row.links[0][0] == page_of(nodes[2])
+    assert found.rows[0].origin == Origin.SUMMARY
+
+
+def test_a_long_context_lists_its_first_and_last_messages_and_a_word_about_the_rest(viewer, settings):
+    settings.COMPACTION |= {"CONTEXT_WINDOW": 100_000}
+    nodes = chain(start_session(), 500)
+    found = here(viewer, nodes[-1])
+    listed = contexts.MOST_FIRST + contexts.MOST_LAST
+    assert len(found.rows) == listed + 1
+    [folded] = [row for row in found.rows if row.origin == context_words.FOLDED]
+    assert folded.note == f"{500 - listed} messages"
+    assert folded.tokens == 10 * (500 - listed)
+    assert [link for link, _ in folded.links] == [
+        page_of(nodes[contexts.MOST_FIRST]),
+        page_of(nodes[-contexts.MOST_LAST - 1]),
+    ]
+    assert found.totals[0].messages == 500
+    assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1
+
+
+def test_the_list_can_be_had_exactly_as_it_would_be_sent(viewer):
+    nodes, _ = summarized()
+    answer = viewer.get(url("chatmessage_context", nodes[-1].pk))
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert json.loads(answer.text) == chat.get_context(nodes[-1]).to_openai()
+
+
+def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer):
+    tip = chat.append_message(start_session(), role="user", content=long_words("w", 4000))
+    assert "errornote" in viewer.get(page_of(tip)).text
+    answer = viewer.get(url("chatmessage_context", tip.pk))
+    assert answer.status_code == 409
+    with pytest.raises(ContextOverflow) as overflow:
+        chat.get_context(tip)
+    assert answer.text == str(overflow.value)
+
+
+def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(viewer, settings, monkeypatch):
+    """Without summaries a context is the branch, and no page loads all messages of a long one."""
+    settings.COMPACTION |= {"MODE": "off"}
+    nodes = deep_chain(start_session(), 30)
+    assert len(here(viewer, nodes[-1]).rows) == 30
+    monkeypatch.setattr(contexts, "MOST_SWITCHED_OFF", 29)
+    page = viewer.get(page_of(nodes[-1]))
+    assert "everything is sent: 30 messages, 300 tokens" in page.text
+    assert page.context["here"].rows == ()
+    assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
+
+
+def test_the_bar_is_drawn_to_scale_and_told_in_words(viewer):
+    nodes, _ = summarized()
+    found = here(viewer, nodes[-1])
+    context, drawn = found.context, found.bar
+    assert [part.origin for part in drawn.parts] == ["summary", "verbatim"]
+    assert drawn.parts[0].width == max(2, 8 * 1000 // context.available_tokens)
+    at = [limit * 1000 // context.available_tokens for limit in (context.target, context.threshold)]
+    assert [mark.at for mark in drawn.marks] == [*at, bars.WIDTH - bars.MARK], "and the end of what is available"
+    assert f"threshold {context.threshold:,}" in drawn.told
+    assert drawn.told in viewer.get(page_of(nodes[-1])).text
+
+
+def test_the_context_here_is_what_the_model_would_be_sent(viewer):
+    session, nodes, *_ = compacted()
+    ChatSession.objects.filter(pk=session.pk).update(system_prompt="Be kind.")
+    here = viewer.get(page_of(nodes[-1])).context["here"]
+    context = chat.get_context(nodes[-1])
+    assert here.context == context
+    assert [(row.origin, row.message_id, row.tokens) for row in here.rows] == [
+        (message.origin, message.message_id, message.tokens) for message in context.messages
+    ]
+    assert [row.origin for row in here.rows] == ["system", "summary", "verbatim", "verbatim"]
+
+
+def test_the_context_here_compares_with_available_threshold_and_target(viewer):
+    _, tip = conversation()
+    context = chat.get_context(tip)
+    page = viewer.get(page_of(tip)).text
+    for figure in (context.history_tokens, context.available_tokens, context.threshold, context.target):
+        assert f"{figure:,}" in page
+    assert "over the threshold" in page
+
+
+def test_what_was_pruned_says_how_much_is_missing(viewer, settings):
+    settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "read it"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x" * 1200},
+        {"role": "user", "content": "and?"},
+        {"role": "user", "content": "well?"},
+    ]
+    tip = chat.append_messages(start_session(), None, messages)[-1]
+    page = viewer.get(page_of(tip))
+    [row] = [row for row in page.context["here"].rows if row.origin == "pruned"]
+    assert row.left_out_bytes > 0
+    assert f"{row.left_out_bytes:,} bytes left out" in page.text
+
+
+def test_a_context_that_does_not_fit_is_told_and_not_a_crash(viewer):
+    message = chat.append_message(start_session(), role="user", content=words(4000))
+    page = viewer.get(page_of(message))
+    assert page.status_code == 200
+    assert "errornote" in page.text
+
+
+def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
+    message = chat.append_message(start_session(), role="user", content="hi")
+    settings.COMPACTION = {"NO_SUCH_KEY": 1}
+    page = viewer.get(page_of(message))
+    assert page.status_code == 200
+    assert "NO_SUCH_KEY" in page.text
+
+
+def test_every_origin_strategy_and_kind_has_its_words():
+    assert set(context_words.ORIGIN_WORDS) == set(Origin)
+    assert set(context_words.STRATEGY_WORDS) == set(Strategy)
+    assert set(filters.KIND_WORDS) == set(Kind)

@@ -1,0 +1,203 @@
+"""What the model was sent for a reply, on the reply's page: as it was recorded, told with what was lost since."""
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.admin import context_words, contexts
+from compaction_app.models import ChatMessage
+from compaction_app.values import Origin
+from tests.admin.pages import MARKUP, page_of
+from tests.admin.records import calls, long_words, reply_to, summarized, talk
+from tests.trees import chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def then(client, reply):
+    return client.get(page_of(reply)).context["then"]
+
+
+def kinds(rows):
+    return [(row.origin, row.message_id) for row in rows]
+
+
+def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer):
+    nodes, summary = summarized()
+    reply = reply_to(nodes[-1])
+    later = talk(reply.session, ["more", "and more"], reply)
+    summarize(later[-1], reply, token_count=5)
+    found = then(viewer, reply)
+    assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
+    assert dict(found.figures)["Strategy"] == "A summary in use"
+    assert dict(found.figures)["Sent in all"] == str(8 + 40)
+    assert "What is listed adds up to the 48 tokens that were recorded." in found.notes
+    page = viewer.get(page_of(reply)).text
+    assert page.index("Context then</h2>") < page.index("Context here</h2>")
+    assert 'href="#compaction-then"' in page
+
+
+def test_messages_without_a_record_have_one_context_only(viewer):
+    nodes, _ = summarized()
+    page = viewer.get(page_of(nodes[-1]))
+    assert page.context["then"] is None
+    assert "Context then" not in page.text
+
+
+def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewer):
+    nodes, summary = summarized()
+    reply = reply_to(nodes[-1])
+    chat.retire_summary(summary, reason="wrong")
+    row = then(viewer, reply).rows[0]
+    assert row.message_id == summary.pk
+    assert "What was said." in row.whole
+    assert row.note.endswith("in use then, retired since")
+
+
+def test_what_was_redacted_since_is_said_to_be_gone(viewer):
+    nodes, summary = summarized()
+    reply = reply_to(nodes[-1])
+    chat.redact_message(nodes[4])
+    chat.redact_message(nodes[0])
+    found = then(viewer, reply)
+    assert f"Redacted since, so that what was sent is gone: message {nodes[4].pk}." in found.notes
+    assert f"Summary {summary.pk} was sent and has been emptied since: what it held was erased." in found.notes
+    assert found.rows[0].note.endswith("emptied since")
+    assert not any("adds up" in note for note in found.notes)
+
+
+def test_what_was_redacted_before_was_sent_redacted(viewer):
+    nodes, _ = summarized()
+    chat.redact_message(nodes[4])
+    found = then(viewer, reply_to(nodes[-1]))
+    assert not any("Redacted since" in note for note in found.notes)
+
+
+def test_contributions_are_counted_and_said_to_be_missing(viewer):
+    nodes, _ = summarized()
+    contributions = [{"role": "developer", "content": long_words("c", 50)}]
+    context = chat.get_context(nodes[-1], contributions=contributions)
+    reply = chat.append_message(nodes[-1].session, nodes[-1], role="assistant", content="aye", context=context)
+    found = then(viewer, reply)
+    other = context.tokens - context.history_tokens
+    assert any(note.startswith(f"Of the {context.tokens} tokens recorded, {other} belong") for note in found.notes)
+    assert not any(row.origin == Origin.CONTRIBUTION for row in found.rows)
+
+
+def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
+    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(21)])
+    context = chat.get_context(nodes[-1])
+    reply = reply_to(nodes[-1])
+    found = then(viewer, reply)
+    assert found.rows[0].origin == context_words.DROPPED
+    assert found.rows[0].note == f"{context.dropped} messages"
+    assert found.rows[0].tokens == sum(node.token_count for node in nodes[: context.dropped])
+    assert kinds(found.rows[1:]) == [("verbatim", node.pk) for node in nodes[context.dropped :]]
+    assert any("adds up" in note for note in found.notes)
+
+
+def test_messages_left_out_of_the_newest_turn_are_told_by_their_number(viewer):
+    session = start_session()
+    messages = [{"role": "user", "content": "go on"}]
+    for n in range(12):
+        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
+    tip = chat.append_messages(session, None, messages)[-1]
+    dropped = chat.get_context(tip).dropped
+    found = then(viewer, reply_to(tip))
+    assert f"{dropped} of the newest turn's messages were left out too; which is not recorded." in found.notes
+
+
+def tool_talk(size=1200):
+    messages = [
+        {"role": "user", "content": "read it"},
+        {"role": "assistant", "tool_calls": calls("c1")},
+        {"role": "tool", "tool_call_id": "c1", "content": "x" * size},
+        {"role": "user", "content": "and?"},
+        {"role": "user", "content": "well?"},
+    ]
+    return chat.append_messages(start_session(), None, messages)
+
+
+def test_pruned_results_are_found_again_by_the_rules_of_then(viewer, settings):
+    settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
+    nodes = tool_talk()
+    found = then(viewer, reply_to(nodes[-1]))
+    [row] = [row for row in found.rows if row.origin == Origin.PRUNED]
+    assert row.message_id == nodes[2].pk
+    assert row.left_out_bytes > 900
+    assert "truncated" in row.whole
+    assert any("adds up" in note for note in found.notes)
+
+
+def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(viewer, settings):
+    settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
+    reply = reply_to(tool_talk()[-1])
+    settings.COMPACTION |= {"PRUNE_TOOL_RESULT_BYTES": 4096}
+    found = then(viewer, reply)
+    assert not any(row.origin == Origin.PRUNED for row in found.rows)
+    assert "1 tool result was sent shortened; which is not recorded, so all are shown in full." in found.notes
+
+
+def test_the_providers_own_count_stands_beside_ours(viewer):
+    nodes, _ = summarized()
+    found = then(viewer, reply_to(nodes[-1], usage={"prompt_tokens": 96}))
+    figures = dict(found.figures)
+    assert figures["Counted by the provider"] == "96"
+    assert figures["Our estimate was"] == "50.0% too small"
+
+
+def test_a_pinned_message_is_shown_as_it_was_sent(viewer):
+    nodes, _ = summarized()
+    summary = summarize(nodes[4], nodes[3], pinned_message=nodes[2], token_count=8)
+    found = then(viewer, reply_to(nodes[-1]))
+    assert kinds(found.rows) == [
+        ("summary", summary.pk),
+        ("pinned", nodes[2].pk),
+        ("verbatim", nodes[4].pk),
+        ("verbatim", nodes[5].pk),
+    ]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"tokens": "many", "strategy": 7, "first_shown_depth": -1, "estimate_error": "x"},
+        {"summary_id": 10**18, "first_shown_depth": 10**9, "dropped": 5},
+        {"summary_id": True, "first_shown_depth": 1, "dropped": 10**6, "pruned": 3},
+        {MARKUP: MARKUP, "strategy": MARKUP},
+        [1],
+    ],
+)
+def test_a_record_that_a_host_wrote_is_read_as_far_as_it_goes(viewer, kept):
+    nodes = talk(start_session(), ["a", "b", "c", "d"])
+    ChatMessage.objects.filter(pk=nodes[-1].pk).update(sent_context=kept)
+    page = viewer.get(page_of(nodes[-1]))
+    assert page.status_code == 200
+    assert "<script>alert" not in page.text
+
+
+def test_messages_of_another_session_are_never_shown(viewer):
+    nodes = talk(start_session(), ["a", "b"])
+    foreign = chat.append_message(start_session(), role="user", content="the secret of others")
+    kept = {"summary_id": foreign.pk, "pinned_id": foreign.pk, "first_shown_depth": 1}
+    ChatMessage.objects.filter(pk=nodes[-1].pk).update(sent_context=kept)
+    assert "the secret of others" not in viewer.get(page_of(nodes[-1])).text
+
+
+def test_many_messages_that_were_sent_are_read_at_both_ends_only(viewer, settings):
+    settings.COMPACTION |= {"MODE": "off", "CONTEXT_WINDOW": 1_000_000}
+    session = start_session()
+    nodes = chain(session, 700)
+    reply = reply_to(nodes[-1])
+    found = then(viewer, reply)
+    listed = contexts.MOST_FIRST + contexts.MOST_LAST
+    [folded] = [row for row in found.rows if row.origin == context_words.FOLDED]
+    assert len(found.rows) == listed + 1
+    assert (folded.note, folded.tokens) == (f"{700 - listed} messages", 10 * (700 - listed))
+    assert [link for link, _ in folded.links] == [
+        page_of(nodes[contexts.MOST_FIRST]),
+        page_of(nodes[-contexts.MOST_LAST - 1]),
+    ]
+    assert [row.message_id for row in found.rows if row.message_id] == [
+        node.pk for node in nodes[: contexts.MOST_FIRST] + nodes[-contexts.MOST_LAST :]
+    ]

@@ -1,0 +1,73 @@
+"""Deleting from the admin: through the app, counted as an erasure, for those who may."""
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.values import EventKind
+from tests.admin.pages import page_of, queries_of, told, url
+from tests.admin.records import compacted
+from tests.trees import chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
+    """The erasure is counted, so that a run which saw the text can not commit."""
+    session, nodes, *_ = compacted()
+    client = login("view_chatmessage", "delete_chatmessage")
+    page = client.get(url("chatmessage_delete", nodes[1].pk)).text
+    assert "2 messages below it" in page
+    assert "1 live summary" in page
+    assert client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"}).status_code == 302
+    session.refresh_from_db()
+    assert session.erasures == 1
+    assert list(session.messages.values_list("pk", flat=True)) == [nodes[0].pk]
+    assert CompactionEvent.objects.filter(kind=EventKind.INVALIDATED).count() == 1
+
+
+def test_a_summary_is_not_deleted_and_the_way_out_is_told(superuser):
+    _, _, summary, *_ = compacted()
+    response = superuser.post(url("chatmessage_delete", summary.pk), {"post": "yes"})
+    assert "retire it" in told(response)
+    assert ChatMessage.objects.filter(pk=summary.pk).exists()
+    assert "deletelink" not in superuser.get(page_of(summary)).text
+
+
+def test_a_session_is_deleted_through_the_app(login, monkeypatch):
+    session, *_ = compacted()
+    deleted = []
+    delete_session = chat.delete_session
+    monkeypatch.setattr(chat, "delete_session", lambda row: (deleted.append(row.pk), delete_session(row)))
+    client = login("view_chatsession", "delete_chatsession")
+    page = client.get(url("chatsession_delete", session.pk)).text
+    for part in ("4 messages", "1 summary", "1 run", "1 event"):
+        assert part in page
+    client.post(url("chatsession_delete", session.pk), {"post": "yes"})
+    assert deleted == [session.pk]
+    assert not ChatSession.objects.exists()
+    assert not CompactionRun.objects.exists()
+
+
+def test_the_page_before_a_deletion_takes_the_same_queries_at_any_size(superuser):
+    """Django's own would load every row below to list it, and recurse once a level."""
+    small, large = chain(start_session(), 10), chain(start_session(), 500)
+    for page, of in (("chatmessage", lambda nodes: nodes[0].pk), ("chatsession", lambda nodes: nodes[0].session_id)):
+        few = queries_of(superuser, url(f"{page}_delete", of(small)))
+        assert len(queries_of(superuser, url(f"{page}_delete", of(large)))) == len(few)
+
+
+def test_deleting_needs_the_permission(viewer):
+    session, nodes, *_ = compacted()
+    assert viewer.post(url("chatmessage_delete", nodes[0].pk), {"post": "yes"}).status_code == 403
+    assert viewer.post(url("chatsession_delete", session.pk), {"post": "yes"}).status_code == 403
+
+
+def test_a_user_whose_sessions_go_along_can_be_deleted_in_the_admin(superuser):
+    owner = get_user_model().objects.create_user("owner")
+    ChatSession.objects.filter(pk=compacted()[0].pk).update(owner=owner)
+    response = superuser.post(reverse("admin:auth_user_delete", args=[owner.pk]), {"post": "yes"})
+    assert response.status_code == 302
+    assert not ChatSession.objects.exists()

@@ -1,0 +1,85 @@
+"""Values as people read them: times in one form, numbers with commas, codes as words, long names shortened."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.utils import translation
+from django.utils.timezone import override
+
+from compaction_app.admin import display
+from tests.admin.pages import page_of, url
+from tests.admin.records import compacted
+
+WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
+
+
+@pytest.mark.pure
+def test_a_time_has_the_admins_form_in_the_time_zone_of_the_request_and_says_the_instant_itself():
+    with override("Asia/Tokyo"):
+        assert display.moment(WHEN) == '<time datetime="2026-11-22T18:02:20+09:00">Nov. 22, 2026, 6:02 p.m.</time>'
+        assert ">Nov. 22, 2026, 6:02:20 p.m.<" in display.exact_moment(WHEN)
+    assert (display.moment(None), display.exact_moment(None)) == (display.EMPTY, display.EMPTY)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [
+        ("de", "22. November 2026 09:02:20"),
+        ("sv", "22 november 2026 09:02:20"),
+        ("fi", "22. marraskuuta 2026 kello 9.02.20"),
+    ],
+)
+def test_seconds_are_written_as_a_language_writes_hours_and_minutes(language, shown):
+    with translation.override(language), override(UTC):
+        assert f">{shown}<" in display.exact_moment(WHEN)
+
+
+@pytest.mark.pure
+def test_what_an_event_carries_is_told_in_words_and_with_commas():
+    carried = {
+        "tokens_before": 15162, "retention_after": 0.944, "reason": "cool_down", "summary": 12345, "run_id": 4321,
+        "declared": True, "parameters": [], "turns": {"dropped": 1200, "verbatim": 0}, "empty": {"dropped": 0},
+        "Anna_B": "Not_a code",
+    }  # fmt: skip
+    assert display.figures(carried).split(" · ") == [
+        "Anna_B Not_a code", "declared yes", "parameters none", "reason cool down", "retention after 94%",
+        "run id 4321", "summary 12345", "tokens before 15,162", "turns (dropped 1,200", "verbatim 0)",
+    ]  # fmt: skip
+
+
+@pytest.mark.pure
+def test_a_long_name_is_shortened_and_stands_whole_in_its_title():
+    assert display.titled("gpt-5", 40) == '<span dir="auto">gpt-5</span>'
+    long_ = "<b>" + "x" * 200
+    shown = display.titled(long_, 40)
+    assert 'title="&lt;b&gt;' + "x" * 200 + '"' in shown
+    assert shown.endswith("x…</span>")
+    assert "<b>" not in shown
+    assert display.titled("", 40) == display.EMPTY
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("window_of_4000")
+class TestPages:
+    def test_no_page_shows_a_time_in_another_form(self, viewer):
+        session, nodes, summary, run, event = compacted()
+        year = f"{run.created_at:%Y}-"
+        pages = [page_of(one) for one in (session, nodes[-1], summary, run, event)]
+        pages += [
+            url(f"{name}_changelist") for name in ("chatsession", "chatmessage", "compactionrun", "compactionevent")
+        ]
+        for page in pages:
+            text = viewer.get(page).text
+            assert f'<time datetime="{year}' in text, page
+            assert year not in re.sub(r'(datetime|href)="[^"]*"', "", text), page
+
+    def test_json_runs_from_left_to_right_and_a_title_as_its_language_does(self, superuser):
+        session, *_ = compacted()
+        text = superuser.get(page_of(session)).text
+        field = next(part for part in text.split("<textarea") if 'name="settings"' in part)
+        assert 'dir="ltr"' in field.split(">")[0]
+        field = next(part for part in text.split("<input") if 'name="title"' in part)
+        assert 'dir="auto"' in field.split(">")[0]
+        assert 'class="compaction-code" dir="ltr"' in display.json_block({"a": 1})

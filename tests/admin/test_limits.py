@@ -1,0 +1,109 @@
+"""Figures that add up: where each limit comes from, and none of them where compaction is off."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatSession
+from tests.admin.pages import page_of
+from tests.admin.records import conversation, reply_to, summarized, talk
+from tests.trees import chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def figures_of(page):
+    """Of a session's page: name → value without markup."""
+    found = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", page)
+    return {name: re.sub("<[^>]*>", "", value) for name, value in found}
+
+
+def here(client, message):
+    return dict(client.get(page_of(message)).context["here"].figures)
+
+
+def test_a_messages_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
+    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
+    session = start_session(system_prompt="Answer like a pilot.", model="m")
+    ChatSession.objects.filter(pk=session.pk).update(token_calibration={"m": 0.8131})
+    tip = chain(session, 2)[-1]
+    context = chat.get_context(tip)
+    prompt = context.messages[0].tokens
+    found = here(viewer, tip)
+    assert prompt > 0
+    assert found["Reserved"] == f"{200 + prompt} (reply 200, system prompt {prompt})"
+    assert found["Calibration"].startswith("× 0.8131: what the provider counts ÷ what is counted here")
+    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
+
+
+def test_a_sessions_page_says_the_same(viewer, settings):
+    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
+    session = start_session(system_prompt="Answer like a pilot.")
+    tip = chain(session, 2)[-1]
+    found = figures_of(viewer.get(page_of(session)).text)
+    assert found["Reserved"] == here(viewer, tip)["Reserved"]
+    assert found["Calibration"] == here(viewer, tip)["Calibration"] == "× 1"
+
+
+def test_the_strategy_says_whether_there_is_a_summary(viewer):
+    nodes, _ = summarized()
+    assert here(viewer, nodes[-1])["Strategy"] == "A summary in use"
+    _, tip = conversation(turns=6)
+    assert here(viewer, tip)["Strategy"] == "A summary is needed, and there is none yet"
+
+
+def test_a_reply_says_of_its_record_whether_there_was_one(viewer):
+    nodes, _ = summarized()
+    then = viewer.get(page_of(reply_to(nodes[-1]))).context["then"]
+    assert dict(then.figures)["Strategy"] == "A summary in use"
+
+
+def test_a_context_that_does_not_fit_says_how_to_go_on(viewer):
+    tip = talk(start_session(), ["word " * 6000])[-1]
+    problem = viewer.get(page_of(tip)).context["here"].problem
+    assert re.match(r"The newest user message and the last group alone take \d,\d{3} tokens; 3,000 are", problem)
+    assert "redact the message that is too long" in problem
+
+
+@pytest.fixture
+def off():
+    """Over its threshold, if there were one."""
+    return conversation(settings={"MODE": "off"})
+
+
+def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
+    _, tip = off
+    page = operator.get(page_of(tip))
+    found = page.context["here"]
+    assert found.notes[0].startswith("Compaction is off in this session (MODE)")
+    assert not {"Threshold", "Target"} & set(dict(found.figures))
+    assert "over the threshold" not in page.text
+    assert "Compact now" not in page.text
+    assert [mark.words.split()[0] for mark in found.bar.marks] == ["available"]
+
+
+def test_a_sessions_page_says_it_too(operator, off):
+    session, _ = off
+    page = operator.get(page_of(session)).text
+    assert "Compaction is off in this session (MODE)" in page
+    found = figures_of(page)
+    assert found["Mode"] == "off: nothing is compacted, pruned or left out"
+    assert not {"Threshold", "Target"} & set(found)
+    assert "over the threshold" not in page
+    assert "Compact every branch" not in page
+
+
+def test_where_it_is_on_all_of_it_is_there(operator):
+    session, tip = conversation()
+    page = operator.get(page_of(session)).text
+    assert "over the threshold" in page
+    assert "Compaction is off" not in page
+    assert {"Threshold", "Target"} <= set(figures_of(page))
+    assert "over the threshold" in operator.get(page_of(tip)).text
+    assert "Compact now" in operator.get(page_of(tip)).text
+
+
+def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
+    session, _ = conversation(turns=40, settings={"MODE": "off"})
+    assert ", over what fits" in viewer.get(page_of(session)).text

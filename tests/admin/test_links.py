@@ -1,0 +1,97 @@
+"""A record's page leads to all that belongs to it, of rows made by hand and of those that a compaction leaves."""
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.models import CompactionRun
+from compaction_app.tasks import compact_session
+from compaction_app.values import Origin
+from tests.admin.pages import page_of, url
+from tests.admin.records import compacted, conversation, run_at
+from tests.trees import chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def test_a_session_leads_to_all_that_belongs_to_it(viewer):
+    session, *_ = compacted()
+    page = viewer.get(page_of(session)).text.replace("&amp;", "&")
+    for link in (
+        url("chatmessage_changelist", session=session.pk),
+        url("chatmessage_changelist", session=session.pk, place="tip"),
+        url("chatmessage_changelist", kind="summary", session=session.pk, state="live"),
+        url("compactionrun_changelist", session=session.pk, status__exact="succeeded"),
+        url("compactionevent_changelist", session=session.pk),
+    ):
+        assert f'href="{link}"' in page, link
+
+
+def test_a_summary_leads_to_cutoff_anchor_base_run_session_and_events(viewer):
+    session, nodes, summary, run, event = compacted()
+    base = summarize(nodes[1], nodes[0])
+    CompactionRun.objects.filter(pk=run.pk).update(base=base)
+    page = viewer.get(page_of(summary)).text
+    for record in (session, nodes[1], nodes[2], base, run, event):
+        assert f'href="{page_of(record)}"' in page, record
+    for shown in ("What was said.", "3,000 → 1,200", "quick-model", "p-42", "Live", "Threshold", "Auto compact"):
+        assert shown in page, shown
+
+
+def test_a_retired_summary_says_when_and_why(viewer):
+    _, _, summary, *_ = compacted(retired_at=timezone.now(), retired_reason="It was wrong.")
+    page = viewer.get(page_of(summary)).text
+    assert "Retired" in page
+    assert "It was wrong." in page
+
+
+def test_a_summary_that_no_run_made_has_a_page(viewer):
+    nodes = chain(start_session(), 3)
+    page = viewer.get(page_of(summarize(nodes[2], nodes[1])))
+    assert page.status_code == 200
+    assert "No events yet." in page.text
+
+
+def test_a_run_leads_to_tip_anchor_cutoff_base_summary_and_events(viewer):
+    session, nodes, summary, run, event = compacted()
+    later = run_at(nodes[-1], base=summary, previous_run=run)
+    page = viewer.get(page_of(run)).text
+    for record in (session, nodes[-1], nodes[2], nodes[1], summary, event):
+        assert f'href="{page_of(record)}"' in page, record
+    page = viewer.get(page_of(later)).text
+    for record in (summary, run):
+        assert f'href="{page_of(record)}"' in page, record
+
+
+def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer):
+    session, nodes, summary, *_ = compacted()
+    variant = chat.append_message(session, nodes[1], role="user", content="again")
+    page = viewer.get(page_of(nodes[2])).text
+    for record in (nodes[1], variant, nodes[3], summary):
+        assert f'href="{page_of(record)}"' in page, record
+    assert '<strong aria-current="page">1</strong>' in page
+    assert "Nothing: this is a tip" in viewer.get(page_of(variant)).text
+
+
+def test_tool_calls_are_set_out(viewer):
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a","deep":{"b":[1]}}'}}
+    message = chat.append_message(start_session(), role="assistant", tool_calls=[call])
+    page = viewer.get(page_of(message)).text
+    assert "<strong>read</strong> <code>c1</code>" in page
+    assert "  &quot;path&quot;: &quot;a&quot;,\n" in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_compacted_conversation_is_shown_on_every_page(operator):
+    """Nothing made by hand: the rows that a real compaction leaves."""
+    session, tip = conversation(turns=20)
+    compact_session(str(session.pk))
+    summary = chat.find_summary(tip)
+    run = session.runs.get(summary=summary)
+    page = operator.get(page_of(summary)).text
+    assert f"{run.tokens_before:,} → {run.tokens_after:,}" in page
+    here = operator.get(page_of(tip)).context["here"]
+    assert not here.over_threshold
+    assert here.rows[0].origin == Origin.SUMMARY
+    for record in (session, run, run.events.first()):
+        assert operator.get(page_of(record)).status_code == 200

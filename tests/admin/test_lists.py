@@ -1,0 +1,109 @@
+"""The lists of the admin: narrowed, filtered and searched."""
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from compaction_app import chat
+from tests.admin.pages import listed, url
+from tests.admin.records import compacted, run_at
+from tests.trees import chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def test_messages_and_summaries_are_two_lists(viewer):
+    _, nodes, summary, *_ = compacted()
+    assert listed(viewer, "chatmessage") == [node.pk for node in reversed(nodes)]
+    assert listed(viewer, "chatmessage", kind="summary") == [summary.pk]
+
+
+def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
+    session, nodes, summary, run, event = compacted()
+    compacted()
+    assert listed(viewer, "chatmessage", session=session.pk) == [node.pk for node in reversed(nodes)]
+    assert listed(viewer, "chatmessage", session=session.pk, kind="summary") == [summary.pk]
+    assert listed(viewer, "chatmessage", session=session.pk, place="tip") == [nodes[-1].pk]
+    assert listed(viewer, "compactionrun", session=session.pk) == [run.pk]
+    assert listed(viewer, "compactionrun", tip=nodes[-1].pk) == [run.pk]
+    assert listed(viewer, "compactionrun", base=summary.pk) == []
+    assert listed(viewer, "compactionevent", run=run.pk) == [event.pk]
+    assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
+
+
+def test_a_narrowed_list_says_to_what_and_can_be_widened_again(viewer):
+    *_, run, _ = compacted()
+    page = viewer.get(url("compactionevent_changelist", run=run.pk)).text
+    assert f"run {run.pk}" in page
+    assert "By run" in page
+    assert "By run" not in viewer.get(url("compactionevent_changelist")).text
+
+
+def test_summaries_are_filtered_by_live_and_retired(viewer):
+    _, nodes, live, *_ = compacted()
+    retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
+    assert listed(viewer, "chatmessage", kind="summary", state="live") == [live.pk]
+    assert listed(viewer, "chatmessage", kind="summary", state="retired") == [retired.pk]
+
+
+def test_roles_and_tips_are_looked_for_within_one_session(viewer):
+    """No index knows them, so in the whole table a rare role would mean reading all of it."""
+    session = start_session()
+    assistant = chat.append_message(session, role="assistant", content="hi")
+    chat.append_message(session, role="user", content="hi")
+    assert listed(viewer, "chatmessage", session=session.pk, role__exact="assistant") == [assistant.pk]
+    assert "By role" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    assert "By role" not in viewer.get(url("chatmessage_changelist")).text
+
+
+def test_runs_are_filtered_by_status_trigger_strategy_skip_reason_and_error_code(viewer):
+    tip = chain(start_session(), 1)[0]
+    failed = run_at(tip, status="failed", error_code="timeout", strategy="truncated")
+    skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
+    assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
+    assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
+    assert listed(viewer, "compactionrun", strategy__exact="truncated") == [failed.pk]
+    assert listed(viewer, "compactionrun", skip_reason="branch_gone") == [skipped.pk]
+    assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("chatmessage", {"session": "no-uuid"}),
+        ("compactionrun", {"tip": "x"}),
+        ("compactionrun", {"tip": "9" * 30}),
+        ("compactionevent", {"run": "-"}),
+        ("chatmessage", {"no_such_field": "1"}),
+    ],
+)
+def test_an_address_that_makes_no_sense_shows_the_whole_list(viewer, page, query):
+    assert viewer.get(url(f"{page}_changelist", **query)).headers["Location"].endswith("?e=1")
+
+
+def test_search_finds_ids_and_nothing_else(viewer):
+    session, nodes, _, run, event = compacted()
+    compacted()
+    named = start_session(external_id="crm-7")
+    assert listed(viewer, "chatsession", q=str(session.pk)) == [session.pk]
+    assert listed(viewer, "chatsession", q="crm-7") == [named.pk]
+    assert listed(viewer, "chatmessage", q=f"{nodes[0].pk}, {nodes[1].pk}") == [nodes[1].pk, nodes[0].pk]
+    assert listed(viewer, "compactionrun", q=str(run.pk)) == [run.pk]
+    assert listed(viewer, "compactionrun", q=str(session.pk)) == [run.pk]
+    assert listed(viewer, "compactionevent", q=str(event.pk)) == [event.pk]
+    for nonsense in ("m0", "9" * 5000, "٣" * 5000, "'; --"):
+        assert listed(viewer, "chatmessage", q=nonsense) == []
+
+
+def test_in_the_list_of_a_session_external_ids_are_found(viewer):
+    session = start_session()
+    message = chat.append_message(session, role="user", content="hi", external_id="m-1")
+    assert listed(viewer, "chatmessage", session=session.pk, q="m-1") == [message.pk]
+    assert listed(viewer, "chatmessage", q="m-1") == []
+
+
+def test_summaries_are_linked_from_the_app_index(viewer):
+    assert (
+        url("chatmessage_changelist", kind="summary")
+        in viewer.get(reverse("admin:app_list", args=["compaction_app"])).text
+    )

@@ -1,0 +1,164 @@
+"""The list of messages narrowed to one session: by text, by lane, by depth; and what no address may ask for."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from tests.admin.pages import MODELS, listed, page_of, queries_of, url
+from tests.admin.records import compacted
+from tests.trees import chain, deep_chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+@pytest.fixture
+def forked():
+    """Ten messages; from the fourth a lane of three leaves; and another session."""
+    session = start_session(title="Harbour")
+    trunk = chain(session, 10)
+    fork = chain(session, 3, trunk[3])
+    chain(start_session(title="Elsewhere"), 10)
+    return session, trunk, fork
+
+
+def ids(nodes):
+    return sorted((node.pk for node in nodes), reverse=True)
+
+
+def test_a_text_is_found_within_its_session_only(viewer):
+    session, other = start_session(), start_session()
+    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?")
+    chat.append_message(session, said, role="assistant", content="In the harbour.")
+    elsewhere = chat.append_message(other, role="user", content="Where does the ship lie at anchor?")
+    assert listed(viewer, "chatmessage", session=session.pk, q="ship lie") == [said.pk]
+    assert listed(viewer, "chatmessage", session=other.pk, q="ship lie") == [elsewhere.pk]
+    assert listed(viewer, "chatmessage", session=session.pk, q="lie ship") == []
+    assert listed(viewer, "chatmessage", q="ship lie") == []
+
+
+def test_signs_of_a_pattern_are_searched_as_they_stand(viewer):
+    session = start_session()
+    percent = chat.append_message(session, role="user", content="100 % of it, a_b")
+    chat.append_message(session, percent, role="assistant", content="100 of it, acb")
+    assert listed(viewer, "chatmessage", session=session.pk, q="100 %") == [percent.pk]
+    assert listed(viewer, "chatmessage", session=session.pk, q="a_b") == [percent.pk]
+
+
+def test_ids_and_external_ids_are_still_found_in_the_list_of_a_session(viewer):
+    session = start_session()
+    first = chat.append_message(session, role="user", content="one", external_id="m-1")
+    second = chat.append_message(session, first, role="user", content="two", external_id="m-2")
+    assert listed(viewer, "chatmessage", session=session.pk, q="m-1, m-2") == ids([first, second])
+    assert listed(viewer, "chatmessage", session=session.pk, q=str(first.pk)) == [first.pk]
+
+
+def test_summaries_are_found_by_their_text_too(viewer):
+    nodes = chain(start_session(), 4)
+    summary = summarize(nodes[2], nodes[1], content="The ship lies at anchor.")
+    assert listed(viewer, "chatmessage", session=nodes[0].session_id, kind="summary", q="at anchor") == [summary.pk]
+
+
+def test_the_box_says_what_it_searches(viewer):
+    session = start_session()
+    assert "Texts are searched in the list of one session" in viewer.get(url("chatmessage_changelist")).text
+    assert "What a text of this session holds" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
+
+
+def test_no_search_without_a_session_reads_a_text(viewer):
+    compacted()
+    for sql in queries_of(viewer, url("chatmessage_changelist", q="harbour")):
+        assert "LIKE" not in sql.upper()
+
+
+def test_a_search_within_a_session_is_bounded_by_it(viewer):
+    session, *_ = compacted()
+    searches = [sql for sql in queries_of(viewer, url("chatmessage_changelist", session=session.pk, q="said"))
+                if "LIKE" in sql.upper()]  # fmt: skip
+    assert searches
+    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
+
+
+def test_a_lane_and_depths_narrow_to_a_stretch(viewer, forked):
+    session, trunk, fork = forked
+    whole = {"session": session.pk, "lane": trunk[0].pk}
+    assert listed(viewer, "chatmessage", **whole) == ids(trunk)
+    assert listed(viewer, "chatmessage", **whole, from_depth=3, to_depth=6) == ids(trunk[2:6])
+    assert listed(viewer, "chatmessage", session=session.pk, lane=fork[0].pk) == ids(fork)
+    assert listed(viewer, "chatmessage", session=session.pk, from_depth=5, to_depth=5) == ids([trunk[4], fork[0]])
+    assert listed(viewer, "chatmessage", session=session.pk, from_depth=10) == ids(trunk[9:])
+
+
+def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):
+    session, trunk, _ = forked
+    query = {"session": session.pk, "lane": trunk[0].pk, "from_depth": 3, "to_depth": 6}
+    page = viewer.get(url("chatmessage_changelist", **query)).text
+    [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
+    words = re.sub("<[^>]*>", "", told)
+    lane = f"the lane that begins with message {trunk[0].pk}"
+    assert words == f"Only messages of Harbour, {lane}, from depth 3, to depth 6. Show all"
+    assert f'href="{page_of(session)}"' in told
+    assert f'href="{url("chatmessage_changelist", kind="message")}"' in told
+    assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
+
+
+def test_an_empty_stretch_says_what_it_was_narrowed_to(viewer, forked):
+    session, *_ = forked
+    page = viewer.get(url("chatmessage_changelist", session=session.pk, from_depth=99)).text
+    assert f"messages of session {session.pk}, from depth 99." in page
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"lane": 1},
+        {"from_depth": 1},
+        {"session": None, "lane": "x"},
+        {"session": None, "from_depth": "-1"},
+        {"session": None, "to_depth": "9" * 30},
+        {"session": None, "to_depth": "٣"},
+    ],
+)
+def test_a_narrowing_that_makes_no_sense_shows_the_whole_list(viewer, forked, query):
+    query = {name: value or forked[0].pk for name, value in query.items()}
+    assert viewer.get(url("chatmessage_changelist", **query)).headers["Location"].endswith("?e=1")
+
+
+def test_a_narrowed_list_takes_the_same_few_queries_in_a_long_session(viewer):
+    def queries_in(nodes):
+        query = {"session": nodes[0].session_id, "lane": nodes[0].pk, "from_depth": 2, "to_depth": 9, "q": "m"}
+        return queries_of(viewer, url("chatmessage_changelist", **query))
+
+    short, long = chain(start_session(), 10), deep_chain(start_session(), 300)
+    assert len(queries_in(short)) == len(queries_in(long)) <= 6
+
+
+@pytest.mark.parametrize(
+    ("page", "lookup"),
+    [
+        ("chatmessage", "content__contains"),
+        ("chatmessage", "content"),
+        ("chatmessage", "metadata__note"),
+        ("chatmessage", "retired_reason__icontains"),
+        ("chatmessage", "role__contains"),
+        ("chatmessage", "session__title__contains"),
+        ("chatsession", "system_prompt__contains"),
+        ("chatsession", "title__contains"),
+        ("compactionrun", "instructions__contains"),
+        ("compactionrun", "error_detail__regex"),
+        ("compactionrun", "tip__content__contains"),
+        ("compactionevent", "payload__contains"),
+        ("compactionevent", "run__instructions__contains"),
+    ],
+)
+def test_no_address_searches_a_column_that_no_filter_has(viewer, page, lookup):
+    compacted()
+    assert viewer.get(url(f"{page}_changelist", **{lookup: "a"})).status_code == 400
+
+
+def test_the_filters_of_a_list_may_still_be_asked_for(viewer):
+    session, nodes, *_ = compacted()
+    assert listed(viewer, "chatmessage", id__in=f"{nodes[0].pk},{nodes[1].pk}") == ids(nodes[:2])
+    assert listed(viewer, "chatsession", updated_at__gte="2020-01-01 00:00:00+00:00") == [session.pk]
+    for model in MODELS:
+        assert viewer.get(url(f"{model}_changelist", no_such_column=1)).headers["Location"].endswith("?e=1")

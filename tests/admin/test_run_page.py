@@ -1,0 +1,146 @@
+"""The page of a run: everything that is stored of it, and what that means."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from compaction_app.admin import run_fields
+from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.values import ErrorCode, EventKind, RunStatus
+from tests.admin.pages import url
+from tests.admin.records import run_of, succeeded
+from tests.trees import chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+def page_text(client, run):
+    """The page of a run without markup, white space evened out."""
+    page = client.get(url("compactionrun_change", run.pk)).text
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+class TestPage:
+    def test_it_shows_everything_that_is_stored(self, viewer):
+        """Every column of a run's row, filled with what is found nowhere else on the page."""
+        nodes = chain(start_session(title="Harbour"), 5)
+        summary, base = summarize(nodes[3], nodes[2]), summarize(nodes[1], nodes[0])
+        before = run_of(nodes[4], status="skipped")
+        opened = datetime(2026, 11, 3, 8, 0, 0, tzinfo=UTC)
+        run = succeeded(
+            nodes[4],
+            17,
+            96_210,
+            41_208,
+            anchor=nodes[3],
+            cutoff=nodes[2],
+            base=base,
+            summary=summary,
+            previous_run=before,
+            skip_reason="base_changed",
+            error_code=ErrorCode.TIMEOUT,
+            error_detail="no answer within 31 s",
+            instructions="Keep the prices.",
+            policy_line="Keep the names.",
+            summarizer_model="quick-model",
+            prompt_version="p-42",
+            nonce="a1b2c3d4",
+            settings={"MODE": "aggressive"},
+            budget={"window": 128_111},
+            shortened_inputs=[nodes[0].pk],
+            request={"digest": "abc123"},
+            reserved_tokens=8191,
+            input_tokens=60_211,
+            output_tokens=2_217,
+            cached_tokens=11_003,
+            cost="0.01480000",
+            messages_compacted=113,
+            retention_before=0.621,
+            retention_after=0.944,
+            attempts=3,
+            erasures_seen=4321,
+            task_id="task-77",
+            created_at=opened,
+            enqueued_at=opened + timedelta(seconds=1),
+            started_at=opened + timedelta(seconds=61),
+            finished_at=opened + timedelta(seconds=73.4),
+            next_attempt_at=opened + timedelta(seconds=90),
+            lease_expires_at=opened + timedelta(seconds=361),
+        )
+        after = run_of(nodes[4], previous_run=run)
+        page = page_text(viewer, run)
+        for shown in (
+            *("Succeeded", "base changed", "timeout", "no answer within 31 s", "Threshold", "Auto compact", "17"),
+            *(f"Message {nodes[4].pk}", f"Message {nodes[3].pk}", f"Message {nodes[2].pk}"),
+            *(f"Summary {base.pk}", f"Summary {summary.pk}", f"Run {before.pk} → Run {run.pk} → Run {after.pk}"),
+            *("96,210 → 41,208", "55,002 (57%)", "113", "62%", "94%", f"Inputs shown shortened: Message {nodes[0].pk}"),
+            *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),
+            *("12.4 s", "3 of 8 at most", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
+            *("ran out at Nov. 3, 2026, 8:06:01 a.m.", "task-77", "8,191", "4321", "a1b2c3d4"),
+            *("&quot;MODE&quot;: &quot;aggressive&quot;", "128111", "abc123"),
+        ):
+            assert shown in page, shown
+
+    def test_no_column_of_a_run_is_forgotten(self):
+        """Those that stand for themselves under another name are named here."""
+        named = {
+            "status": "outcome", "session": "in_session", "error_detail": "error_text", "skip_reason": "why",
+            "error_code": "why", "tip": "tip_link", "anchor": "anchor_link", "cutoff": "cutoff_link",
+            "base": "base_link", "summary": "summary_link", "previous_run": "runs_around",
+            "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer",
+            "settings": "settings_block", "budget": "budget_block", "request": "request_block",
+            "shortened_inputs": "shortened", "input_tokens": "input_tokens_shown", "cost": "price",
+            "output_tokens": "output_tokens_shown", "cached_tokens": "cached_tokens_shown",
+            "tokens_before": "tokens", "tokens_after": "tokens", "retention_before": "retained_before",
+            "retention_after": "retained_after", "attempts": "attempts_shown", "next_attempt_at": "next_attempt",
+            "lease_expires_at": "lease", "enqueued_at": "enqueued", "started_at": "begun", "finished_at": "ended",
+            "created_at": "opened", "messages_compacted": "compacted", "reserved_tokens": "reserved",
+        }  # fmt: skip
+        shown = set()
+        for _, group in run_fields.FIELDSETS:
+            for row in group["fields"]:
+                shown |= {row} if isinstance(row, str) else set(row)
+        # The id is in the title; the claim's token is of no use to anybody but its holder.
+        stored = {field.name for field in CompactionRun._meta.concrete_fields} - {"id", "claim_token"}
+        assert {named.get(name, name) for name in stored} <= shown
+
+    def test_how_long_it_waited_is_counted_to_its_first_attempt(self, viewer, tip):
+        opened = timezone.now() - timedelta(hours=1)
+        run = run_of(tip, created_at=opened, attempts=2, started_at=opened + timedelta(minutes=20))
+        CompactionEvent.objects.create(
+            session=tip.session, run=run, kind=EventKind.STARTED, created_at=opened + timedelta(seconds=5)
+        )
+        assert "Waited: 5.0 s" in page_text(viewer, run)
+
+    def test_a_run_that_waits_says_for_how_long_and_for_whom(self, viewer, tip):
+        late = run_of(tip, status="ready", created_at=timezone.now() - timedelta(hours=2), enqueued_at=timezone.now())
+        assert "It has been due for 2 h 0 min, and no worker took it." in page_text(viewer, late)
+        CompactionRun.objects.update(enqueued_at=None)
+        assert "and no broker took it." in page_text(viewer, late)
+
+    def test_a_run_that_is_put_off_says_until_when_and_what_the_attempt_before_met(self, viewer, tip):
+        due = timezone.now() + timedelta(minutes=2)
+        run = run_of(tip, status="ready", next_attempt_at=due, attempts=1, error_code="timeout")
+        page = page_text(viewer, run)
+        assert "It is tried again at" in page
+        assert "The attempt before: timeout." in page
+
+    def test_a_claim_that_died_is_told(self, viewer, tip):
+        run = run_of(tip, status="running", lease_expires_at=timezone.now() - timedelta(hours=1))
+        assert "Its worker is gone" in page_text(viewer, run)
+
+    def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
+        assert "Not known: PRICES does not have the model" in page_text(viewer, run_of(tip, input_tokens=5))
+
+    def test_every_status_has_its_words(self):
+        assert set(run_fields._STATUS_WORDS) == set(RunStatus)
+
+    def test_a_run_with_many_follow_ups_names_some_and_leads_to_the_rest(self, viewer, tip):
+        run = run_of(tip)
+        for _ in range(7):
+            run_of(tip, previous_run=run)
+        page = viewer.get(url("compactionrun_change", run.pk)).text
+        assert "and more" in page
+        assert f'href="{url("compactionrun_changelist", previous_run=run.pk)}"' in page

@@ -1,0 +1,245 @@
+"""A session's page: the numbers beside its map, and compacting from there; the list of sessions."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db.models import Sum
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.admin import maps, overview, sessions
+from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
+from tests.admin.pages import VIEW, figures, listed, page_of, queries_of, told, url
+from tests.admin.records import forked, words
+from tests.trees import chain, deep_chain, star, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+@pytest.fixture
+def operator(login):
+    """May see everything and compact, and no more."""
+    return login(*VIEW, "compact_chatsession")
+
+
+# -- the numbers --------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_tables(viewer):
+    session, _, _, live, _ = forked()
+    stored = session.messages.filter(kind="message").aggregate(tokens=Sum("token_count"))["tokens"]
+    run = CompactionRun.objects.create(
+        session=session,
+        trigger="manual",
+        status="succeeded",
+        generation=1,
+        summary=live,
+        input_tokens=1200,
+        output_tokens=300,
+        cached_tokens=200,
+        cost="0.01250000",
+    )
+    CompactionRun.objects.create(session=session, trigger="manual", status="failed", input_tokens=10, output_tokens=1)
+    CompactionEvent.objects.create(session=session, run=run, kind="completed")
+    response = viewer.get(page_of(session))
+    expected = {
+        "Messages": "8",
+        "Branches": "2",
+        "Tokens stored": f"{stored}",
+        "Summaries": "1 live · 1 retired",
+        "Runs": "1 succeeded · 1 failed",
+        "Events": "1",
+        "Tokens spent": "1,210 in, 200 of them cached, 301 out, by 2 runs",
+        "Cost": "0.0125, without 1 run",
+    }
+    assert figures(response) | expected == figures(response)
+    budget = response.context["map"].shape.budget
+    for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
+        assert figures(response)[name] == f"{value:,}"
+
+
+def test_the_calibration_in_force_is_the_models(viewer):
+    session = start_session(model="some-model", token_calibration={"some-model": 1.25, "another": 0.9})
+    response = viewer.get(page_of(session))
+    assert figures(response)["Calibration"].startswith("× 1.25: what the provider counts")
+    assert figures(response)["Available"] == f"{int(3000 / 1.25):,}"
+
+
+def test_numbers_lead_to_what_they_count(viewer):
+    session, *_ = forked()
+    CompactionRun.objects.create(session=session, trigger="manual", status="failed")
+    page = viewer.get(page_of(session)).text.replace("&amp;", "&")
+    for link in (
+        url("chatmessage_changelist", session=session.pk),
+        url("chatmessage_changelist", session=session.pk, place="tip"),
+        url("chatmessage_changelist", kind="summary", session=session.pk, state="retired"),
+        url("compactionrun_changelist", session=session.pk, status__exact="failed"),
+        url("compactionevent_changelist", session=session.pk),
+    ):
+        assert f'href="{link}"' in page, link
+
+
+def test_what_can_not_be_counted_at_a_constant_price_says_so(viewer, monkeypatch):
+    monkeypatch.setattr(overview, "BOUND", 70)
+    monkeypatch.setattr(overview, "RUNS", 60)
+    monkeypatch.setattr(overview, "SUMMARIES", 2)
+    monkeypatch.setattr(maps, "SUMMARIES", 2)
+    session = start_session()
+    star(session, 80)
+    node = session.messages.get(parent=None)
+    for child in session.messages.filter(parent=node)[:3]:
+        summarize(child, node)
+    CompactionRun.objects.bulk_create(
+        CompactionRun(session=session, trigger="manual", status="failed", tip=node) for _ in range(72)
+    )
+    found = figures(viewer.get(page_of(session)))
+    assert (found["Messages"], found["Tokens stored"]) == ("more than 70", "at least 710")
+    assert found["Runs"] == "60 failed of the newest 60"
+    assert found["Summaries"] == "2 live · 0 retired of the newest 2"
+
+
+@pytest.mark.parametrize("overrides", [{"NO_SUCH_KEY": 1}, {"CONTEXT_WINDOW": 10, "RESERVED_TOKENS": 0}])
+def test_settings_that_can_not_be_used_are_told_and_the_map_is_there(viewer, overrides):
+    session = start_session(system_prompt=words(50, "harbour"))
+    chain(session, 3)
+    ChatSession.objects.filter(pk=session.pk).update(settings=overrides)
+    response = viewer.get(page_of(session))
+    assert response.status_code == 200
+    assert "errornote" in response.text
+    assert response.context["map"].table[0].fullness == "30 tokens"
+    assert "compaction-map-gauge" not in response.text
+    assert figures(response)["Tokens stored"] == "30"
+
+
+# -- constant work ------------------------------------------------------------------------------------------
+
+
+def lanes_of(count):
+    session = start_session()
+    nodes = chain(session, 4)
+    for number in range(count - 1):
+        chain(session, 2, nodes[number % 3])
+    summarize(nodes[3], nodes[1])
+    return session
+
+
+def test_the_page_takes_the_same_few_queries_at_any_length_and_with_many_branches(viewer):
+    short = chain(start_session(), 20)[0].session
+    long_ = deep_chain(start_session(), 2000)[0].session
+    # The login's and the permissions' among them, and those of the warnings.
+    counts = [len(queries_of(viewer, page_of(session))) for session in (short, long_, lanes_of(5), lanes_of(50))]
+    assert len(set(counts)) == 1
+    assert counts[0] <= 15
+
+
+def test_more_branches_than_one_page_take_five_queries_more(viewer):
+    """The lane that most of them leave, how many there are, and bounded counts of what follows from the lanes."""
+    few, many = start_session(), start_session()
+    chain(few, 3)
+    star(many, 300)
+    assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few))) + 5
+
+
+def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer):
+    session = deep_chain(start_session(), 2000)[0].session
+    reading = [sql for sql in queries_of(viewer, page_of(session)) if '"content"' in sql]
+    assert len(reading) == 1
+    assert re.search(r'(SUBSTR|LEFT)\("compaction_app_chatmessage"."content"', reading[0])
+    assert len(viewer.get(page_of(session)).context["map"].shape.beginnings) == 2
+
+
+# -- compacting ---------------------------------------------------------------------------------------------
+
+
+def branched(turns=12):
+    """A session with two branches, both over their threshold."""
+    session = chat.start_session(title="Harbour")
+    messages = [
+        {"role": ("user", "assistant")[n % 2], "content": f"{n}: {words(60, 'harbour')}"} for n in range(2 * turns)
+    ]
+    trunk = chat.append_messages(session, None, messages)
+    side = chat.append_messages(session, trunk[-4], messages[1:4])
+    return session, trunk[-1], side[-1]
+
+
+def test_only_those_who_may_compact_see_the_form(viewer, client):
+    session, *_ = forked()
+    assert "compaction-now" not in viewer.get(page_of(session)).text
+    client.force_login(get_user_model().objects.create_superuser("root"))
+    page = client.get(page_of(session)).text
+    assert f'action="{url("chatsession_compact", session.pk)}"' in page
+    assert 'maxlength="2000"' in page
+    # A form within the page's own would be none: the field and the button name theirs, which stands behind it.
+    assert page.count('form="compaction-now"') == 2
+    assert page.index('id="compaction-now"') > page.index("</form>", page.index('id="chatsession_form"'))
+
+
+def test_while_settings_are_to_be_corrected_the_page_begins_with_what_is_wrong(client):
+    session, *_ = forked()
+    client.force_login(get_user_model().objects.create_superuser("root"))
+    page = client.post(page_of(session), {"title": "x", "settings": '{"NO_SUCH_KEY": 1}'}).text
+    assert "errorlist" in page
+    assert "compaction-map" not in page.split("<body")[1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_compacting_with_instructions_opens_a_run_for_each_branch_and_tells_which(operator, broker):
+    session, tip, side = branched()
+    response = operator.post(url("chatsession_compact", session.pk), {"instructions": "Keep the prices."})
+    assert response.headers["Location"] == page_of(session)
+    runs = session.runs.order_by("id")
+    assert {run.tip_id for run in runs} == {tip.pk, side.pk}
+    assert {(run.trigger, run.status, run.instructions) for run in runs} == {("manual", "ready", "Keep the prices.")}
+    assert told(response) == f"Started in the background: {', '.join(f'Run {run.pk}' for run in runs)}."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_compacting_without_instructions_brings_every_branch_to_rest(operator, broker):
+    session, *_ = branched()
+    response = operator.post(url("chatsession_compact", session.pk), {"instructions": ""})
+    said = "Every branch over its threshold is being compacted in the background in 1 session: Harbour."
+    assert told(response) == said
+    assert session.runs.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_very_many_branches_the_newest_are_asked_for(operator, monkeypatch):
+    """Where the broker is away each of them waits for its time-out."""
+    monkeypatch.setattr(sessions, "MOST_WITH_INSTRUCTIONS", 2)
+    session, _, side = branched()
+    for _ in range(2):
+        newest = chat.append_message(session, side, role="user", content=words(200, "harbour"))
+    response = operator.post(url("chatsession_compact", session.pk), {"instructions": "Keep the prices."})
+    assert session.runs.filter(tip=newest).exists()
+    assert session.runs.count() == 2
+    assert "Only the newest 2 branches were asked for." in told(response)
+
+
+def test_instructions_that_are_too_long_are_asked_for_again(operator):
+    session, *_ = branched(2)
+    page = operator.post(url("chatsession_compact", session.pk), {"instructions": "x" * 2001})
+    assert page.status_code == 200
+    assert "errorlist" in page.text
+    assert session.runs.count() == 0
+
+
+# -- the list -----------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
+    owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
+    session = start_session(owner=owner)
+    start_session(owner=other)
+    start_session()
+    assert listed(viewer, "chatsession", q="ada") == [session.pk]
+    assert listed(viewer, "chatsession", q="ad") == []
+
+
+def test_sessions_are_filtered_by_when_they_were_last_used(viewer):
+    old, new = start_session(), start_session()
+    ChatSession.objects.filter(pk=old.pk).update(updated_at=timezone.now() - timedelta(days=40))
+    since = (timezone.now() - timedelta(days=7)).isoformat()
+    assert listed(viewer, "chatsession", updated_at__gte=since) == [new.pk]
+    assert "By updated at" in viewer.get(url("chatsession_changelist")).text

@@ -1,0 +1,203 @@
+"""A person with one view permission: which texts a page shows, and that no link leads to a page that is refused."""
+
+import html
+import re
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.admin import broker as watching
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
+from tests.admin.pages import MODELS, VIEW, page_of, queries_of, url
+from tests.admin.records import run_at
+from tests.trees import summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+#: Texts of a conversation, by the column that holds them.
+SESSION = {"title": "MARKtitle", "system_prompt": "MARKprompt", "metadata": {"note": "MARKsession"}}
+OF_MESSAGES = (
+    "MARKcontent",
+    "MARKreply",
+    "MARKargument",
+    "MARKreasoning",
+    "MARKattachment",
+    "MARKnote",
+    "MARKname",
+)
+OF_SUMMARIES = ("MARKsummary", "MARKreason", "MARKinstructions", "MARKpolicy")
+#: Permission → the marks that its pages may show. A prompt is part of the context that a message's page shows.
+SHOWN = {
+    "view_chatsession": {"MARKtitle", "MARKprompt", "MARKsession"},
+    "view_chatmessage": {"MARKprompt", *OF_MESSAGES, *OF_SUMMARIES},
+    "view_compactionrun": set(),
+    "view_compactionevent": set(),
+}
+
+
+@pytest.fixture
+def marked():
+    """A session with a mark in every text, and one page of every sort of it."""
+    owner = get_user_model().objects.create_user("owner")
+    session = chat.start_session(**SESSION, owner=owner)
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "MARKargument"}'}}
+    nodes = chat.append_messages(
+        session,
+        None,
+        [
+            {"role": "user", "content": "MARKcontent", "name": "MARKname", "metadata": {"note": "MARKnote"}},
+            {"role": "assistant", "content": "MARKreply", "reasoning": [{"text": "MARKreasoning"}]},
+            {"role": "user", "content": "and", "attachments": [{"type": "file", "name": "MARKattachment"}]},
+            {"role": "assistant", "tool_calls": [call]},
+        ],
+    )
+    live = summarize(nodes[2], nodes[1], content="MARKsummary and more")
+    retired = summarize(
+        nodes[3], nodes[2], content="MARKsummary", retired_at=timezone.now(), retired_reason="MARKreason"
+    )
+    texts = {"instructions": "MARKinstructions", "policy_line": "MARKpolicy", "error_detail": "MARKerror"}
+    run = run_at(nodes[-1], status="succeeded", generation=1, summary=live, anchor=nodes[2], cutoff=nodes[1], **texts)
+    failed = run_at(nodes[-1], status="failed", error_code="timeout", **texts)
+    event = CompactionEvent.objects.create(session=session, run=run, message=nodes[-1], kind="completed")
+    return [session, *nodes, live, retired, run, failed, event]
+
+
+def pages(records):
+    session = records[0]
+    summary = next(row for row in records if isinstance(row, ChatMessage) and row.is_summary)
+    found = [reverse("admin:index"), reverse("admin:app_list", args=["compaction_app"])]
+    found += [url(f"{model}_changelist") for model in MODELS]
+    found += [
+        url("chatmessage_changelist", kind="summary"),
+        url("chatmessage_changelist", session=session.pk, q="MARK"),
+    ]
+    found += [page_of(record) for record in records]
+    found += [url(f"{row._meta.model_name}_history", row.pk) for row in records]
+    found += [url(f"{row._meta.model_name}_delete", row.pk) for row in records]
+    found += [url("chatsession_verify", session.pk), url("chatmessage_retire", ids=summary.pk)]
+    found += [url("chatsession_compact", session.pk), url("chatmessage_compact", records[1].pk)]
+    found += [url("chatmessage_text", records[1].pk, "content"), url("chatmessage_context", records[1].pk)]
+    found += [url("chatmessage_redact", records[1].pk)]
+    return found
+
+
+def marks_on(client, page):
+    answer = client.get(page)
+    return set(re.findall(r"MARK[a-z]+", answer.text)) if answer.status_code == 200 else set()
+
+
+@pytest.mark.parametrize("permission", VIEW)
+def test_a_person_with_one_view_permission_reads_the_texts_of_its_records_only(login, marked, permission):
+    """Messages and summaries are quoted to those who may read messages, on the pages of sessions and runs too."""
+    client = login(permission)
+    read = {mark for page in pages(marked) for mark in marks_on(client, page)}
+    assert read == SHOWN[permission]
+
+
+def test_a_person_who_may_do_everything_but_read_messages_reads_none(login, marked):
+    every = ("compact_chatsession", "retire_summary", "redact_chatmessage", "delete_chatmessage", "change_chatsession")
+    client = login("view_chatsession", "view_compactionrun", "view_compactionevent", "delete_chatsession", *every)
+    read = {mark for page in pages(marked) for mark in marks_on(client, page)}
+    assert read == SHOWN["view_chatsession"]
+
+
+def test_whoever_may_read_messages_reads_them_on_the_map_and_on_a_runs_page(viewer, marked):
+    session, run = marked[0], marked[-2]
+    assert {"MARKcontent", "MARKsummary"} <= marks_on(viewer, page_of(session))
+    assert {"MARKinstructions", "MARKpolicy", "MARKerror"} <= marks_on(viewer, page_of(run))
+
+
+def test_the_map_without_quotations_still_says_what_each_mark_is(login, marked):
+    page = login("view_chatsession").get(page_of(marked[0])).text
+    assert f"Beginning of branch 1: message {marked[1].pk} (user)." in page
+    assert "No text." not in page
+
+
+def test_without_quotations_no_text_is_read(login, viewer, marked):
+    """As many queries, and none of them for what is not shown."""
+    session = page_of(marked[0])
+    assert any('"content"' in sql for sql in queries_of(viewer, session))
+    viewer.logout()
+    get_user_model().objects.get(username="staff").delete()
+    assert not any('"content"' in sql for sql in queries_of(login("view_chatsession"), session))
+
+
+def links_of(page):
+    found = {html.unescape(link) for link in re.findall(r'href="(/admin/[^"#]*)', page)}
+    return sorted(link for link in found if "logout" not in link and "password" not in link)
+
+
+@pytest.mark.parametrize(
+    "permissions",
+    [
+        *[(one,) for one in VIEW],
+        ("view_chatsession", "compact_chatsession"),
+        ("view_chatmessage", "compact_chatsession", "retire_summary", "redact_chatmessage"),
+        ("view_compactionrun", "compact_chatsession"),
+        ("view_chatmessage", "delete_chatmessage"),
+    ],
+)
+def test_every_link_on_a_page_leads_somewhere(login, marked, permissions):
+    """Who sees a link may follow it: what another permission is needed for stands there as words."""
+    client, refused, followed = login(*permissions), set(), set()
+    for page in pages(marked):
+        answer = client.get(page)
+        if answer.status_code == 200 and "html" in answer.headers["Content-Type"]:
+            for link in links_of(answer.text):
+                if link not in followed and client.get(link, follow=True).status_code != 200:
+                    refused.add((page, link))
+                followed.add(link)
+            assert 'href=""' not in answer.text, page
+    assert refused == set()
+    assert followed
+
+
+def test_an_action_alone_leads_to_no_page(login, marked):
+    """What the README says: an action needs the permission to view what it is done to."""
+    client = login("compact_chatsession", "retire_summary", "redact_chatmessage", "delete_chatmessage")
+    session, message, failed = marked[0], marked[1], marked[-2]
+    actions = {
+        "view_chatsession": [url("chatsession_compact", session.pk), url("chatsession_verify", session.pk)],
+        "view_chatmessage": [url("chatmessage_compact", message.pk), url("chatmessage_redact", message.pk)],
+        "view_compactionrun": [url("compactionrun_retry", failed.pk)],
+    }
+    for needed in actions.values():
+        assert {client.get(page).status_code for page in needed} == {403}
+
+
+def test_the_owner_of_a_session_is_a_link_for_those_who_may_see_people(login, client, marked):
+    session = marked[0]
+    person = reverse("admin:auth_user_change", args=[session.owner_id])
+    page = login("view_chatsession").get(page_of(session)).text
+    assert "owner" in page
+    assert person not in page
+    client.force_login(get_user_model().objects.create_superuser("root"))
+    assert f'href="{person}"' in client.get(page_of(session)).text
+
+
+def test_whoever_may_compact_is_told_that_no_broker_answers(login, monkeypatch, marked):
+    """Also without the permission to see runs, of which nothing else is told then."""
+
+    def silent():
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(watching, "watch", watching.Watch(silent))
+    run_at(marked[1], status="ready", trigger="manual")
+    client = login("view_chatsession", "compact_chatsession")
+    for page in (page_of(marked[0]), url("chatsession_compact", marked[0].pk)):
+        told = client.get(page).text
+        assert "The message broker does not answer (ConnectionRefusedError)." in told
+        assert "compactionrun" not in told
+
+
+def test_without_compacting_or_seeing_runs_nothing_is_told_of_the_broker(login, monkeypatch, marked):
+    monkeypatch.setattr(watching, "watch", watching.Watch(lambda: 1 / 0))
+    assert "broker does not answer" not in login("view_chatsession").get(page_of(marked[0])).text
+
+
+def test_a_session_is_named_by_its_id_to_those_who_may_not_see_sessions(login, marked):
+    page = login("view_compactionrun").get(page_of(marked[-3])).text
+    assert f"Session {ChatSession.objects.get().pk}" in page

@@ -1,0 +1,271 @@
+"""A summary's page: what it covers, its generations, its ledger and record, the tips it serves."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.admin import generations
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.tasks import compact_session
+from compaction_app.values import EventKind
+from tests.admin.pages import VIEW, log_in, page_of, queries_of, shown, texts_of, url
+from tests.admin.records import run_for, summarized
+from tests.trees import chain, start_session, summarize
+
+pytestmark = pytest.mark.django_db
+
+
+# -- coverage -----------------------------------------------------------------------------------------------
+
+
+def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
+    nodes, summary = summarized()
+    page = shown(viewer, summary)
+    coverage = page.coverage
+    assert (coverage.messages, coverage.taken_in.messages, coverage.replaced) == (2, 2, 20)
+    assert (coverage.tail, coverage.tail_tokens) == (1, 10)
+    assert page.taken_in == tuple((page_of(node), f"Message {node.pk}") for node in nodes[:2])
+    assert dict(page.figures)["Its own tokens"] == "8 (60% less)"
+
+
+def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
+    nodes, (_, second, _) = three
+    coverage = shown(viewer, second).coverage
+    assert (coverage.messages, coverage.taken_in.messages) == (4, 2)
+    assert coverage.replaced == 9 + 20, "its base and the two messages that it took in"
+    assert (coverage.taken_in.first.id, coverage.taken_in.last.id) == (nodes[2].pk, nodes[3].pk)
+
+
+def test_before_and_after_are_drawn_where_a_run_measured_them(viewer, three):
+    _, summary = summarized()
+    page = shown(viewer, summary)
+    assert (page.before_bar.told, page.after_bar.told) == ("Before 60", "after 48")
+    assert (page.before_bar.parts[0].width, page.after_bar.parts[0].width) == (1000, 800)
+    assert shown(viewer, three[1][1]).before_bar is None
+
+
+# -- generations --------------------------------------------------------------------------------------------
+
+
+def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
+    _, (first, second, third) = three
+    for here in (first, second, third):
+        line = shown(viewer, here).line
+        assert [row.name for row in line] == [f"Summary {row.pk}" for row in (first, second, third)]
+        assert [row.generation for row in line] == ["1", "2", "3"]
+        assert [row.is_here for row in line] == [row is here for row in (first, second, third)]
+    page = viewer.get(page_of(second)).text
+    assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
+    assert f'href="{page_of(first)}"' in page
+    assert f'href="{page_of(third)}"' in page
+
+
+def test_a_retired_generation_stays_in_the_line(viewer, three):
+    _, (first, second, third) = three
+    chat.retire_summary(second)
+    assert [row.is_retired for row in shown(viewer, first).line] == [False, True, True]
+    assert "None: it is retired." in viewer.get(page_of(third)).text
+
+
+def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
+    nodes, (first, second, third) = three
+    other = summarize(nodes[5], nodes[4], token_count=5)
+    run_for(other, nodes[5], 4, base=first)
+    assert {row.name for row in shown(viewer, first).line} == {
+        f"Summary {row.pk}" for row in (first, second, third, other)
+    }
+    assert f"Summary {third.pk}" not in {row.name for row in shown(viewer, other).line}
+
+
+def test_a_summary_that_no_run_made_stands_alone(viewer):
+    nodes = chain(start_session(), 4)
+    summary = summarize(nodes[2], nodes[1])
+    page = shown(viewer, summary)
+    assert [row.name for row in page.line] == [f"Summary {summary.pk}"]
+    assert page.no_difference.startswith("It is the first of its line")
+
+
+def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
+    nodes = chain(start_session(), 6)
+    base = summarize(nodes[1], nodes[0], content="It was red.")
+    summary = summarize(nodes[3], nodes[2], content="It was blue.")
+    run_for(summary, nodes[-1], 1, base=base)
+    page = shown(viewer, summary)
+    assert [row.name for row in page.line] == [f"Summary {base.pk}", f"Summary {summary.pk}"]
+    assert texts_of(page.changed) == ("It was red.", "It was blue.")
+
+
+def test_a_very_long_line_lists_the_nearest(viewer):
+    nodes = chain(start_session(), 70)
+    made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]
+    for n, summary in enumerate(made):
+        run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
+    line = shown(viewer, made[-1]).line
+    assert [row.name for row in line] == [f"Summary {row.pk}" for row in made[-generations.MOST_LISTED - 1 :]]
+
+
+# -- ledger and record --------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_a_list_by_who_said_it(viewer):
+    ledger = "user: the deadline is 27 March now · 94 steps\nuser Ana: 12 ships\ntool: No open flame\nplain: and simple"
+    _, summary = summarized(content=f"What was said.\n\n## Kept word for word\n{ledger}")
+    assert shown(viewer, summary).ledger == [
+        ("user", ["the deadline is 27 March now", "94 steps"]),
+        ("user Ana", ["12 ships"]),
+        ("tool", ["No open flame"]),
+        ("", ["plain: and simple"]),
+    ]
+    page = viewer.get(page_of(summary)).text
+    assert '<li dir="auto">94 steps</li>' in page
+
+
+def test_a_summary_without_a_ledger_says_so(viewer):
+    _, summary = summarized()
+    assert "None: nothing that must survive was missing." in viewer.get(page_of(summary)).text
+
+
+def test_all_that_its_run_stores_is_found_from_the_page(viewer):
+    nodes, summary = summarized()
+    started = timezone.now()
+    CompactionRun.objects.filter(summary=summary).update(
+        instructions="Keep the prices.",
+        policy_line="Never name customers.",
+        summarizer_model="quick-model",
+        prompt_version="p-42",
+        input_tokens=12_345,
+        output_tokens=678,
+        cached_tokens=1000,
+        cost=Decimal("0.00420000"),
+        started_at=started,
+        finished_at=started + timedelta(seconds=4.25),
+        attempts=2,
+        retention_before=0.805,
+        retention_after=1.0,
+        shortened_inputs=[nodes[0].pk],
+        request={"target_tokens": 7500, "tightened": True, "lookahead": [nodes[2].pk] * 2, "shown_bytes": 2000},
+    )
+    run = CompactionRun.objects.get(summary=summary)
+    event = CompactionEvent.objects.create(
+        session=run.session,
+        run=run,
+        kind=EventKind.COMPLETED,
+        payload={"reasoning_turns": {"dropped": 1, "verbatim": 2, "cleared_by_provider": 0}},
+    )
+    page = viewer.get(page_of(summary)).text
+    for told in (
+        "Keep the prices.",
+        "Never name customers.",
+        "quick-model",
+        "p-42",
+        "12,345 in, 678 out, 1,000 of those in cached",
+        "0.0042",
+        "4.2 s in attempt 2",
+        "80.5%",
+        "100.0%",
+        "7,500 tokens; answered by the one tighter retry; look-ahead",
+        "long messages shown in 2,000 bytes",
+        "1 dropped, 2 verbatim",
+        f'<a href="{page_of(nodes[0])}">Message {nodes[0].pk}</a>',
+    ):
+        assert told in page, told
+    for record in (run, event, run.session):
+        assert f'href="{page_of(record)}"' in page
+
+
+def test_an_anchor_deleted_with_its_summary_leaves_runs_and_lines_that_can_be_read(viewer, three):
+    nodes, (first, second, third) = three
+    chat.delete_message(nodes[5])
+    assert not ChatMessage.objects.filter(pk=third.pk).exists()
+    assert [row.name for row in shown(viewer, first).line] == [f"Summary {row.pk}" for row in (first, second)]
+    assert viewer.get(page_of(CompactionRun.objects.get(generation=3))).status_code == 200
+
+
+# -- tips ---------------------------------------------------------------------------------------------------
+
+
+def test_it_serves_the_tips_where_no_newer_summary_applies(viewer, three):
+    nodes, (first, second, third) = three
+    early = chat.append_message(nodes[0].session, nodes[2], role="user", content="fork below the first anchor")
+    later = chat.append_message(nodes[0].session, nodes[5], role="user", content="fork below the second anchor")
+    outside = chat.append_message(nodes[0].session, nodes[1], role="user", content="fork above every anchor")
+    served = {summary: [tip[1] for tip in shown(viewer, summary).tips] for summary in (first, second, third)}
+    assert served == {
+        first: [f"Message {early.pk}"],
+        second: [f"Message {later.pk}"],
+        third: [f"Message {nodes[-1].pk}"],
+    }
+    assert all(chat.find_summary(tip) != summary for summary in (first, second, third) for tip in [outside])
+    [(_, _, tokens)] = shown(viewer, third).tips
+    assert int(tokens) == chat.get_context(nodes[-1]).history_tokens
+
+
+def test_only_the_newest_tips_are_asked_for_and_the_page_says_so(viewer):
+    nodes, summary = summarized()
+    for n in range(60):
+        chat.append_message(nodes[0].session, nodes[2], role="user", content=f"again {n}")
+    page = shown(viewer, summary)
+    assert len(page.tips) == generations.MOST_TIPS
+    assert page.has_older_tips
+    assert "of the newest 50 of the session" in viewer.get(page_of(summary)).text
+
+
+# -- constant work ------------------------------------------------------------------------------------------
+
+
+def test_a_summary_takes_the_same_queries_at_20_and_at_2000_messages(viewer):
+    counts = []
+    for length in (20, 2000):
+        nodes = chain(start_session(), length)
+        base = summarize(nodes[length // 2], nodes[length // 2 - 1], content="Old.", token_count=5)
+        summary = summarize(nodes[-3], nodes[-4], content="New.", token_count=5)
+        run_for(base, nodes[-1], 1)
+        run_for(summary, nodes[-1], 2, base=base)
+        for _ in range(length // 40):
+            chat.append_message(nodes[0].session, nodes[-3], role="user", content="again")
+        counts.append(len(queries_of(viewer, page_of(summary))))
+    assert counts[0] == counts[1] <= 18, counts
+
+
+def test_the_line_takes_the_same_queries_at_2_and_at_60_generations(viewer):
+    counts = []
+    for length in (2, 60):
+        nodes = chain(start_session(), length + 2)
+        made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(length)]
+        for n, summary in enumerate(made):
+            run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
+        counts.append(len(queries_of(viewer, page_of(made[-1]))))
+    assert counts[0] == counts[1], counts
+
+
+# -- nothing made by hand -----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_real_generations_can_be_read_from_end_to_end(client, settings):
+    settings.COMPACTION = {
+        "CONTEXT_WINDOW": 4000,
+        "SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer",
+        "COOLDOWN_SECONDS": 0,
+    }
+    session, tip = chat.start_session(title="Harbour"), None
+    for part in range(3):
+        said = [
+            {"role": role, "content": f"{role} {part}.{n}: the crane of berth {n} costs {n}00 euros. " * 8}
+            for n in range(14)
+            for role in ("user", "assistant")
+        ]
+        tip = chat.append_messages(session, tip, said)[-1]
+        compact_session(str(session.pk))
+    viewer = log_in(client, *VIEW)
+    summary = chat.find_summary(tip)
+    run = session.runs.get(summary=summary)
+    page = shown(viewer, summary)
+    assert len(page.line) >= 2
+    assert page.changed.added
+    assert page.coverage.taken_in.messages == run.messages_compacted
+    assert [name for _, name, _ in page.tips] == [f"Message {tip.pk}"]
+    assert f'href="{url("compactionrun_change", run.pk)}"' in viewer.get(page_of(summary)).text

@@ -1,0 +1,238 @@
+"""Where a page leads back to, what stands above it, and that red is kept for what can not be undone."""
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionEvent
+from compaction_app.values import EventKind
+from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.records import compacted, conversation, run_at, summarized
+from tests.trees import chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+ALL = (*VIEW, "compact_chatsession", "retire_summary", "redact_chatmessage", "delete_chatmessage", "delete_chatsession")
+
+
+@pytest.fixture
+def everything(login):
+    return login(*ALL)
+
+
+def crumbs_of(page):
+    """Addresses and names of what stands above a page, without the admin's front page and the app's."""
+    [line] = re.findall(r'<div class="breadcrumbs">(.*?)</div>', page, re.DOTALL)
+    return [(link, name) for link, name in re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', line)][2:]
+
+
+def test_retiring_from_a_summarys_page_leads_back_to_it(everything):
+    _, _, summary, *_ = compacted()
+    page = url("chatmessage_retire", ids=summary.pk)
+    assert f'<a href="{page_of(summary)}" class="closelink">Back</a>' in everything.get(page).text
+    assert everything.post(page, {"reason": "wrong"}).headers["Location"] == page_of(summary)
+
+
+def test_retiring_from_the_list_leads_back_to_the_list(everything):
+    _, _, summary, *_ = compacted()
+    chosen = {"action": "retire", "_selected_action": [summary.pk], "index": 0}
+    page = everything.post(url("chatmessage_changelist", kind="summary"), chosen).headers["Location"]
+    summaries = url("chatmessage_changelist", kind="summary")
+    assert f'<a href="{summaries}" class="closelink">Back</a>' in everything.get(page).text
+    assert everything.post(page, {"reason": "wrong"}).headers["Location"] == summaries
+
+
+def test_retiring_a_retired_summary_leads_back_to_it_as_well(everything):
+    _, _, summary, *_ = compacted(retired_at=timezone.now())
+    assert everything.get(url("chatmessage_retire", ids=summary.pk)).headers["Location"] == page_of(summary)
+
+
+def test_deleting_a_message_leads_to_its_session(everything):
+    session, nodes, *_ = compacted()
+    answer = everything.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
+    assert answer.headers["Location"] == page_of(session)
+    assert "deleted successfully" in told(answer)
+
+
+def test_without_seeing_sessions_it_leads_to_the_messages(login):
+    _, nodes, *_ = compacted()
+    client = login("view_chatmessage", "delete_chatmessage")
+    answer = client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
+    assert answer.headers["Location"] == url("chatmessage_changelist")
+
+
+def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything):
+    session, nodes, summary, *_ = compacted()
+    failed = run_at(nodes[-1], status="failed")
+    sessions, runs = (url("chatsession_changelist"), "Sessions"), (url("compactionrun_changelist"), "Runs")
+    messages = (url("chatmessage_changelist"), "Messages")
+    summaries = (url("chatmessage_changelist", kind="summary"), "Summaries")
+    for page, above, record in (
+        (url("chatsession_compact", session.pk), sessions, session),
+        (url("chatsession_verify", session.pk), sessions, session),
+        (url("chatsession_delete", session.pk), sessions, session),
+        (url("chatmessage_compact", nodes[0].pk), messages, nodes[0]),
+        (url("chatmessage_redact", nodes[0].pk), messages, nodes[0]),
+        (url("chatmessage_delete", nodes[0].pk), messages, nodes[0]),
+        (url("chatmessage_retire", ids=summary.pk), summaries, summary),
+        (url("compactionrun_retry", failed.pk), runs, failed),
+    ):
+        assert crumbs_of(everything.get(page).text) == [above, (page_of(record), str(record))], page
+    verified = everything.post(url("chatsession_verify", session.pk)).text
+    assert crumbs_of(verified) == [sessions, (page_of(session), str(session))]
+
+
+def test_what_was_verified_has_a_way_back(everything):
+    session, *_ = compacted()
+    page = everything.post(url("chatsession_verify", session.pk)).text
+    assert f'<a href="{page_of(session)}">Back to the session</a>' in page
+    chosen = {"action": "verify", "_selected_action": [session.pk, start_session().pk], "index": 0}
+    page = everything.post(url("chatsession_changelist"), chosen).text
+    assert f'<a href="{url("chatsession_changelist")}">Back to the sessions</a>' in page
+
+
+def test_red_marks_what_can_not_be_undone(everything):
+    session, nodes, summary, *_ = compacted()
+    failed = run_at(nodes[-1], status="failed")
+    red = {
+        page: "delete-confirmation" in everything.get(page).text
+        for page in (
+            url("chatmessage_redact", nodes[0].pk),
+            url("chatmessage_delete", nodes[0].pk),
+            url("chatsession_delete", session.pk),
+            url("chatmessage_retire", ids=summary.pk),
+            url("chatsession_compact", session.pk),
+            url("compactionrun_retry", failed.pk),
+        )
+    }
+    assert list(red.values()) == [True, True, True, False, False, False], red
+
+
+def test_the_page_before_a_deletion_tells_each_thing_once(everything):
+    session, nodes, *_ = compacted()
+    page = everything.get(url("chatsession_delete", session.pk)).text
+    for part in ("4 messages", "1 summary<", "1 run<", "1 event<"):
+        assert page.count(part) == 1, part
+    assert "<h2>Summary</h2>" not in page
+    page = everything.get(url("chatmessage_delete", nodes[1].pk)).text
+    assert page.count("2 messages below it") == 1
+    assert page.count("1 live summary") == 1
+    assert "<h2>Summary</h2>" not in page
+
+
+def test_a_retry_is_offered_for_what_failed_only(everything):
+    _, nodes, _, succeeded, _ = compacted()
+    orphan = run_at(nodes[-1], status="failed")
+    orphan.tip = None
+    orphan.save()
+    for run, why in ((succeeded, "Only a failed run can be retried."), (orphan, "Its tip has been deleted.")):
+        answer = everything.get(url("compactionrun_retry", run.pk))
+        assert answer.headers["Location"] == page_of(run)
+        assert why in told(answer)
+        assert url("compactionrun_retry", run.pk) not in everything.get(page_of(run)).text
+
+
+# -- a summary that was emptied, switched off, or taken out of use ----------------------------------------------
+
+
+def ledger_of(client, summary):
+    return client.get(page_of(summary)).context["summary"].no_ledger
+
+
+def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer):
+    nodes, summary = summarized()
+    chat.redact_message(nodes[0])
+    assert ledger_of(viewer, summary) == "Erased together with the summary's text."
+    page = viewer.get(page_of(summary)).text
+    assert "Emptied at " in page
+    assert "nothing that must survive" not in page
+
+
+def test_a_summary_without_a_ledger_says_why(viewer):
+    _, summary = summarized()
+    assert ledger_of(viewer, summary) == "None: nothing that must survive was missing."
+    summary.made_by.update(settings={"LEDGER_TOKENS": 0})
+    assert ledger_of(viewer, summary) == "Off: LEDGER_TOKENS was 0."
+    summary.made_by.all().delete()
+    assert ledger_of(viewer, summary) == "None: no run made this summary, its text was brought along."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_run_of_a_real_summary_records_that_the_ledger_was_off(viewer):
+    _, tip = conversation(turns=20, settings={"LEDGER_TOKENS": 0})
+    chat.compact(tip)
+    assert ledger_of(viewer, chat.find_summary(tip)) == "Off: LEDGER_TOKENS was 0."
+
+
+def test_the_events_of_a_summary_tell_its_retirement(viewer):
+    _, nodes, summary, _, event = compacted()
+    chat.retire_summary(summary, reason="wrong")
+    retired = CompactionEvent.objects.get(kind=EventKind.RETIRED)
+    # Another one, later: not its own.
+    other = summarize(nodes[3], nodes[2])
+    chat.retire_summary(other, reason="wrong too")
+    events = viewer.get(page_of(summary)).context["events"]
+    assert [shown.pk for shown, *_ in events] == [event.pk, retired.pk]
+    assert [shown.kind for shown, *_ in viewer.get(page_of(other)).context["events"]] == [EventKind.RETIRED]
+
+
+def test_so_do_those_of_a_summary_that_went_along_with_its_base(viewer):
+    nodes = chain(start_session(), 6)
+    base, built = summarize(nodes[1], nodes[0]), summarize(nodes[3], nodes[2])
+    run_at(nodes[-1], status="succeeded", generation=1, summary=built, base=base)
+    chat.retire_summary(base, reason="wrong")
+    events = viewer.get(page_of(built)).context["events"]
+    assert [shown.payload["summary"] for shown, *_ in events] == [base.pk]
+
+
+def test_and_those_of_one_that_a_redaction_took_out_of_use(viewer):
+    nodes, summary = summarized()
+    chat.redact_message(nodes[0])
+    assert [shown.kind for shown, *_ in viewer.get(page_of(summary)).context["events"]] == [EventKind.INVALIDATED]
+
+
+# -- a record that names what is elsewhere ----------------------------------------------------------------------
+
+
+def notes_then(client, reply):
+    return " ".join(client.get(page_of(reply)).context["then"].notes)
+
+
+def with_record(nodes, **record):
+    """A reply with a record as a host may have written it."""
+    reply = chat.append_message(nodes[0].session, nodes[-1], role="assistant", content="aye")
+    ChatMessage.objects.filter(pk=reply.pk).update(sent_context=record)
+    return reply
+
+
+def test_a_record_that_names_rows_of_another_session_says_so_and_shows_none_of_them(viewer):
+    there, summary = summarized(content="Said elsewhere.")
+    reply = with_record(
+        chain(start_session(), 3), summary_id=summary.pk, cutoff_id=there[1].pk, pinned_id=there[0].pk, tokens=9
+    )
+    said = notes_then(viewer, reply)
+    assert f"Summary {summary.pk} is recorded and is not of this session." in said
+    assert f"The cutoff {there[1].pk} is recorded and is not of this session." in said
+    assert f"The pinned message {there[0].pk} is recorded and is not of this session." in said
+    assert "deleted since" not in said
+    assert "Said elsewhere." not in viewer.get(page_of(reply)).text
+
+
+def test_a_record_that_names_what_is_nowhere_says_that_it_was_deleted(viewer):
+    reply = with_record(chain(start_session(), 3), summary_id=10**9)
+    assert f"Summary {10**9} was sent and has been deleted since." in notes_then(viewer, reply)
+
+
+def test_telling_the_two_apart_takes_no_query_more(viewer, django_assert_max_num_queries):
+    there, summary = summarized()
+    own, elsewhere = summarized()[1], summary
+    replies = []
+    for row in (own, elsewhere):
+        ids = {"summary_id": row.pk, "cutoff_id": row.last_summarized_message_id, "pinned_id": there[0].pk}
+        replies.append(with_record(chain(row.session if row is own else start_session(), 3), **ids))
+    with django_assert_max_num_queries(40) as few:
+        viewer.get(page_of(replies[0]))
+    with django_assert_max_num_queries(len(few)):
+        viewer.get(page_of(replies[1]))

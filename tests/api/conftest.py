@@ -1,0 +1,41 @@
+"""Whom the JSON API is asked by, and about what."""
+
+import pytest
+
+from compaction_app import chat, tasks
+from compaction_app.testing.builders import grow
+from tests.api.asking import Asker, forget_throttle, user
+
+
+@pytest.fixture
+def quiet_world(small_window, monkeypatch):
+    """The small world, where no run is sent to a broker and nobody has used up any of the throttle."""
+    monkeypatch.setattr(tasks, "enqueue", lambda run: True)
+    forget_throttle()
+
+
+@pytest.fixture
+def ann(db):
+    return user("ann")
+
+
+@pytest.fixture
+def ask(ann):
+    return Asker(ann)
+
+
+@pytest.fixture
+def session(ann):
+    return chat.start_session(owner=ann)
+
+
+@pytest.fixture
+def branch(session):
+    """Over the small world's threshold of 6,000."""
+    return grow(session, None, "u a " * 35)
+
+
+@pytest.fixture
+def path(session):
+    """Where messages are appended to it."""
+    return f"sessions/{session.pk}/messages"

@@ -1,0 +1,37 @@
+"""Every operation of the JSON API, and how it is asked for."""
+
+from compaction_app.api.permissions import Action
+
+#: Operation → body, status where it is allowed, what is asked of PERMISSION.
+ROWS = {
+    "POST sessions": ({}, 201, Action.CREATE),
+    "GET sessions": (None, 200, None),
+    "GET sessions/{session_id}": (None, 200, Action.VIEW),
+    "PATCH sessions/{session_id}": ({"title": "Winds"}, 200, Action.CHANGE),
+    "DELETE sessions/{session_id}": (None, 204, Action.DELETE),
+    "POST sessions/{session_id}/messages": ({"role": "user", "content": "x"}, 201, Action.APPEND),
+    "GET sessions/{session_id}/tree": (None, 200, Action.READ),
+    "POST sessions/{session_id}/compact": ({"wait": False, "instructions": "again"}, 202, Action.COMPACT),
+    "GET sessions/{session_id}/compactions": (None, 200, Action.INSPECT),
+    "GET sessions/{session_id}/compactions/{generation}": (None, 200, Action.INSPECT),
+    "GET messages/{message_id}": (None, 200, Action.READ),
+    "GET messages/{message_id}/branch": (None, 200, Action.READ),
+    "GET messages/{message_id}/context": (None, 200, Action.READ),
+    "DELETE messages/{message_id}": (None, 204, Action.ERASE),
+    "POST messages/{message_id}/redact": (None, 200, Action.REDACT),
+    "DELETE summaries/{summary_id}": (None, 200, Action.RETIRE),
+    "GET runs/{run_id}": (None, 200, Action.INSPECT),
+}
+OPERATIONS = sorted(ROWS)
+
+
+def send(ask, operation, world):
+    method, path = operation.split()
+    names = {
+        "session_id": world.session.pk,
+        "message_id": world.tip.pk,
+        "summary_id": world.summary.pk,
+        "run_id": world.run.pk,
+        "generation": 1,
+    }
+    return ask(method, path.format(**names), ROWS[operation][0])

@@ -1,0 +1,151 @@
+"""Acting on what one may see, and on what one may not: 403 tells only those who know that the thing is there."""
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.api.permissions import SHOWN_BY, STAFF_PERMISSIONS, Action, owner_or_staff
+from compaction_app.managers import lock_session
+from compaction_app.models import ChatSession, CompactionRun
+from tests.api.asking import Asker, World, problem, user
+from tests.api.operations import OPERATIONS, ROWS, send
+from tests.small import small
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
+
+ACTED = [operation for operation in OPERATIONS if ROWS[operation][2] in SHOWN_BY]
+
+
+def codenames(action):
+    return [name.partition(".")[2] for name in STAFF_PERMISSIONS[action]]
+
+
+@pytest.fixture
+def world():
+    return World(user("ann"))
+
+
+class Only:
+    """A host's rule that allows some actions to everybody."""
+
+    allowed = frozenset()
+
+    def __call__(self, user, session, action):
+        return action in self.allowed
+
+
+@pytest.fixture
+def only(settings, monkeypatch):
+    def allow(*actions):
+        monkeypatch.setattr(Only, "allowed", frozenset(actions))
+
+    settings.COMPACTION = small(PERMISSION="tests.api.test_acting.Only")
+    return allow
+
+
+@pytest.mark.parametrize("operation", ACTED)
+class TestTable:
+    def test_staff_who_may_act_and_not_see_find_nothing(self, world, operation):
+        action = ROWS[operation][2]
+        seeing = {name for shown in (Action.VIEW, Action.READ, Action.INSPECT) for name in codenames(shown)}
+        acting = [name for name in codenames(action) if name not in seeing]
+        response = send(Asker(user("sue", *acting, "add_chatsession")), operation, world)
+        problem(response, 404, "not_found")
+        assert not CompactionRun.objects.filter(status="ready").exists()
+        assert chat.tips(world.session) == [world.tip]
+
+    def test_staff_who_may_see_and_not_act_are_told_so(self, world, operation):
+        staff = user("sue", *codenames(SHOWN_BY[ROWS[operation][2]]))
+        detail = problem(send(Asker(staff), operation, world), 403, "forbidden")
+        assert ROWS[operation][2] in detail
+        world.session.refresh_from_db()
+        assert world.session.title == "Tides"
+
+    def test_an_owner_whom_the_hosts_rule_refuses_is_told_so(self, world, operation, only):
+        only(Action.VIEW, Action.READ)
+        problem(send(Asker(world.owner), operation, world), 403, "forbidden")
+
+    def test_where_the_hosts_rule_shows_them_nothing_it_is_not_there(self, world, operation, only):
+        only(*(set(Action) - {ROWS[operation][2], Action.VIEW, Action.READ}))
+        problem(send(Asker(world.owner), operation, world), 404, "not_found")
+
+
+def test_every_acting_permission_works_together_with_one_that_shows():
+    shown = {name for action in (Action.VIEW, Action.READ, Action.INSPECT) for name in STAFF_PERMISSIONS[action]}
+    for action in set(Action) - {Action.CREATE, Action.CONFIGURE}:
+        assert shown & set(STAFF_PERMISSIONS[action]), action
+
+
+def test_who_may_ask_for_a_compaction_may_poll_it(world):
+    """The run that a 202 names is one that the same user can read."""
+    sue = Asker(user("sue", *codenames(Action.COMPACT)))
+    run = sue.post(f"{world.path}/compact", {"wait": False, "instructions": "again"}).json()
+    assert sue.get(f"runs/{run['run_id']}").status_code == 200
+
+
+class TestConfigure:
+    """What decides how dear a session's compactions are is not its owner's to set."""
+
+    def test_an_owner_sets_the_mode_and_nothing_else(self, ask):
+        made = ask.post("sessions", {"settings": {"MODE": "aggressive"}})
+        assert made.json()["settings"] == {"MODE": "aggressive"}
+        for given in ({"BREAKER_FAILURES": 10**9}, {"MODE": "off", "SUMMARIZER_TIMEOUT": 9999}):
+            detail = problem(ask.post("sessions", {"settings": given}), 403, "forbidden")
+            assert "MODE and not" in detail
+            assert "BREAKER_FAILURES" in detail or "SUMMARIZER_TIMEOUT" in detail
+            problem(ask("PATCH", f"sessions/{made.json()['id']}", {"settings": given}), 403, "forbidden")
+        assert ask.get(f"sessions/{made.json()['id']}").json()["settings"] == {"MODE": "aggressive"}
+
+    def test_what_the_staff_have_set_an_owner_leaves_as_it_is(self, ask, ann):
+        session = chat.start_session(owner=ann, settings={"CONTEXT_WINDOW": 5_000})
+        path = f"sessions/{session.pk}"
+        for taken_back in ({}, {"MODE": "off"}, {"CONTEXT_WINDOW": 5_001}):
+            assert "CONTEXT_WINDOW" in problem(ask("PATCH", path, {"settings": taken_back}), 403, "forbidden")
+        kept = {"MODE": "off", "CONTEXT_WINDOW": 5_000}
+        assert ask("PATCH", path, {"settings": kept, "title": "Winds"}).json()["settings"] == kept
+
+    def test_what_the_staff_set_meanwhile_stays_too(self, ask, ann, monkeypatch):
+        """Between the reading of the session and its change; the check is made under the session's lock."""
+        session = chat.start_session(owner=ann)
+
+        def locking(pk, using):
+            ChatSession.objects.filter(pk=pk).update(settings={"CONTEXT_WINDOW": 5_000})
+            lock_session(pk, using)
+
+        monkeypatch.setattr("compaction_app.api.sessions.lock_session", locking)
+        detail = problem(ask("PATCH", f"sessions/{session.pk}", {"settings": {"MODE": "off"}}), 403, "forbidden")
+        assert "CONTEXT_WINDOW" in detail
+
+    def test_staff_may(self, world):
+        sue = Asker(user("sue", "change_chatsession", "view_chatsession"))
+        answer = sue("PATCH", world.path, {"settings": {"CONTEXT_WINDOW": 5_000}})
+        assert answer.json()["settings"] == {"CONTEXT_WINDOW": 5_000}
+        assert sue.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}).status_code == 201
+
+    def test_a_hosts_rule_may_let_owners(self, ask, only):
+        only(Action.CREATE, Action.CONFIGURE)
+        assert ask.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}).status_code == 201
+        only(Action.CREATE)
+        problem(ask.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}), 403, "forbidden")
+
+    def test_the_default_rule_asks_for_staff_in_ones_own_sessions_too(self, ann):
+        session = chat.start_session(owner=ann)
+        for asked in (None, session):
+            assert not owner_or_staff(ann, asked, Action.CONFIGURE)
+            assert owner_or_staff(user(f"sue{asked}", "change_chatsession"), asked, Action.CONFIGURE)
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"mode": "off"}, "There is no setting 'mode'. Did you mean MODE?"),
+            ({"COOLDOWN_SECOND": 1}, "There is no setting 'COOLDOWN_SECOND'. Did you mean COOLDOWN_SECONDS?"),
+            ({"weather": 1, "xyz": 2}, "There is no setting 'weather'."),
+            ({"SUMMARIZER": "os.system"}, "SUMMARIZER is set for the whole site, not in a session."),
+        ],
+    )
+    def test_a_key_that_no_session_has_is_named_with_the_nearest(self, ask, given, said):
+        detail = problem(ask.post("sessions", {"settings": given}), 422, "configuration")
+        assert detail == f"body.settings: {said}"
+
+    def test_a_wrong_value_is_told_of_in_a_sentence(self, ask):
+        detail = problem(ask.post("sessions", {"settings": {"MODE": "warp"}}), 422, "configuration")
+        assert detail.startswith("The session's settings['MODE'] must be one of ")

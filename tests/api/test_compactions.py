@@ -1,0 +1,278 @@
+"""Compactions over HTTP: ask and wait, ask and poll, refusals; generations, runs, retiring; the throttle."""
+
+import pytest
+from django.core.cache import cache
+from django.db import connections
+
+from compaction_app import chat, tasks
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import SummarizerError
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.api.asking import Asker, World, problem, user
+from tests.small import small
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("quiet_world")]
+
+
+@pytest.fixture
+def path(session, branch):
+    return f"sessions/{session.pk}/compact"
+
+
+class TestWaiting:
+    def test_the_summary_is_the_answer(self, ask, path, branch):
+        response = ask.post(path)
+        assert response.status_code == 200
+        said = response.json()
+        run = CompactionRun.objects.get()
+        assert said["run_id"] == run.pk
+        assert said["generation"] == 1
+        assert said["summary_id"] == run.summary_id
+        assert said["summary_preview"] == run.summary.content[:200]
+        assert said["messages_compacted"] == run.messages_compacted > 0
+        assert said["tokens_after"] < said["tokens_before"]
+        assert said["tip_id"] == branch[-1].pk
+
+    def test_a_preview_has_200_characters(self, ask, path):
+        FakeSummarizer.text = "ø" * 1000
+        assert ask.post(path).json()["summary_preview"] == "ø" * 200
+
+    def test_the_instructions_reach_the_summarizer(self, ask, path):
+        assert ask.post(path, {"instructions": "Keep the prices."}).status_code == 200
+        assert FakeSummarizer.requests[0].instructions == "Keep the prices."
+
+    def test_a_branch_is_named_by_a_message(self, ask, path, session, branch):
+        fork = grow(session, branch[40], "u a u a")[-1]
+        assert ask.post(path, {"message_id": branch[-1].pk}).json()["tip_id"] == branch[-1].pk
+        assert ask.post(path, {"message_id": fork.pk}).json()["tip_id"] == fork.pk
+
+    def test_without_one_it_is_the_newest_message_also_where_a_summary_is_newer(self, ask, ann):
+        world = World(ann)
+        ask.post(f"{world.path}/compact")
+        assert CompactionRun.objects.order_by("-id").first().tip_id == world.tip.pk
+
+    def test_a_failure_is_loud_and_changes_nothing(self, ask, path, session):
+        FakeSummarizer.error = SummarizerError("secret words", error_code="timeout", transient=True)
+        detail = problem(ask.post(path), 502, "compaction_failed")
+        run = CompactionRun.objects.get()
+        assert "timeout" in detail
+        assert f"Run {run.pk}" in detail
+        assert "secret" not in detail
+        assert (run.status, run.error_code) == ("failed", "timeout")
+        assert not session.messages.filter(kind="summary").exists()
+
+    def test_it_holds_no_transaction_where_every_request_is_one(self, ask, path, monkeypatch):
+        monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+        held = []
+        summarize = FakeSummarizer.summarize
+
+        def watching(self, request):
+            held.append(connections["default"].in_atomic_block)
+            return summarize(self, request)
+
+        monkeypatch.setattr(FakeSummarizer, "summarize", watching)
+        assert ask.post(path).status_code == 200
+        assert held == [False]
+
+
+class TestPolling:
+    def test_the_run_is_the_answer_and_tells_how_it_goes_on(self, ask, path):
+        response = ask.post(path, {"wait": False})
+        assert response.status_code == 202
+        run = response.json()
+        assert (run["status"], run["generation"], run["summary_id"]) == ("ready", None, None)
+        compact_chat_history(run["run_id"])
+        said = ask.get(f"runs/{run['run_id']}").json()
+        assert (said["status"], said["generation"]) == ("succeeded", 1)
+        assert set(said) == set(run)
+
+    def test_it_is_enqueued(self, ask, path, monkeypatch):
+        enqueued = []
+        monkeypatch.setattr(tasks, "enqueue", enqueued.append)
+        run = ask.post(path, {"wait": False}).json()
+        assert [run.pk for run in enqueued] == [run["run_id"]]
+
+    def test_a_failed_run_says_its_code_and_not_the_providers_words(self, ask, path):
+        FakeSummarizer.error = SummarizerError("secret words", error_code="quota")
+        ask.post(path)
+        response = ask.get(f"runs/{CompactionRun.objects.get().pk}")
+        assert response.json()["error_code"] == "quota"
+        assert b"secret" not in response.content
+
+
+@pytest.mark.parametrize("wait", [True, False])
+class TestRefusals:
+    def test_one_is_open(self, ask, path, session, branch, wait):
+        chat.request_compaction(branch[-1])
+        problem(ask.post(path, {"wait": wait}), 409, "open_run")
+
+    def test_nothing_was_said_since_the_last(self, ask, path, wait):
+        ask.post(path)
+        problem(ask.post(path, {"wait": wait}), 422, "nothing_to_compact")
+        assert len(FakeSummarizer.requests) == 1
+
+    def test_an_empty_session(self, ask, ann, wait):
+        session = chat.start_session(owner=ann)
+        problem(ask.post(f"sessions/{session.pk}/compact", {"wait": wait}), 422, "nothing_to_compact")
+
+    def test_the_mode_is_off(self, ask, path, session, wait):
+        ChatSession.objects.filter(pk=session.pk).update(settings={"MODE": "off"})
+        problem(ask.post(path, {"wait": wait}), 422, "mode_off")
+
+    def test_a_message_that_is_not_of_the_session(self, ask, path, ann, wait):
+        other = chat.append_message(chat.start_session(owner=ann), role="user", content="elsewhere")
+        problem(ask.post(path, {"wait": wait, "message_id": other.pk}), 404, "not_found")
+        problem(ask.post(path, {"wait": wait, "message_id": 10**9}), 404, "not_found")
+
+    def test_a_summary(self, ask, ann, wait):
+        world = World(ann)
+        body = {"wait": wait, "message_id": world.summary.pk}
+        problem(ask.post(f"{world.path}/compact", body), 422, "invalid_parent")
+
+    def test_instructions_have_a_limit(self, ask, path, wait):
+        problem(ask.post(path, {"wait": wait, "instructions": "x" * 2001}), 422, "invalid")
+        assert ask.post(path, {"wait": wait, "instructions": "x" * 2000}).status_code in (200, 202)
+
+
+class TestWhileItRuns:
+    def during(self, monkeypatch, action):
+        summarize = FakeSummarizer.summarize
+
+        def interfering(self, request):
+            action()
+            return summarize(self, request)
+
+        monkeypatch.setattr(FakeSummarizer, "summarize", interfering)
+
+    def test_the_branch_goes(self, ask, path, branch, monkeypatch):
+        self.during(monkeypatch, lambda: chat.delete_message(ChatMessage.objects.get(pk=branch[-1].pk)))
+        problem(ask.post(path), 409, "branch_gone")
+
+    def test_the_session_goes(self, ask, path, session, monkeypatch):
+        self.during(monkeypatch, lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk)))
+        problem(ask.post(path), 404, "not_found")
+
+    def test_its_base_is_retired(self, ask, path, session, branch, monkeypatch):
+        ask.post(path)
+        tip = grow(session, branch[-1], "u a " * 20)[-1]
+        base = ChatMessage.objects.get(kind="summary")
+        self.during(monkeypatch, lambda: chat.retire_summary(base))
+        response = ask.post(path, {"message_id": tip.pk})
+        problem(response, 409, "base_changed")
+
+
+class TestThrottle:
+    def test_one_too_many_is_told_when_to_come_again(self, ask, path, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE="2/d")
+        answers = [ask.post(path) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 422, 429]
+        problem(answers[2], 429, "throttled")
+        assert 1 <= int(answers[2]["Retry-After"]) <= 86_400
+
+    def test_each_user_is_counted_by_themselves(self, ask, path, session, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
+        staff = Asker(user("sue", "compact_chatsession", "view_compactionrun", "view_chatmessage"))
+        assert ask.post(path).status_code == 200
+        assert ask.post(path).status_code == 429
+        assert staff.post(path).status_code == 422
+
+    def test_off_it_counts_nothing(self, ask, path, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE=None)
+        assert {ask.post(path).status_code for _ in range(12)} == {200, 422}
+
+    def test_a_user_who_may_not_compact_uses_nothing_up(self, ask, path, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
+        for _ in range(3):
+            problem(Asker(user(f"bob{_}")).post(path), 404, "not_found")
+        problem(ask.post(path, {"message_id": 10**9}), 404, "not_found")
+        assert ask.post(path).status_code == 200
+
+    def test_a_new_window_begins_anew(self, ask, path, settings, monkeypatch):
+        settings.COMPACTION = small(MANUAL_THROTTLE="1/m")
+        now = 1_000_000_000.0
+        monkeypatch.setattr("compaction_app.api.throttling.time.time", lambda: now)
+        assert ask.post(path).status_code == 200
+        assert ask.post(path)["Retry-After"] == "20"
+        now += 20
+        assert ask.post(path).status_code == 422
+
+    def test_a_cache_that_does_not_answer_stops_nobody(self, ask, path, monkeypatch, caplog):
+        words = "no cache at " + "10.0.0.1"
+
+        def gone(*arguments, **options):
+            raise ConnectionError(words)
+
+        monkeypatch.setattr(type(cache._connections[cache._alias]), "add", gone)
+        assert ask.post(path).status_code == 200
+        assert "step=throttle" in caplog.text
+        assert "10.0.0.1" not in caplog.text
+
+    def test_it_is_not_asked_of_what_costs_no_model(self, ask, session, branch, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE="0/d")
+        assert ask.get(f"sessions/{session.pk}/compactions").status_code == 200
+        assert ask.post(f"sessions/{session.pk}/messages", {"role": "user", "content": "x"}).status_code == 201
+
+
+class TestGenerations:
+    def test_they_are_listed_newest_first_without_their_texts(self, ask, path, session, branch):
+        tip = branch[-1]
+        for _ in range(3):
+            assert ask.post(path).status_code == 200
+            tip = grow(session, tip, "u a " * 20)[-1]
+        said = ask.get(f"sessions/{session.pk}/compactions?limit=2").json()
+        rest = ask.get(f"sessions/{session.pk}/compactions?limit=2&cursor={said['next_cursor']}").json()
+        assert [item["generation"] for item in said["items"] + rest["items"]] == [3, 2, 1]
+        assert rest["next_cursor"] is None
+        assert "Recap" not in str(said)
+
+    def test_one_is_read_in_full(self, ask, ann):
+        world = World(ann)
+        said = ask.get(f"{world.path}/compactions/1").json()
+        assert said["summary"] == world.summary.content
+        assert said["instructions"] == "Keep the times."
+        assert said["cost"] == "0.00012000"
+        ids = {name: said[name] for name in ("run_id", "tip_id", "anchor_id", "cutoff_id", "base_id", "summary_id")}
+        assert ids == {
+            "run_id": world.run.pk,
+            "tip_id": world.tip.pk,
+            "anchor_id": world.branch[5].pk,
+            "cutoff_id": world.branch[3].pk,
+            "base_id": None,
+            "summary_id": world.summary.pk,
+        }
+
+    def test_a_cost_of_nothing_is_no_power_of_ten(self, ask, ann):
+        world = World(ann)
+        CompactionRun.objects.update(cost=0)
+        assert ask.get(f"{world.path}/compactions").json()["items"][0]["cost"] == "0.00000000"
+
+    def test_an_unknown_one_is_not_found(self, ask, ann):
+        world = World(ann)
+        problem(ask.get(f"{world.path}/compactions/2"), 404, "not_found")
+        problem(ask.get(f"{world.path}/compactions/{2**40}"), 404, "not_found")
+
+    def test_a_retired_one_stays_readable(self, ask, ann):
+        world = World(ann)
+        assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": [world.summary.pk]}
+        said = ask.get(f"{world.path}/compactions/1").json()
+        assert said["retired_at"] is not None
+        assert said["summary"] == world.summary.content
+        assert ask.get(f"{world.path}/compactions").json()["items"][0]["retired_at"] == said["retired_at"]
+
+
+class TestRetire:
+    def test_the_originals_are_back_on_the_next_read(self, ask, ann):
+        world = World(ann)
+        ask("DELETE", f"summaries/{world.summary.pk}")
+        origins = [m["origin"] for m in ask.get(f"messages/{world.tip.pk}/context").json()["messages"]]
+        assert origins == ["verbatim"] * 8
+
+    def test_twice_is_once(self, ask, ann):
+        world = World(ann)
+        ask("DELETE", f"summaries/{world.summary.pk}")
+        assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": []}
+
+    def test_a_message_is_no_summary(self, ask, ann):
+        problem(ask("DELETE", f"summaries/{World(ann).tip.pk}"), 404, "not_found")

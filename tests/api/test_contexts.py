@@ -1,0 +1,106 @@
+"""What a model would be sent, over HTTP: every figure, every message with its origin."""
+
+import dataclasses
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage
+from compaction_app.testing.builders import grow, words
+from compaction_app.values import ChatContext, ContextMessage
+from tests.api.asking import World, problem
+from tests.small import small
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
+
+
+def figures_of(context):
+    return {field.name: getattr(context, field.name) for field in dataclasses.fields(context)}
+
+
+def test_every_figure_of_a_context_is_there(ask, ann):
+    """A figure that is added to ChatContext is added here too, or this fails."""
+    world = World(ann, system_prompt="You know the harbour.")
+    said = ask.get(f"messages/{world.tip.pk}/context").json()
+    expected = figures_of(chat.get_context(world.tip))
+    assert len(expected.pop("messages")) == len(said["messages"])
+    assert said["figures"] == expected
+    assert set(said["figures"]) == {field.name for field in dataclasses.fields(ChatContext)} - {"messages"}
+
+
+def test_every_message_has_its_origin_and_all_that_is_known_of_it(ask, ann):
+    world = World(ann, system_prompt="You know the harbour.")
+    said = ask.get(f"messages/{world.tip.pk}/context").json()["messages"]
+    assert [message["origin"] for message in said] == ["system", "summary"] + ["verbatim"] * 4
+    assert set(said[0]) == {field.name for field in dataclasses.fields(ContextMessage)}
+    assert said[1]["message_id"] == world.summary.pk
+    assert said[1]["role"] == "user"
+    assert said[-1]["content"] == world.tip.content
+
+
+def test_openai_is_what_a_client_takes_as_it_is(ask, ann):
+    session = chat.start_session(owner=ann)
+    tip = grow(session, None, "u c t")[-1]
+    closed = chat.append_message(session, ChatMessage.objects.get(pk=tip.parent_id), role="user", content="never mind")
+    said = ask.get(f"messages/{closed.pk}/context").json()["openai"]
+    assert said == chat.get_context(closed).to_openai()
+    assert said[-2]["content"] == "[no result]"
+
+
+def test_reasoning_is_given_to_openai_on_request_only(ask, ann):
+    session = chat.start_session(owner=ann)
+    tip = chat.append_message(session, role="assistant", content="x", reasoning=[{"text": "hm"}])
+    path = f"messages/{tip.pk}/context"
+    assert "reasoning" not in ask.get(path).json()["openai"][0]
+    assert ask.get(f"{path}?include_reasoning=true").json()["openai"][0]["reasoning"] == [{"text": "hm"}]
+
+
+def test_it_is_fitted_to_the_model_and_the_reserve_that_are_named(ask, ann, settings):
+    settings.COMPACTION = small(CONTEXT_WINDOW=None)
+    tip = World(ann).tip
+    figures = ask.get(f"messages/{tip.pk}/context?model=gpt-4-x&reserved_tokens=1000").json()["figures"]
+    assert (figures["model"], figures["window"], figures["reserved_tokens"]) == ("gpt-4-x", 8_192, 1_000)
+
+
+def test_what_does_not_fit_is_said_with_the_numbers(ask, ann):
+    session = chat.start_session(owner=ann)
+    tip = chat.append_message(session, role="user", content=words(20_000))
+    detail = problem(ask.get(f"messages/{tip.pk}/context"), 422, "context_overflow")
+    assert "20,0" in detail or "200" in detail
+
+
+def test_a_reserve_that_leaves_nothing_is_refused(ask, ann):
+    tip = World(ann).tip
+    problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens=20000"), 422, "configuration")
+    problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens=-1"), 422, "invalid")
+
+
+def test_with_the_mode_off_a_context_may_be_larger_than_its_window(ask, ann):
+    session = chat.start_session(owner=ann, settings={"MODE": "off"})
+    tip = grow(session, None, "u a(20000) u")[-1]
+    figures = ask.get(f"messages/{tip.pk}/context").json()["figures"]
+    assert figures["tokens"] > figures["window"]
+
+
+def test_a_summary_is_no_tip(ask, ann):
+    problem(ask.get(f"messages/{World(ann).summary.pk}/context"), 422, "invalid_parent")
+
+
+def explode(text):
+    raise ValueError(text)
+
+
+def test_where_the_redactor_fails_no_text_is_given_out(ask, ann, settings, caplog):
+    tip = World(ann).tip
+    settings.COMPACTION = small(REDACTOR="tests.api.test_contexts.explode")
+    detail = problem(ask.get(f"messages/{tip.pk}/context"), 503, "redaction_failed")
+    assert "word" not in detail
+    assert "word word" not in caplog.text
+
+
+def test_reading_writes_nothing(ask, ann, django_assert_num_queries):
+    world = World(ann)
+    before = ChatMessage.objects.count()
+    ask.get(f"messages/{world.tip.pk}/context")
+    assert ChatMessage.objects.count() == before
+    assert not world.session.events.exists()

@@ -1,0 +1,197 @@
+"""The OpenAPI document, the page about it, docs/api.md, and what a host without django-ninja is told."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings as django_settings
+from django.http import HttpResponseForbidden
+
+from compaction_app.api.mounting import api_urls
+from compaction_app.api.permissions import STAFF_PERMISSIONS, Action
+from compaction_app.api.problems import MEANINGS, STATUS, Code
+from compaction_app.conf import DEFAULTS
+from compaction_app.values import SkipReason, Suppression
+from tests.api.asking import MOUNT, Asker, World, user
+from tests.conftest import REPOSITORY
+
+TEXT = (REPOSITORY / "docs" / "api.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def document():
+    return Asker().get("openapi.json").json()
+
+
+def operations(document):
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path.removeprefix(MOUNT)}", operation
+
+
+@pytest.mark.pure
+class TestDocument:
+    def test_every_error_of_every_operation_has_the_one_shape(self, document):
+        for name, operation in operations(document):
+            statuses = {int(status) for status in operation["responses"]}
+            assert {400, 401, 403, 413, 422, 500, 503} <= statuses, name
+            assert ("{" not in name) or 404 in statuses, name
+            for status in statuses:
+                answer = operation["responses"][str(status)]
+                if status >= 400:
+                    schema = answer["content"]["application/json"]["schema"]
+                    assert schema == {"$ref": "#/components/schemas/ProblemOut"}, (name, status)
+                    for code in re.findall(r"`([a-z_0-9]+)`:", answer["description"]):
+                        assert STATUS[Code(code)] == status
+
+    def test_every_operation_has_a_summary_a_tag_and_a_way_in(self, document):
+        names = [operation["operationId"] for _, operation in operations(document)]
+        assert len(names) == len(set(names))
+        for name, operation in operations(document):
+            assert operation["summary"], name
+            assert operation["tags"], name
+            assert operation["security"] == [{"SessionUser": []}], name
+
+    def test_a_throttled_one_says_when_to_come_again(self, document):
+        answers = document["paths"][f"{MOUNT}sessions/{{session_id}}/compact"]["post"]["responses"]
+        assert set(answers) >= {"200", "202", "404", "409", "422", "429", "502"}
+        assert "Retry-After" in answers["429"]["headers"]
+
+    def test_bodies_take_no_unknown_fields(self, document):
+        schemas = document["components"]["schemas"]
+        assert schemas["UsageIn"]["additionalProperties"] is True, "providers have keys of their own"
+        bodies = {name for name in schemas if name.endswith(("In", "Patch")) or name == "SentContext"} - {"UsageIn"}
+        assert bodies == {"SessionIn", "SessionPatch", "MessageIn", "RedactIn", "CompactIn", "SentContext"}
+        for name in bodies:
+            assert schemas[name]["additionalProperties"] is False, name
+
+    def test_ids_have_the_limits_of_the_databases_column(self, document):
+        for name, operation in operations(document):
+            for parameter in operation["parameters"]:
+                if parameter["in"] == "path" and parameter["schema"]["type"] == "integer":
+                    limits = (parameter["schema"]["minimum"], parameter["schema"]["maximum"])
+                    assert limits == (1, 2**63 - 1), name
+        parent = document["components"]["schemas"]["MessageIn"]["properties"]["parent_id"]
+        assert parent["anyOf"][0]["maximum"] == 2**63 - 1
+
+    def test_parameters_are_described(self, document):
+        for name, operation in operations(document):
+            for parameter in operation["parameters"]:
+                assert parameter["in"] == "path" or parameter.get("description"), (name, parameter["name"])
+
+
+@pytest.mark.django_db
+def test_a_cursor_as_it_is_shown_in_the_document_is_taken(document):
+    """Who makes requests from the document gets pages with it, and not refusals alone."""
+    world = World(user("ann"))
+    ids = {"{session_id}": str(world.session.pk), "{message_id}": str(world.tip.pk)}
+    lists = []
+    for name, operation in operations(document):
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "cursor":
+                path = name.removeprefix("GET ")
+                for placeholder, value in ids.items():
+                    path = path.replace(placeholder, value)
+                example = parameter["schema"]["examples"][0]
+                assert Asker(world.owner).get(f"{path}?limit=200&cursor={example}").status_code == 200, name
+                lists.append(name)
+    assert len(lists) == 4
+
+
+@pytest.mark.django_db
+class TestPage:
+    def test_everything_on_it_comes_from_this_site(self):
+        page = Asker().get("docs").content.decode()
+        assert '"url": "openapi.json"' in page
+        for address in re.findall(r'(?:src|href)="([^"]+)"', page):
+            assert address.startswith(f"/{django_settings.STATIC_URL.strip('/')}/ninja/"), address
+
+    def test_without_ninja_among_the_apps_no_page_leads_elsewhere(self, settings):
+        settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "ninja"]
+        response = Asker().get("docs")
+        assert response.status_code == 404
+        assert "INSTALLED_APPS" in response.json()["detail"]
+        assert Asker().get("openapi.json").status_code == 200
+
+
+@pytest.mark.pure
+def test_a_host_may_close_the_document_and_the_page(rf):
+    def closed(view):
+        return lambda request, **kwargs: HttpResponseForbidden()
+
+    open_now = {pattern.name: pattern for pattern in api_urls(docs_decorator=closed)}
+    for name in ("openapi", "docs"):
+        assert open_now[name].callback(rf.get("/")).status_code == 403
+
+
+WITHOUT_NINJA = """
+import sys
+sys.modules["ninja"] = None  # as if it were not installed
+import django
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "treebeard", "compaction_app"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:",
+                           "OPTIONS": {"transaction_mode": "IMMEDIATE"}}},
+)
+django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("check")
+from compaction_app import chat
+from compaction_app.api.permissions import Action
+session = chat.start_session()
+assert chat.get_context(chat.append_message(session, role="user", content="hello")).tokens
+try:
+    import compaction_app.urls
+except django.core.exceptions.ImproperlyConfigured as error:
+    print(error)
+"""
+
+
+@pytest.mark.pure
+def test_without_django_ninja_the_app_works_and_its_urls_say_what_to_install():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NINJA], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'django-chat-compaction[api]'" in done.stdout
+
+
+@pytest.mark.pure
+def test_every_reason_for_not_compacting_is_a_code():
+    """A reason that is added gets a status here, or a refusal would be a fault."""
+    assert {*map(str, SkipReason), str(Suppression.OPEN_RUN)} <= set(map(str, Code))
+
+
+@pytest.mark.pure
+class TestGuide:
+    """docs/api.md names what there is, and all of it."""
+
+    def test_every_code_stands_there_with_its_status(self):
+        said = dict(re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \|", TEXT, re.MULTILINE))
+        assert said == {str(code): str(status) for code, status in STATUS.items()}
+        assert set(MEANINGS) == set(STATUS) == set(Code)
+
+    def test_every_action_stands_there_with_its_permissions(self):
+        said = dict(re.findall(r"^\| `([a-z]+)` \| (?!\d)[^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE))
+        expected = {str(action): STAFF_PERMISSIONS.get(action, ()) for action in Action}
+        assert set(said) == set(expected)
+        for action, names in expected.items():
+            assert re.findall(r"`([a-z_]+)`", said[action]) == [name.partition(".")[2] for name in names], action
+
+    def test_every_operation_stands_there(self, document):
+        said = set(re.findall(r"`(GET|POST|PATCH|DELETE) ([a-z][^`? ]*)`", TEXT))
+        short = {
+            re.sub(r"\{\w*?(id|generation)\}", lambda found: "{" + found[1] + "}", n) for n, _ in operations(document)
+        }
+        assert {f"{method} {path}" for method, path in said} == short
+
+    def test_every_setting_is_one(self):
+        django = {"DATA_UPLOAD_MAX_MEMORY_SIZE", "INSTALLED_APPS", "ATOMIC_REQUESTS", "CACHES", "COMPACTION"}
+        assert set(re.findall(r"`([A-Z][A-Z_]{3,})`", TEXT)) <= set(DEFAULTS) | django
+
+    def test_its_links_lead_somewhere(self):
+        for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+            assert (REPOSITORY / "docs" / target).is_file(), target

@@ -1,0 +1,272 @@
+"""Messages over HTTP: append once, read, redact, delete; the tree without its texts."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage
+from compaction_app.testing.builders import grow, words
+from tests.api.asking import Asker, World, problem, user
+from tests.small import small
+
+pytestmark = pytest.mark.usefixtures("small_window")
+
+
+class TestAppend:
+    def test_it_is_stored_and_given_back(self, ask, path):
+        response = ask.post(path, {"role": "user", "content": "When is the tide in?", "metadata": {"a": [1]}})
+        assert response.status_code == 201
+        said = response.json()
+        stored = ChatMessage.objects.get()
+        assert said["message"]["id"] == stored.pk
+        assert said["message"]["content"] == stored.content == "When is the tide in?"
+        assert said["message"]["metadata"] == {"a": [1]}
+        assert (said["compaction_requested"], said["run_id"]) == (False, None)
+
+    def test_a_parent_makes_a_chain_and_a_second_child_a_fork(self, ask, path):
+        root = ask.post(path, {"role": "user", "content": "one"}).json()["message"]
+        replies = [
+            ask.post(path, {"parent_id": root["id"], "role": "assistant", "content": text}).json()["message"]
+            for text in ("two", "another two")
+        ]
+        assert [(reply["parent_id"], reply["depth"]) for reply in replies] == [(root["id"], 2)] * 2
+
+    def test_a_whole_number_may_be_written_with_a_point(self, ask, path):
+        root = ask.post(path, {"role": "user", "content": "one"}).json()["message"]["id"]
+        assert ask.post(path, {"parent_id": float(root), "role": "user"}).json()["message"]["parent_id"] == root
+
+    def test_calls_and_results(self, ask, path):
+        call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": '{"port": "Bergen"}'}}
+        asked = ask.post(path, {"role": "assistant", "tool_calls": [call], "reasoning": {"text": "hm"}}).json()
+        result = {"parent_id": asked["message"]["id"], "role": "tool", "tool_call_id": "c1", "content": "at four"}
+        assert ask.post(path, result).status_code == 201
+        assert asked["message"]["tool_calls"] == [call]
+        detail = problem(ask.post(path, {**result, "tool_call_id": "c9"}), 422, "invalid_message")
+        assert "c9" in detail
+
+    def test_a_parent_of_another_session_or_of_nobody_is_refused_in_the_same_words(self, ask, path, ann):
+        other = chat.append_message(chat.start_session(owner=ann), role="user", content="elsewhere")
+        foreign = ask.post(path, {"parent_id": other.pk, "role": "user", "content": "x"})
+        missing = ask.post(path, {"parent_id": 10**9, "role": "user", "content": "x"})
+        assert problem(foreign, 422, "invalid_parent") == problem(missing, 422, "invalid_parent")
+
+    def test_a_summary_is_no_parent(self, ask, ann):
+        world = World(ann)
+        body = {"parent_id": world.summary.pk, "role": "user", "content": "x"}
+        problem(ask.post(f"{world.path}/messages", body), 422, "invalid_parent")
+
+    def test_an_external_id_is_taken_once_a_session(self, ask, path):
+        body = {"role": "user", "content": "x", "external_id": "m-1"}
+        assert ask.post(path, body).status_code == 201
+        problem(ask.post(path, body), 409, "duplicate")
+
+    def test_a_message_over_the_limit_is_refused(self, ask, path, settings):
+        settings.COMPACTION = small(MAX_MESSAGE_BYTES=100)
+        detail = problem(ask.post(path, {"role": "user", "content": "x" * 101}), 422, "invalid_message")
+        assert "MAX_MESSAGE_BYTES" in detail
+        assert not ChatMessage.objects.exists()
+
+    def test_over_the_threshold_a_compaction_is_requested(self, ask, session, path):
+        tip = grow(session, None, "u a " * 35)[-1]
+        said = ask.post(path, {"parent_id": tip.pk, "role": "user", "content": "and now?"}).json()
+        assert said["compaction_requested"] is True
+        assert ask.get(f"runs/{said['run_id']}").json()["status"] == "ready"
+
+    def test_a_message_is_stored_also_where_no_compaction_can_be_asked_for(self, ask, session, path, caplog):
+        """The window became smaller than what is reserved: a turn does not fail because of compaction."""
+        type(session).objects.filter(pk=session.pk).update(settings={"CONTEXT_WINDOW": 8})
+        type(session).objects.filter(pk=session.pk).update(system_prompt=words(20))
+        response = ask.post(path, {"role": "user", "content": "secret words"})
+        assert response.status_code == 201
+        assert response.json()["compaction_requested"] is False
+        assert "step=request_compaction" in caplog.text
+        assert "secret" not in caplog.text
+
+
+class TestAnAnswersContext:
+    """A gateway sends back the figures of the context that it has sent to its model."""
+
+    def test_they_are_kept_and_teach_how_the_model_counts(self, ask, session, path):
+        tip = grow(session, None, "u a u")[-1]
+        figures = ask.get(f"messages/{tip.pk}/context?model=gpt-4o-mini").json()["figures"]
+        reply = {
+            "parent_id": tip.pk,
+            "role": "assistant",
+            "content": "at four",
+            "model": "gpt-4o-mini-2024",
+            "usage": {"prompt_tokens": 2 * figures["tokens"]},
+            "context": figures,
+        }
+        assert ask.post(path, reply).status_code == 201
+        stored = ChatMessage.objects.order_by("-id").first()
+        assert stored.sent_context["tokens"] == figures["tokens"]
+        assert stored.sent_context["strategy"] == "none"
+        session.refresh_from_db()
+        assert session.token_calibration == {"gpt-4o-mini": 2.0}
+
+    def test_one_of_another_message_is_refused(self, ask, session, path):
+        first, _, tip = grow(session, None, "u a u")
+        figures = ask.get(f"messages/{tip.pk}/context").json()["figures"]
+        reply = {"parent_id": first.pk, "role": "assistant", "content": "at four", "context": figures}
+        assert "tip_id" in problem(ask.post(path, reply), 422, "invalid")
+
+    def test_absurd_figures_are_refused(self, ask, session, path):
+        tip = grow(session, None, "u")[-1]
+        figures = ask.get(f"messages/{tip.pk}/context").json()["figures"]
+        reply = {"parent_id": tip.pk, "role": "assistant", "content": "at four", "usage": {"prompt_tokens": 10**8}}
+        for wrong in ({"tokens": 0}, {"window": 2**60}, {"strategy": "magic"}, {"dropped": "1"}, {"more": 1}):
+            problem(ask.post(path, {**reply, "context": figures | wrong}), 422, "invalid")
+        assert ask.post(path, {**reply, "context": figures}).status_code == 201
+
+
+class TestIdempotency:
+    BODY = {"role": "user", "content": "When?", "metadata": {"b": 1.5, "a": [1, {"c": None}]}, "name": "ann"}
+
+    def send(self, ask, path, body=None, key="k-1"):
+        return ask.post(path, body or self.BODY, headers={"Idempotency-Key": key})
+
+    def test_sent_again_the_stored_message_is_the_answer(self, ask, path):
+        first, again = self.send(ask, path), self.send(ask, path)
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert first.json() == again.json()
+        assert ChatMessage.objects.get().idempotency_key == "k-1"
+
+    def test_every_kind_of_number_is_known_again(self, ask, path):
+        numbers = [0, -0.0, 1.5e300, 1e22, 2**70, 0.1, 5e-324, 10**20, True]
+        body = self.BODY | {"metadata": {"numbers": numbers, "deep": {"list": [[], {}, None, "1"]}}}
+        assert self.send(ask, path, body).json()["message"]["id"] == self.send(ask, path, body).json()["message"]["id"]
+        for other in (1, "1"):
+            changed = body | {"metadata": body["metadata"] | {"numbers": [*numbers[:-1], other]}}
+            problem(self.send(ask, path, changed), 422, "idempotency_conflict")
+
+    def test_another_key_is_another_message(self, ask, path):
+        assert self.send(ask, path).json()["message"]["id"] != self.send(ask, path, key="k-2").json()["message"]["id"]
+
+    def test_a_key_counts_in_its_session_only(self, ask, path, ann):
+        other = chat.start_session(owner=ann)
+        self.send(ask, path)
+        assert self.send(ask, f"sessions/{other.pk}/messages").json()["message"]["session_id"] == str(other.pk)
+
+    @pytest.mark.parametrize(
+        "changed", [{"content": "Where?"}, {"metadata": {}}, {"role": "system", "name": "ann"}, {"name": ""}]
+    )
+    def test_with_another_body_it_is_refused(self, ask, path, changed):
+        first = self.send(ask, path).json()["message"]
+        detail = problem(self.send(ask, path, self.BODY | changed), 422, "idempotency_conflict")
+        assert str(first["id"]) in detail
+        assert ChatMessage.objects.count() == 1
+
+    def test_with_another_parent_it_is_refused(self, ask, session, path):
+        parent = grow(session, None, "u a")[-1]
+        self.send(ask, path)
+        problem(self.send(ask, path, self.BODY | {"parent_id": parent.pk}), 422, "idempotency_conflict")
+
+    def test_sent_again_after_a_redaction_it_brings_no_text_back(self, ask, path):
+        message = self.send(ask, path).json()["message"]
+        ask.post(f"messages/{message['id']}/redact")
+        assert self.send(ask, path).json()["message"]["content"] == "[redacted]"
+
+    def test_sent_again_it_asks_for_no_compaction_above_an_answer(self, ask, session, path):
+        tip = grow(session, None, "u a " * 35)[-1]
+        body = {**self.BODY, "parent_id": tip.pk}
+        first = self.send(ask, path, body).json()
+        assert first["compaction_requested"] is True
+        chat.append_message(session, ChatMessage.objects.get(pk=first["message"]["id"]), role="assistant", content="x")
+        assert self.send(ask, path, body).json()["compaction_requested"] is False
+
+    @pytest.mark.parametrize("key", ["", "x" * 256])
+    def test_an_empty_or_long_key_is_refused(self, ask, path, key):
+        problem(self.send(ask, path, key=key), 422, "invalid")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("senders", [2, 8])
+def test_sent_at_once_it_is_stored_once(senders):
+    """The database's constraint decides: whoever comes second is given the first one's message."""
+    owner = user("ann")
+    session = chat.start_session(owner=owner)
+    askers = [Asker(owner) for _ in range(senders)]
+    barrier, answers = threading.Barrier(senders), []
+
+    def send(ask):
+        barrier.wait()
+        body = {"role": "user", "content": "When?"}
+        answers.append(ask.post(f"sessions/{session.pk}/messages", body, headers={"Idempotency-Key": "k"}))
+        connection.close()
+
+    threads = [threading.Thread(target=send, args=(ask,)) for ask in askers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [answer.status_code for answer in answers] == [201] * senders
+    assert {answer.json()["message"]["id"] for answer in answers} == {ChatMessage.objects.get().pk}
+
+
+class TestPythonsDoor:
+    def test_a_key_works_there_too(self, session):
+        first = chat.append_message(session, role="user", content="When?", idempotency_key="k")
+        assert chat.append_message(session, role="user", content="When?", idempotency_key="k") == first
+
+
+class TestTree:
+    def test_it_names_every_node_without_its_text(self, ask, ann):
+        world = World(ann)
+        said = ask.get(f"{world.path}/tree").json()
+        assert [node["id"] for node in said["items"]] == [*(m.pk for m in world.branch), world.summary.pk]
+        summary = said["items"][-1]
+        assert (summary["kind"], summary["parent_id"], summary["cutoff_id"]) == (
+            "summary",
+            world.branch[5].pk,
+            world.branch[3].pk,
+        )
+        assert "word" not in str(said)
+
+    def test_pages_follow_each_other(self, ask, ann):
+        world = World(ann)
+        first = ask.get(f"{world.path}/tree?limit=5").json()
+        second = ask.get(f"{world.path}/tree?limit=5&cursor={first['next_cursor']}").json()
+        assert len(first["items"]) == 5
+        assert [node["id"] for node in second["items"]] == [*(m.pk for m in world.branch[5:]), world.summary.pk]
+        assert second["next_cursor"] is None
+
+
+class TestRead:
+    def test_a_message_or_a_summary(self, ask, ann):
+        world = World(ann)
+        assert ask.get(f"messages/{world.tip.pk}").json()["content"] == world.tip.content
+        assert ask.get(f"messages/{world.summary.pk}").json()["kind"] == "summary"
+
+    def test_a_branch_upwards_in_pages(self, ask, ann):
+        world = World(ann)
+        chat.append_message(world.session, world.branch[2], role="user", content="a fork")
+        first = ask.get(f"messages/{world.tip.pk}/branch?limit=5").json()
+        second = ask.get(f"messages/{world.tip.pk}/branch?limit=5&cursor={first['next_cursor']}").json()
+        seen = [item["id"] for item in first["items"] + second["items"]]
+        assert seen == [message.pk for message in reversed(world.branch)]
+        assert second["next_cursor"] is None
+
+    def test_a_branch_is_one_of_messages(self, ask, ann):
+        problem(ask.get(f"messages/{World(ann).summary.pk}/branch"), 422, "invalid_parent")
+
+
+class TestErase:
+    def test_a_redaction_empties_it_and_the_summaries_that_may_tell_it(self, ask, ann):
+        world = World(ann)
+        said = ask.post(f"messages/{world.branch[1].pk}/redact", {"replacement": "[gone]"}).json()
+        assert (said["content"], said["redacted_at"] is None) == ("[gone]", False)
+        world.summary.refresh_from_db()
+        assert (world.summary.content, world.summary.retired_at is None) == ("", False)
+
+    def test_a_deletion_takes_what_is_below(self, ask, ann):
+        world = World(ann)
+        response = ask("DELETE", f"messages/{world.branch[2].pk}")
+        assert (response.status_code, response.content) == (204, b"")
+        assert set(ChatMessage.objects.values_list("pk", flat=True)) == {m.pk for m in world.branch[:2]}
+
+    def test_a_summary_is_neither_redacted_nor_deleted(self, ask, ann):
+        summary = World(ann).summary
+        problem(ask.post(f"messages/{summary.pk}/redact"), 422, "invalid_message")
+        problem(ask("DELETE", f"messages/{summary.pk}"), 422, "invalid_message")

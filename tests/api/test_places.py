@@ -1,0 +1,136 @@
+"""An error names the field, and in JSON the place; what a query holds is read as it is written."""
+
+import json
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient
+
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.validation import check_json
+from tests.api.asking import MOUNT, World, problem
+
+pytestmark = pytest.mark.django_db
+
+GOOD = {"role": "user", "content": "x"}
+NUL, LONE = "a\x00b", "\ud800"
+WRONG = {
+    "holds a NUL character at position 1": NUL,
+    "holds a lone surrogate at position 0": LONE,
+    "holds nan, which is not JSON": float("nan"),
+    "holds a number of more than 1024 bits": 10**400,
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+@pytest.mark.parametrize(
+    ("place", "around"),
+    [
+        ("metadata.a[0]", lambda wrong: {"metadata": {"b": [], "a": [wrong]}}),
+        ('metadata["a b"].c', lambda wrong: {"metadata": {"a b": {"c": wrong}}}),
+        ("content", lambda wrong: {"content": wrong}),
+    ],
+)
+def test_a_messages_field_is_named_with_the_place_in_it(ask, path, said, place, around):
+    response = ask.post(path, {**GOOD, **around(WRONG[said])})
+    assert problem(response, 422, "invalid_message") == f"{place} {said}."
+
+
+@pytest.mark.parametrize("said", list(WRONG)[:2])
+def test_every_other_bodys_field_is_named(ask, ann, said):
+    world, wrong = World(ann), WRONG[said]
+    for method, path, field in (
+        ("POST", "sessions", "title"),
+        ("PATCH", world.path, "system_prompt"),
+        ("POST", f"{world.path}/compact", "instructions"),
+        ("POST", f"messages/{world.tip.pk}/redact", "replacement"),
+    ):
+        assert problem(ask(method, path, {field: wrong}), 422, "invalid_message") == f"{field} {said}."
+
+
+def test_a_key_that_can_not_be_stored_is_told_of_where_it_stands(ask, path):
+    detail = problem(ask.post(path, {**GOOD, "metadata": {"a": [{NUL: 1}]}}), 422, "invalid_message")
+    assert detail == "metadata.a[0] has a key that holds a NUL character at position 1."
+    detail = problem(ask.post(path, {**GOOD, NUL: 1}), 422, "invalid_message")
+    assert detail == "a field's name holds a NUL character at position 1."
+
+
+def test_a_way_that_is_long_is_cut_short():
+    deep = NUL
+    for _ in range(20):
+        deep = [deep]
+    with pytest.raises(InvalidMessage, match=r"^metadata\.n(\[0\]){7}… holds a NUL") as caught:
+        check_json({"n": deep}, "metadata")
+    assert caught.value.field == "metadata"
+    with pytest.raises(InvalidMessage, match=r'^metadata\["x{40}…"\] holds a NUL'):
+        check_json({"x" * 1000: NUL}, "metadata")
+
+
+def test_a_number_of_thousands_of_digits_is_told_of_where_it_stands(ask, path):
+    """Python reads none of more than 4,300 digits: that is a limit here and no fault of the JSON."""
+    for digits in (400, 401, 5000):
+        raw = json.dumps({**GOOD, "metadata": {"n": "?"}}).replace('"?"', "9" * digits).encode()
+        detail = problem(ask.post(path, raw=raw), 422, "invalid_message")
+        assert detail == "metadata.n holds a number of more than 1024 bits."
+        raw = json.dumps({**GOOD, "parent_id": "?"}).replace('"?"', "-" + "9" * digits).encode()
+        assert problem(ask.post(path, raw=raw), 422, "invalid_message").startswith("parent_id ")
+
+
+class TestQueries:
+    @pytest.mark.parametrize("limit", ["1.0", "%2B5", "+5", "1_0", "%201", "1%20", "0x5", "%D9%A1", "1e1", ""])
+    def test_a_number_has_digits_only(self, ask, limit):
+        assert "query.limit" in problem(ask.get(f"sessions?limit={limit}"), 422, "invalid")
+
+    @pytest.mark.parametrize("reserve", ["1.0", "%2B5", "1_0"])
+    def test_a_reserve_too(self, ask, ann, reserve):
+        tip = World(ann).tip
+        detail = problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens={reserve}"), 422, "invalid")
+        assert "query.reserved_tokens" in detail
+
+    def test_a_parameter_is_given_once(self, ask):
+        detail = problem(ask.get("sessions?limit=1&limit=2"), 422, "invalid")
+        assert detail == "query.limit: It is given more than once."
+        assert ask.get("sessions?limit=1").status_code == 200
+
+    @pytest.mark.parametrize("model", ["%ff", "%C3", "a%ED%A0%80"])
+    def test_what_is_no_utf_8_is_malformed(self, ask, ann, model):
+        tip = World(ann).tip
+        problem(ask.get(f"messages/{tip.pk}/context?model={model}"), 400, "malformed")
+        problem(ask.get(f"sessions?{model}=1"), 400, "malformed")
+
+    @pytest.mark.parametrize("model", ["%C3%B8", "%EF%BF%BD"])
+    def test_what_is_passes(self, ask, ann, model):
+        tip = World(ann).tip
+        assert ask.get(f"messages/{tip.pk}/context?model={model}").status_code == 200
+
+    def test_bytes_that_a_client_did_not_escape_are_read_alike(self, ask, ann):
+        tip = World(ann).tip
+        for written, status in (("ø", 200), ("\udcff", 400)):
+            query = f"model={written}".encode("utf-8", "surrogateescape").decode("latin-1")
+            path = f"{ask.mount}messages/{tip.pk}/context"
+            response = ask.client.get(path, QUERY_STRING=query)
+            assert response.status_code == status
+
+    def test_a_server_of_the_other_kind_answers_the_same(self):
+        """ASGI gives the query as text already."""
+        for query, status in (("model=%ff", 400), ("model=%C3%BF", 401), ("model=ÿ", 401)):
+            response = async_to_sync(AsyncClient().get)(f"{MOUNT}messages/1/context?{query}")
+            assert response.status_code == status
+
+
+@pytest.mark.parametrize("number", [0, 2**63, 10**30])
+def test_a_number_that_can_be_no_id_is_one_that_nobody_has(ask, ann, number):
+    world = World(ann)
+    for path in (f"messages/{number}", f"messages/{number}/context", f"runs/{number}", f"messages/{number}/branch"):
+        problem(ask.get(path), 404, "not_found")
+        assert ask.get(path).content == ask.get(path.replace(f"/{number}", f"/{10**9}")).content
+    problem(ask.get(f"{world.path}/compactions/{number}"), 404, "not_found")
+    problem(ask("DELETE", f"summaries/{number}"), 404, "not_found")
+    problem(ask.post(f"messages/{number}/redact", {"replacement": 1}), 404, "not_found")
+
+
+def test_nothing_given_changes_nothing_not_even_when_it_was_used(ask, ann):
+    world = World(ann)
+    before = ask.get(world.path).json()
+    assert ask("PATCH", world.path, {}).json() == before
+    assert ask.get(world.path).json() == before

@@ -1,0 +1,94 @@
+"""Thousands of requests made from the OpenAPI document, valid and not: no answer is outside it, and none is a 5xx."""
+
+import json
+import os
+import urllib.request
+from collections import Counter
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connections
+
+from compaction_app import chat
+from compaction_app.testing.builders import grow
+from tests.api.asking import World, forget_throttle
+from tests.conforming import EXAMPLES_VARIABLE, MOUNT, SEED_VARIABLE, TOKEN, Known, Tally, run_rounds, served
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.contract]
+
+EXAMPLES = int(os.environ.get(EXAMPLES_VARIABLE) or 5_000)
+SEED = int(os.environ.get(SEED_VARIABLE) or 1)
+
+SETTINGS = {
+    "CONTEXT_WINDOW": 3_000,
+    "RESERVED_TOKENS": 500,
+    "COOLDOWN_SECONDS": 0,
+    # Enough for every kind of answer, and so few that the last ones are told 429.
+    "MANUAL_THROTTLE": "300/d",
+    # Of a branch that was redacted or holds a word a message an extract is that short; it would be a 502, as it says.
+    "MIN_SUMMARY_CHARS": 1,
+}
+
+
+@pytest.fixture
+def address(settings, monkeypatch):
+    settings.ROOT_URLCONF = "tests.token_urls"
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    settings.MIDDLEWARE = ["tests.conforming.Tally", *settings.MIDDLEWARE]
+    settings.COMPACTION = {**settings.COMPACTION, **SETTINGS}
+    # A connection for each request costs more than the request.
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
+    monkeypatch.setattr(Tally, "counted", Counter())
+    with served() as address:
+        yield address
+    forget_throttle()
+
+
+def prepared():
+    """Sessions of one user's with messages, generations and runs, and one of somebody else's."""
+    forget_throttle()
+    users = get_user_model().objects
+    owner, somebody = (users.get_or_create(username=name)[0] for name in (TOKEN[::-1], "bob"))
+    worlds = [World(owner) for _ in range(20)]
+    read, doomed, emptied = worlds[:5], worlds[5:13], worlds[13:]
+    crowded = chat.start_session(owner=owner)
+    crowd = grow(crowded, None, "u a c t u a u a u c")
+    long = [chat.start_session(owner=owner) for _ in range(40)]
+    for session in long:
+        grow(session, None, "u a " * 8)
+    stranger = World(somebody)
+    return Known(
+        sessions=[*(str(world.session.pk) for world in read), str(stranger.session.pk)],
+        messages=[*(message.pk for world in read for message in world.branch), stranger.tip.pk],
+        summaries=[world.summary.pk for world in worlds],
+        runs=[world.run.pk for world in [*worlds, stranger]],
+        crowded_session=str(crowded.pk),
+        crowd=[message.pk for message in crowd],
+        compactable=[str(session.pk) for session in long],
+        doomed_sessions=[str(world.session.pk) for world in doomed],
+        doomed_messages=[message.pk for world in emptied for message in world.branch],
+    )
+
+
+def test_every_answer_to_thousands_of_requests_is_one_that_the_document_tells_of(address, tmp_path):
+    """All checks of schemathesis, all phases of it, from a fixed seed; ``make schema`` takes a fresh one."""
+    operations = documented(address)
+    rounds = list(run_rounds(address, prepared, tmp_path, examples=EXAMPLES, seed=SEED))
+    answered = Tally.counted
+    assert [problem for done in rounds for problem in done.problems] == []
+    assert sorted(key for key in answered if key[2] >= 500) == []
+    assert answered.total() >= sum(done.examples for done in rounds) >= EXAMPLES
+    succeeded = {(method, place) for method, place, status in answered if 200 <= status < 300}
+    assert sorted(operations - succeeded) == []
+
+
+def documented(address):
+    """Method and path, below the mount, of every operation."""
+    with urllib.request.urlopen(f"{address}{MOUNT}openapi.json", timeout=30) as response:
+        paths = json.load(response)["paths"]
+    return {
+        (method.upper(), path.removeprefix(MOUNT))
+        for path, methods in paths.items()
+        for method in methods
+        if method != "parameters"
+    }

@@ -1,0 +1,133 @@
+"""Sessions over HTTP: begin, list, read, change, delete."""
+
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, ChatSession
+from tests.api.asking import Asker, World, problem, user
+from tests.trees import analyze
+
+pytestmark = pytest.mark.django_db
+
+
+class TestBegin:
+    def test_it_belongs_to_whoever_asks(self, ask, ann):
+        given = {
+            "title": "Tides",
+            "model": "gpt-4o-mini",
+            "system_prompt": "You know the harbour.",
+            "settings": {"MODE": "aggressive"},
+            "external_id": "crm-7",
+            "metadata": {"team": ["harbour"]},
+        }
+        response = ask.post("sessions", given)
+        assert response.status_code == 201
+        said = response.json()
+        session = ChatSession.objects.get(pk=said["id"])
+        assert session.owner == ann
+        assert {name: said[name] for name in given} == given == {name: getattr(session, name) for name in given}
+
+    def test_nothing_has_to_be_given(self, ask):
+        said = ask.post("sessions", {}).json()
+        assert (said["title"], said["settings"], said["metadata"]) == ("", {}, {})
+
+    def test_a_wrong_setting_is_named(self, ask):
+        assert "NO_SUCH_KEY" in problem(ask.post("sessions", {"settings": {"NO_SUCH_KEY": 1}}), 422, "configuration")
+        detail = problem(ask.post("sessions", {"settings": {"MAX_MESSAGE_BYTES": 1}}), 422, "configuration")
+        assert "MAX_MESSAGE_BYTES" in detail
+        assert not ChatSession.objects.exists()
+
+    def test_an_external_id_is_taken_once_an_owner(self, ask):
+        assert ask.post("sessions", {"external_id": "crm-7"}).status_code == 201
+        problem(ask.post("sessions", {"external_id": "crm-7"}), 409, "duplicate")
+        assert Asker(user("bob")).post("sessions", {"external_id": "crm-7"}).status_code == 201
+
+
+class TestList:
+    def test_pages_follow_each_other_without_a_gap_or_a_repetition(self, ask, ann):
+        made = [chat.start_session(owner=ann, title=str(number)) for number in range(5)]
+        # The same moment, so that the id alone decides between two of them.
+        moment = made[0].updated_at
+        ChatSession.objects.filter(pk__in=[made[1].pk, made[2].pk]).update(updated_at=moment)
+        chat.start_session(owner=user("bob"))
+        seen, cursor = [], ""
+        for _ in range(3):
+            page = ask.get(f"sessions?limit=2{cursor}").json()
+            seen += [item["id"] for item in page["items"]]
+            cursor = f"&cursor={page['next_cursor']}"
+        assert page["next_cursor"] is None
+        expected = ChatSession.objects.filter(owner=ann).order_by("-updated_at", "-pk")
+        assert seen == [str(session.pk) for session in expected]
+
+    def test_the_last_used_comes_first_without_its_long_texts(self, ask, ann):
+        first = chat.start_session(owner=ann, system_prompt="long")
+        chat.start_session(owner=ann)
+        chat.append_message(first, role="user", content="hello")
+        [item, _] = ask.get("sessions").json()["items"]
+        assert item["id"] == str(first.pk)
+        assert "system_prompt" not in item
+
+    def test_a_page_costs_the_same_however_many_there_are(self, ask, ann):
+        counts = []
+        for _ in range(2):
+            for _ in range(10):
+                chat.start_session(owner=ann)
+            with CaptureQueriesContext(connection) as queries:
+                ask.get("sessions?limit=5")
+            counts.append(len(queries))
+        # Django's session and its user, then one page.
+        assert counts == [3, 3]
+
+    def test_a_long_page_is_read_by_its_index(self, ann):
+        """Among the many sessions of others."""
+        other = user("other")
+        ChatSession.objects.bulk_create(ChatSession(owner=other, title=f"{n}") for n in range(2000))
+        ChatSession.objects.bulk_create(ChatSession(owner=ann, title=f"{n}") for n in range(200))
+        analyze(ChatSession)
+        rows = ChatSession.objects.filter(owner_id=ann.pk).order_by("-updated_at", "-pk")
+        assert "compaction_session_recent" in rows[:3].explain()
+
+
+class TestChange:
+    def test_only_what_is_given_changes(self, ask, ann):
+        session = chat.start_session(owner=ann, title="Tides", system_prompt="You know the harbour.")
+        response = ask("PATCH", f"sessions/{session.pk}", {"title": "Winds", "settings": {"MODE": "off"}})
+        assert response.status_code == 200
+        assert response.json()["title"] == "Winds"
+        stored = ChatSession.objects.get(pk=session.pk)
+        assert (stored.title, stored.settings, stored.system_prompt) == (
+            "Winds",
+            {"MODE": "off"},
+            "You know the harbour.",
+        )
+        assert response.json()["updated_at"] > str(session.updated_at)
+
+    def test_nothing_given_changes_nothing(self, ask, ann):
+        session = chat.start_session(owner=ann, title="Tides")
+        assert ask("PATCH", f"sessions/{session.pk}", {}).json()["title"] == "Tides"
+
+    def test_what_can_not_be_stored_leaves_it_as_it_was(self, ask, ann):
+        session = chat.start_session(owner=ann, title="Tides")
+        other = chat.start_session(owner=ann, external_id="crm-7")
+        path = f"sessions/{session.pk}"
+        problem(ask("PATCH", path, {"title": "x", "settings": {"MODE": "warp"}}), 422, "configuration")
+        problem(ask("PATCH", path, {"title": "x", "external_id": other.external_id}), 409, "duplicate")
+        problem(ask("PATCH", path, {"title": None}), 422, "invalid")
+        problem(ask("PATCH", path, {"owner": 1}), 422, "invalid")
+        assert ChatSession.objects.get(pk=session.pk).title == "Tides"
+
+
+class TestDelete:
+    def test_it_goes_with_all_that_belongs_to_it(self, ask, ann):
+        world = World(ann)
+        response = ask("DELETE", world.path)
+        assert (response.status_code, response.content) == (204, b"")
+        assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()
+        problem(ask("DELETE", world.path), 404, "not_found")
+
+    def test_one_that_never_was_is_not_found(self, ask):
+        problem(ask.get(f"sessions/{uuid.uuid4()}"), 404, "not_found")

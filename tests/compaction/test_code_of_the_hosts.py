@@ -1,0 +1,230 @@
+"""Whatever a host's code does during a compaction, the run is over or put off, and the conversation as it was."""
+
+import asyncio
+import contextlib
+import uuid
+import warnings
+from dataclasses import replace
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import OperationalError
+from django.db.models.signals import post_save
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import WordTokenCounter
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import SummaryDraft
+from tests.compaction.world import Interfering, kinds
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "the code is teal-heron-7391"
+
+
+def recap(request):
+    return SummaryDraft(text="## Recap\n\nAll that was asked was answered, and nothing of it is open.", model="fake")
+
+
+async def summarize_later(request):
+    return recap(request)
+
+
+ANSWERS = {
+    "None": lambda request: None,
+    "a text": lambda request: recap(request).text,
+    "a dict": lambda request: {"text": recap(request).text},
+    "a coroutine": summarize_later,
+    "a draft without a text": lambda request: SummaryDraft(text=None),
+    "a draft of a nameless model": lambda request: replace(recap(request), model=None),
+    "an odd code": lambda request: raising(SummarizerError("a\x00b \ud83d", error_code=["odd"] * 20)),
+    "an error": lambda request: raising(KeyError(SECRET)),
+}
+
+
+def raising(error):
+    raise error
+
+
+class Answering:
+    """A host's summarizer that gives back what it should not."""
+
+    answer = None
+    max_input_tokens = None
+
+    def summarize(self, request):
+        return ANSWERS[self.answer](request)
+
+
+class Judging(Answering):
+    """The same, told how drafts are judged."""
+
+    def summarize(self, request, accept=None, on_event=None):
+        return super().summarize(request)
+
+
+class AwaitedJudging(Judging):
+    async def asummarize(self, request, accept=None, on_event=None):
+        return self.summarize(request)
+
+
+class Miscounting(WordTokenCounter):
+    """A host's token counter that fails on drafts."""
+
+    def __call__(self, texts):
+        if any("is open." in text for text in texts):
+            raise ArithmeticError(texts)
+        return super().__call__(texts)
+
+
+class Counted(FakeSummarizer):
+    def summarize(self, request):
+        return replace(recap(request), input_tokens=700, output_tokens=20)
+
+
+class TestCodeOfTheHosts:
+    """Whatever a host's code does between claim and commit, the run is over or put off, and says so."""
+
+    @pytest.fixture(params=[chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
+    def compact(self, request):
+        return request.param
+
+    def ended(self, session):
+        """The one run is over, the conversation as it was, and the next run finds nothing in its way."""
+        run = CompactionRun.objects.get(session=session)
+        assert (run.status, run.claim_token, run.lease_expires_at) == ("failed", None, None)
+        assert run.finished_at is not None
+        assert kinds(session)[-1] == "failed"
+        assert "teal-heron" not in f"{run.error_detail} {run.error_code}"
+        assert ChatMessage.objects.summaries().count() == 0
+        return run
+
+    @pytest.mark.parametrize("named", ["Answering", "Judging", "AwaitedJudging"])
+    @pytest.mark.parametrize("answer", ANSWERS)
+    def test_what_a_summarizer_should_not_give_back_ends_the_run(
+        self, session, branch, settings, monkeypatch, compact, answer, named, caplog
+    ):
+        monkeypatch.setattr(Answering, "answer", answer)
+        settings.COMPACTION = small(SUMMARIZER=f"{__name__}.{named}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(CompactionFailed):
+                compact(branch[-1])
+        run = self.ended(session)
+        assert run.error_code == ("provider_error" if answer != "an odd code" else str(["odd"] * 20)[:30])
+        assert run.error_detail
+        assert "teal-heron" not in caplog.text
+        settings.COMPACTION = small()
+        assert compact(branch[-1]).status == "succeeded"
+
+    def test_what_raises_while_a_draft_is_judged_ends_the_run_and_its_call_is_paid(
+        self, session, branch, settings, compact
+    ):
+        settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Counted", TOKEN_COUNTER=f"{__name__}.Miscounting")
+        with pytest.raises(CompactionFailed):
+            compact(branch[-1])
+        run = self.ended(session)
+        assert (run.error_code, run.input_tokens, run.output_tokens) == ("provider_error", 700, 20)
+        assert run.error_detail == "Counted was being judged, which raised ArithmeticError"
+
+    def test_what_raises_inside_the_commit_ends_the_run_and_leaves_nothing(self, session, branch, compact, caplog):
+        """A receiver of the host's on every message that is stored."""
+
+        def receive(instance, **kwargs):
+            if instance.kind == "summary":
+                raise LookupError(SECRET)
+
+        with receiving(post_save, receive, ChatMessage), pytest.raises(CompactionFailed) as caught:
+            compact(branch[-1])
+        run = self.ended(session)
+        assert (run.error_code, run.summary_id, run.generation) == ("provider_error", None, None)
+        assert caught.value.error_detail == run.error_detail == "LookupError while the summary was made"
+        assert "error run=" in caplog.text
+        assert "teal-heron" not in caplog.text
+        assert compact(branch[-1]).generation == 1
+
+    def test_a_database_that_is_briefly_away_puts_a_background_run_off(self, session, branch):
+        went = []
+
+        def receive(instance, **kwargs):
+            if instance.kind == "summary" and not went:
+                went.append(instance)
+                raise OperationalError("the connection is lost")
+
+        run = chat.request_compaction(branch[-1])
+        with receiving(post_save, receive, ChatMessage):
+            outcome = compact_chat_history(run.pk)
+            assert (outcome.run.status, outcome.run.error_code) == ("ready", "provider_error")
+            assert outcome.run.next_attempt_at > timezone.now()
+            assert (outcome.run.claim_token, outcome.run.attempts) == (None, 1)
+            CompactionRun.objects.update(next_attempt_at=None)
+            assert compact_chat_history(run.pk).run.status == "succeeded"
+
+    def test_a_start_that_can_not_be_recorded_ends_the_run(self, session, branch, compact):
+        def receive(instance, **kwargs):
+            if instance.kind == "started":
+                raise LookupError
+
+        with receiving(post_save, receive, CompactionEvent), pytest.raises(CompactionFailed):
+            compact(branch[-1])
+        assert self.ended(session).error_detail == "LookupError while the summary was made"
+
+    def test_whoever_is_cancelled_leaves_the_run_to_the_next(self, session, branch, monkeypatch):
+        monkeypatch.setattr(FakeSummarizer, "delay", 1.0)
+
+        async def leave():
+            async with asyncio.timeout(0.4):
+                await chat.acompact(branch[-1])
+
+        with pytest.raises(TimeoutError):
+            async_to_sync(leave)()
+        run = CompactionRun.objects.get(session=session)
+        assert (run.status, run.claim_token, run.next_attempt_at, run.enqueued_at) == ("ready", None, None, None)
+        monkeypatch.setattr(FakeSummarizer, "delay", 0.0)
+        with pytest.raises(CompactionRefused) as refused:
+            chat.compact(branch[-1], instructions="Keep the prices.")
+        assert refused.value.run_id == run.pk
+        again = chat.compact(branch[-1])
+        assert (again.pk, again.status, again.attempts) == (run.pk, "succeeded", 2)
+
+    def test_an_interrupt_leaves_it_too(self, session, branch, settings):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+        Interfering.action = staticmethod(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            chat.compact(branch[-1])
+        run = CompactionRun.objects.get(session=session)
+        assert (run.status, run.claim_token) == ("ready", None)
+        assert compact_chat_history(run.pk).run.status == "succeeded"
+
+    def test_a_claim_that_another_worker_took_meanwhile_stays_theirs(self, session, branch):
+        """What fails after the lease ended does not end the work of whoever has the run now."""
+        theirs = uuid.uuid4()
+
+        def receive(instance, **kwargs):
+            if instance.kind == "started":
+                CompactionRun.objects.filter(session=session).update(claim_token=theirs)
+                raise LookupError
+
+        run = chat.request_compaction(branch[-1])
+        with receiving(post_save, receive, CompactionEvent):
+            compact_chat_history(run.pk)
+        # The receiver's own update went with the transaction that it broke, if it stood in one.
+        run.refresh_from_db()
+        assert (run.status, run.claim_token) == ("running", theirs)
+
+
+@contextlib.contextmanager
+def receiving(signal, receiver, sender):
+    signal.connect(receiver, sender=sender)
+    try:
+        yield
+    finally:
+        signal.disconnect(receiver, sender=sender)

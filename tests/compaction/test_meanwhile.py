@@ -1,0 +1,144 @@
+"""Everything that may happen while a summary is being made (design §8, §17)."""
+
+import threading
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, connections
+
+from compaction_app import chat, runs
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import CompactionFailed
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.compaction.world import Interfering
+from tests.small import shown_ids, small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def meanwhile(settings):
+    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+
+    def do(action):
+        Interfering.action = staticmethod(action)
+
+    yield do
+    Interfering.action = None
+
+
+class TestMeanwhile:
+    def test_a_turn_appended_meanwhile_stays_in_the_tail(self, session, branch, meanwhile):
+        added = []
+        meanwhile(lambda: added.extend(grow(session, branch[-1], "u a")))
+        run = chat.compact(branch[-1])
+        assert run.status == "succeeded"
+        assert shown_ids(added[-1])[-2:] == [message.pk for message in added]
+
+    def test_a_tip_deleted_meanwhile_leaves_nothing(self, session, branch, meanwhile):
+        meanwhile(lambda: chat.delete_message(branch[-2]))
+        run = chat.compact(branch[-1])
+        assert (run.status, run.skip_reason) == ("skipped", "branch_gone")
+        assert not ChatMessage.objects.summaries().exists()
+
+    def test_a_session_deleted_meanwhile_leaves_nothing(self, session, branch, meanwhile):
+        run = chat.request_compaction(branch[-1])
+        meanwhile(lambda: chat.delete_session(session))
+        compact_chat_history(run.pk)
+        assert not ChatSession.objects.filter(pk=session.pk).exists()
+        assert not ChatMessage.objects.exists()
+        assert not CompactionRun.objects.exists()
+
+    def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile):
+        meanwhile(lambda: chat.delete_session(session))
+        with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
+            chat.compact(branch[-1])
+        assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
+        assert caught.value.run_id is not None
+
+    def test_who_awaits_is_told_the_same(self, session, branch, meanwhile):
+        meanwhile(lambda: chat.delete_session(session))
+        with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
+            async_to_sync(chat.acompact)(branch[-1])
+        assert caught.value.error_code == "session_gone"
+
+    def test_another_summary_meanwhile_wins(self, session, branch, meanwhile):
+        from tests.small import anchored_summary
+
+        meanwhile(lambda: anchored_summary(branch[60], branch[40]))
+        run = chat.compact(branch[-1])
+        assert (run.status, run.skip_reason) == ("skipped", "base_changed")
+        assert ChatMessage.objects.summaries().count() == 1
+
+    def test_a_base_retired_meanwhile_defeats_the_run(self, session, branch, meanwhile):
+        first = chat.compact(branch[-1])
+        tip = grow(session, branch[-1], "u a " * 35)[-1]
+        meanwhile(lambda: chat.retire_summary(first.summary))
+        run = chat.compact(tip)
+        assert (run.status, run.skip_reason) == ("skipped", "base_changed")
+        assert chat.find_summary(tip) is None
+
+    def test_a_redaction_meanwhile_makes_it_read_again(self, session, branch, meanwhile):
+        """What the model was shown holds the erased text: that draft is thrown away."""
+        run = chat.request_compaction(branch[-1])
+        secret = branch[3]
+        meanwhile(lambda: chat.redact_message(secret))
+        compact_chat_history(run.pk)
+        run.refresh_from_db()
+        assert run.status == "ready"
+        compact_chat_history(run.pk)
+        run.refresh_from_db()
+        assert run.status == "succeeded"
+        assert "[redacted]" in FakeSummarizer.requests[-1].user
+
+    def test_no_connection_and_no_transaction_are_held_during_the_call(self, branch, meanwhile):
+        seen = []
+        meanwhile(lambda: seen.append((connection.in_atomic_block, connection.connection)))
+        chat.compact(branch[-1])
+        assert seen == [(False, None)]
+
+    def test_a_second_worker_with_the_same_run_returns_quietly(self, session, branch, meanwhile):
+        run = chat.request_compaction(branch[-1])
+        others = []
+        meanwhile(lambda: others.append(compact_chat_history(run.pk)))
+        compact_chat_history(run.pk)
+        assert others == [None]
+        assert ChatMessage.objects.summaries().count() == 1
+
+    def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
+        """The lease expires by itself while the first worker waits for its model; another makes the summary."""
+        monkeypatch.setattr("compaction_app.preparing.lease_seconds", lambda *_: 0.05)
+        run = chat.request_compaction(branch[-1])
+
+        def takeover():
+            threading.Event().wait(0.1)
+            monkeypatch.setattr("compaction_app.preparing.lease_seconds", lambda *_: 60)
+            assert compact_chat_history(run.pk).run.status == "succeeded"
+
+        meanwhile(takeover)
+        compact_chat_history(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.attempts, run.generation) == ("succeeded", 2, 1)
+        assert ChatMessage.objects.summaries().count() == 1
+
+
+def test_claims_are_won_by_exactly_one_of_many_threads(session, branch):
+    run = chat.request_compaction(branch[-1])
+    won, barrier = [], threading.Barrier(8)
+
+    def contend():
+        try:
+            barrier.wait()
+            if runs.claim(run.pk, "default", 60):
+                won.append(threading.get_ident())
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=contend) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1

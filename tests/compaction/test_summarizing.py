@@ -1,0 +1,170 @@
+"""Making summaries: claim, plan, draft, commit; what is refused, and what is too large at once (design §8, §10)."""
+
+import pytest
+from django.db import transaction
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, DurableTransactionRequired
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import SummaryDraft
+from tests.small import shown_ids, small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestOneSummary:
+    def test_a_compaction_writes_one_node_that_the_next_context_uses(self, session, branch):
+        run = chat.compact(branch[-1])
+        summary = run.summary
+        assert (run.status, run.generation, run.trigger) == ("succeeded", 1, "manual")
+        assert summary.kind == "summary"
+        assert summary.parent_message_id == run.anchor_id
+        assert summary.last_summarized_message_id == run.cutoff_id
+        context = chat.get_context(branch[-1])
+        assert context.summary_id == summary.pk
+        assert context.strategy == "auto_compact"
+        assert context.history_tokens == run.tokens_after < run.tokens_before == 7_000
+        assert context.history_tokens <= context.target
+
+    def test_the_originals_are_untouched(self, session, branch):
+        before = list(ChatMessage.objects.filter(session=session).order_by("id").values())
+        chat.compact(branch[-1])
+        assert list(ChatMessage.objects.filter(session=session).messages().order_by("id").values()) == before
+
+    def test_compacting_twice_is_compacting_once(self, session, branch):
+        chat.compact(branch[-1])
+        calls = len(FakeSummarizer.requests)
+        again = chat.compact(branch[-1])
+        assert (again.status, again.skip_reason) == ("skipped", "nothing_to_compact")
+        assert len(FakeSummarizer.requests) == calls
+        assert ChatMessage.objects.filter(session=session).summaries().count() == 1
+
+    def test_an_empty_history_calls_no_model(self, session):
+        tip = grow(session, None, "u")[0]
+        assert chat.compact(tip).skip_reason == "nothing_to_compact"
+        assert FakeSummarizer.requests == []
+
+    def test_five_generations_rise_and_stay_readable(self, session):
+        FakeSummarizer.fill = 0.5
+        tip, cutoffs = None, []
+        for _ in range(5):
+            tip = grow(session, tip, "u a " * 35)[-1]
+            cutoffs.append(chat.compact(tip).cutoff.depth)
+        generations = CompactionRun.objects.filter(session=session, status="succeeded").order_by("-generation")
+        assert [run.generation for run in generations] == [5, 4, 3, 2, 1]
+        assert cutoffs == sorted(set(cutoffs))
+        assert generations.last().summary.content
+        assert [run.base_id for run in generations][:-1] == [run.summary_id for run in generations][1:]
+
+    def test_each_message_is_covered_once_along_the_chain(self, session):
+        FakeSummarizer.fill = 0.5
+        tip = None
+        for _ in range(4):
+            tip = grow(session, tip, "u a " * 35)[-1]
+            chat.compact(tip)
+        covered = [message.id for request in FakeSummarizer.requests for message in request.covered]
+        path = [message.pk for message in chat.get_branch(tip)]
+        assert covered == path[: len(covered)]
+        assert shown_ids(tip)[1:] == path[len(covered) :]
+
+    def test_instructions_reach_the_prompt_and_move_the_anchor_to_the_tip(self, session, branch):
+        run = chat.compact(branch[-1], instructions="Dwell on the harbour.")
+        assert "Dwell on the harbour." in FakeSummarizer.requests[0].user
+        assert run.anchor_id == branch[-1].pk
+
+    def test_a_base_that_was_anchored_deeper_never_loses_to_its_successor(self, session, branch):
+        """LOOKAHEAD changed from tip to none between two compactions: the second still wins."""
+        session.settings = {"LOOKAHEAD": "tip"}
+        session.save()
+        chat.compact(branch[-1])
+        session.settings = {"LOOKAHEAD": "none"}
+        session.save()
+        tip = grow(session, branch[-1], "u a " * 35)[-1]
+        second = chat.compact(tip)
+        assert chat.find_summary(tip) == second.summary
+
+    def test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one(self, session):
+        FakeSummarizer.fill = 0.2
+        messages = grow(session, None, "u a " * 35)
+        first = chat.compact(messages[-1])
+        tip = grow(session, messages[-1], "u a " * 35)[-1]
+        extra = grow(session, tip, "u a")
+        chat.delete_message(extra[0])
+        second = chat.compact(tip)
+        assert second.anchor.depth >= first.anchor.depth
+        assert second.base_id == first.summary_id
+
+
+class TestLimits:
+    def test_a_small_summarizer_takes_several_generations(self, session, settings, monkeypatch):
+        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 3_500)
+        tip = grow(session, None, "u a " * 60)[-1]
+        last = chat.compact(tip)
+        done = CompactionRun.objects.filter(session=session, status="succeeded").order_by("generation")
+        assert done.count() > 2
+        assert [run.previous_run_id for run in done] == [None, *(run.pk for run in done)][: done.count()]
+        assert last.tokens_after <= 5_000
+        covered = [message.id for request in FakeSummarizer.requests for message in request.covered]
+        assert covered == [m.pk for m in chat.get_branch(tip)][: len(covered)]
+
+    def test_a_message_too_large_for_any_request_is_shown_head_and_tail(self, session, monkeypatch):
+        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 2_500)
+        tip = grow(session, None, "u(5000) a " + "u a " * 10)[-1]
+        chat.compact(tip)
+        first = CompactionRun.objects.filter(session=session).order_by("id").first()
+        assert first.shortened_inputs == [chat.get_branch(tip)[0].pk]
+        assert "truncated" in FakeSummarizer.requests[0].user
+
+
+class TestRefusals:
+    def test_no_compaction_inside_a_transaction(self, branch):
+        with pytest.raises(DurableTransactionRequired), transaction.atomic():
+            chat.compact(branch[-1])
+
+    def test_mode_off_refuses(self, branch, settings):
+        settings.COMPACTION = small(MODE="off")
+        with pytest.raises(CompactionRefused) as caught:
+            chat.compact(branch[-1])
+        assert caught.value.reason == "mode_off"
+        assert shown_ids(branch[-1]) == [message.pk for message in branch]
+
+    def test_one_open_run_a_branch(self, session, branch):
+        assert chat.request_compaction(branch[-1]).status == "ready"
+        assert chat.request_compaction(branch[-1]) is None
+        with pytest.raises(CompactionRefused) as caught:
+            chat.compact(branch[-1])
+        assert caught.value.reason == "open_run"
+
+    @pytest.mark.parametrize(
+        ("draft", "code"),
+        [
+            (SummaryDraft(text=""), "empty"),
+            (SummaryDraft(text="x" * 29), "too_short"),
+            (SummaryDraft(text="y" * 60, finish_reason="length"), "truncated"),
+            (SummaryDraft(text="y" * 60, refused=True), "refused"),
+            (SummaryDraft(text="y" * 60, tool_called=True), "tool_call"),
+            (SummaryDraft(text="<previous-summary> and then more words"), "leaked_wrapper"),
+            (SummaryDraft(text=words(6_000)), "oversize"),
+        ],
+    )
+    def test_a_draft_that_is_no_summary_changes_nothing(self, session, branch, monkeypatch, draft, code):
+        monkeypatch.setattr(FakeSummarizer, "summarize", lambda self, request: draft)
+        before = shown_ids(branch[-1])
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(branch[-1])
+        assert caught.value.error_code == code
+        assert CompactionRun.objects.get(session=session).status == "failed"
+        assert shown_ids(branch[-1]) == before
+
+    def test_thirty_characters_are_a_summary(self, session, branch):
+        FakeSummarizer.text = "z" * 30
+        assert chat.compact(branch[-1]).status == "succeeded"
+
+    def test_a_summary_must_be_smaller_than_what_it_replaces(self, session, branch, monkeypatch):
+        tip = grow(session, None, "u a u a")[-1]
+        FakeSummarizer.text = words(190)
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(tip, instructions="now")
+        assert caught.value.error_code in ("no_progress", "oversize")

@@ -1,0 +1,95 @@
+"""When a compaction is asked for, and who has a say in it."""
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.compaction import compact_chat_history
+from compaction_app.conf import load
+from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.values import PolicyDecision
+from tests.compaction.world import kinds
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestTrigger:
+    def test_under_the_threshold_nothing_is_wanted(self, session):
+        tip = grow(session, None, "u a " * 30)[-1]
+        assert not chat.should_compact(tip)
+        assert chat.request_compaction(tip) is None
+        assert kinds(session) == []
+
+    def test_over_the_threshold_a_run_is_opened_and_noted(self, session, branch):
+        assert chat.should_compact(branch[-1])
+        run = chat.request_compaction(branch[-1])
+        assert (run.status, run.trigger) == ("ready", "threshold")
+        event = CompactionEvent.objects.get(session=session)
+        assert event.kind == "threshold_hit"
+        assert event.payload == {"history_tokens": 7_000, "threshold": 6_000, "window": 10_000}
+
+    def test_old_tool_results_that_pruning_shortens_need_no_summary(self, session, settings):
+        settings.COMPACTION = small(PRUNE_TOOL_RESULT_BYTES=500)
+        tip = grow(session, None, "u c t(6000) a u a u a u a")[-1]
+        assert not chat.should_compact(tip)
+        context = chat.get_context(tip)
+        assert (context.strategy, context.pruned, context.dropped) == ("tool_result_budget", 1, 0)
+
+    def test_the_cool_down_holds_back_what_just_ran(self, session, settings, branch):
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+        compact_chat_history(chat.request_compaction(branch[-1]).pk)
+        tip = grow(session, branch[-1], "u a " * 26)[-1]
+        assert chat.should_compact(tip)
+        assert chat.request_compaction(tip) is None
+        event = CompactionEvent.objects.filter(kind="suppressed").latest("id")
+        assert event.payload["reason"] == "cooldown"
+
+    def test_what_can_not_be_made_smaller_is_said_once(self, session):
+        tip = grow(session, None, "u a(6500)")[-1]
+        assert chat.request_compaction(tip) is None
+        assert chat.request_compaction(tip) is None
+        events = CompactionEvent.objects.filter(session=session)
+        assert [event.payload["reason"] for event in events] == ["irreducible"]
+
+    def test_deterministic_mode_compacts_inline(self, branch, settings):
+        settings.COMPACTION = small(MODE="deterministic")
+        assert chat.request_compaction(branch[-1]).status == "succeeded"
+
+    def test_a_shared_anchor_is_compacted_by_one_of_two_tips(self, session):
+        trunk = grow(session, None, "u a " * 40)
+        left = grow(session, trunk[-1], "u a")[-1]
+        right = grow(session, trunk[-1], "u a")[-1]
+        assert chat.request_compaction(left) is not None
+        assert chat.request_compaction(right) is None
+
+    def test_branches_that_share_nothing_uncompacted_run_side_by_side(self, session):
+        trunk = grow(session, None, "u a")
+        left = grow(session, trunk[-1], "u a " * 40)[-1]
+        right = grow(session, trunk[-1], "u a " * 40)[-1]
+        first, second = chat.request_compaction(left), chat.request_compaction(right)
+        for run in (second, first):
+            compact_chat_history(run.pk)
+        assert CompactionRun.objects.filter(status="succeeded").count() == 2
+        assert chat.find_summary(left) != chat.find_summary(right)
+
+
+class TestPolicy:
+    """A host's POLICY: asked only where a compaction is wanted, and never the reason why a turn fails."""
+
+    @pytest.mark.parametrize("answer", ["raises", "unknown"])
+    def test_a_policy_that_errs_counts_as_allow(self, branch, settings, monkeypatch, answer):
+        def erring(tip, budget):
+            if answer == "raises":
+                raise RuntimeError
+            return PolicyDecision(action="perhaps")
+
+        monkeypatch.setattr("tests.compaction.test_trigger.policy", erring)
+        load.cache_clear()
+        settings.COMPACTION = small(POLICY="tests.compaction.test_trigger.policy")
+        assert chat.request_compaction(branch[-1]).status == "ready"
+        load.cache_clear()
+
+
+def policy(tip, budget):
+    return PolicyDecision()

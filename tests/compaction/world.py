@@ -1,0 +1,20 @@
+"""What the tests of compactions look at, and how they get in between."""
+
+from compaction_app.models import CompactionEvent
+from compaction_app.testing.summarizers import FakeSummarizer
+
+
+def kinds(session):
+    return list(CompactionEvent.objects.filter(session=session).order_by("id").values_list("kind", flat=True))
+
+
+class Interfering(FakeSummarizer):
+    """Does something else while the model is being called."""
+
+    action = None
+
+    def summarize(self, request):
+        action, type(self).action = type(self).action, None
+        if action:
+            action()
+        return super().summarize(request)

@@ -1,0 +1,34 @@
+"""A real SDK that collects, and a real server that answers."""
+
+import pytest
+
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.small import small
+from tests.telemetry.world import GOOD, USAGE, Collected
+
+
+# A process has one, so all tests of this folder share it.
+@pytest.fixture(scope="package")
+def sdk():
+    collected = Collected()
+    yield collected
+    collected.shut_down()
+
+
+@pytest.fixture
+def collected(sdk):
+    sdk.clear()
+    return sdk
+
+
+@pytest.fixture
+def server():
+    with ScriptedOpenAIServer(default=steps.reply(GOOD, usage=USAGE)) as running:
+        yield running
+
+
+@pytest.fixture
+def cascade(settings, server):
+    models = [{"model": name, "base_url": server.url} for name in ("small-model", "large-model")]
+    settings.COMPACTION = small(SUMMARIZER="compaction_app.summarizers.OpenAISummarizer", SUMMARIZER_MODELS=models)

@@ -1,0 +1,69 @@
+"""docs/telemetry.md, and the app without an SDK."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.dispatch import Signal
+
+from compaction_app import signals, telemetry
+from compaction_app.values import EventKind
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestDocument:
+    """docs/telemetry.md names all that there is, and nothing else."""
+
+    @pytest.fixture
+    def text(self):
+        return (REPOSITORY / "docs" / "telemetry.md").read_text()
+
+    def test_every_metric(self, text):
+        source = Path(telemetry.__file__).read_text()
+        made = set(re.findall(r"create_(?:counter|histogram)\(\s*\"([^\"]+)\"", source))
+        table = text[text.index("| metric |") : text.index("A layer is")]
+        rows = [row.split("|")[1] for row in table.splitlines()[2:] if row]
+        named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+        assert len(made) == 10
+        assert named == made
+
+    def test_every_attribute(self, text):
+        source = Path(telemetry.__file__).read_text()
+        keys = set(re.findall(r"\"((?:compaction|gen_ai|server|error)\.[a-z_.]+[a-z])\"", source))
+        assert {key for key in keys if f"`{key}`" not in text} == set()
+
+    def test_every_kind_of_event_and_every_signal(self, text):
+        assert [str(kind) for kind in EventKind if f"| `{kind}` |" not in text] == []
+        names = [name for name, value in vars(signals).items() if isinstance(value, Signal)]
+        assert len(names) == 4
+        assert [name for name in names if f"| `{name}` |" not in text] == []
+
+    def test_every_line(self, text):
+        package = Path(telemetry.__file__).parent
+        written = {
+            event
+            for path in package.glob("*.py")
+            for event in re.findall(r"\blog\(\s*logger,\s*(?:level|logging\.\w+),\s*\"(\w+)\"", path.read_text())
+        }
+        table = text[text.index("| line | level |") : text.index("## Spans and metrics")]
+        assert {"skip", "start", "done", "failed", "retry"} < written
+        assert {event for event in written if not re.search(rf"`{event}[ `]", table)} == set()
+
+
+def test_without_an_sdk_nothing_is_needed_and_nothing_happens():
+    """The API alone: the same code in a process without a provider."""
+    code = (
+        "from compaction_app import telemetry\n"
+        "from opentelemetry import trace\n"
+        "with telemetry.model_call('m', 'https://api.openai.com/v1') as call:\n"
+        "    call.failed('timeout')\n"
+        "assert not trace.get_current_span().get_span_context().is_valid\n"
+        "telemetry.count_suppression(layer='a', trigger='b', reason='c')\n"
+        "import sys\n"
+        "assert 'opentelemetry.sdk' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

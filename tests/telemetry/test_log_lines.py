@@ -1,0 +1,206 @@
+"""Log lines: names, numbers, and no word of a conversation."""
+
+import logging
+import re
+from decimal import Decimal
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.compaction import compact_chat_history
+from compaction_app.exceptions import CompactionFailed, SummarizerError
+from compaction_app.log_lines import line, log
+from compaction_app.models import CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+from tests.telemetry.world import SECRET, over_threshold
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LINE = re.compile(r"[a-z_]+( [a-z_]+=(\"([^\"\\]|\\.)*\"|[^\s\"=]+))*")
+
+
+@pytest.mark.usefixtures("small_window")
+class TestLogs:
+    """``event key=value …``: skip, start, done, failed with ids and counts, in one format."""
+
+    @pytest.fixture
+    def lines(self, caplog):
+        caplog.set_level(logging.DEBUG, logger="compaction_app")
+
+        def lines(first=""):
+            found = [r.getMessage() for r in caplog.records if r.name.startswith("compaction_app")]
+            return [said for said in found if said.split()[0].startswith(first)]
+
+        return lines
+
+    def test_a_run_says_start_and_done_with_counts_and_ids(self, lines):
+        run = chat.compact(over_threshold()[-1])
+        [start] = lines("start")
+        assert start == (
+            f"start run={run.pk} session={run.session_id} trigger=manual attempt=1 "
+            f"messages={run.messages_compacted} tokens={run.messages_compacted * 100} target=1200"
+        )
+        done = [said for said in lines("done") if f"run={run.pk}" in said]
+        told = f"done run={run.pk} session={run.session_id} summary={run.summary_id} generation=1 "
+        told += f"messages={run.messages_compacted} before=7000 after={run.tokens_after} "
+        assert done == [told + "input_tokens=0 output_tokens=0 retention=1.0"]
+
+    def test_a_failure_says_failed_and_a_waiting_one_retry(self, lines):
+        FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="timeout", transient=True)
+        tip = over_threshold()[-1]
+        run = chat.request_compaction(tip)
+        compact_chat_history(run.pk)
+        [retry] = lines("retry")
+        assert re.fullmatch(rf"retry run={run.pk} code=timeout attempt=1 delay=[\d.]+ session={run.session_id}", retry)
+        FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="quota")
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
+        compact_chat_history(run.pk)
+        [failed] = [said for said in lines("failed") if "code=" in said]
+        assert failed == f"failed run={run.pk} code=quota attempts=2 session={run.session_id}"
+
+    def test_a_suppression_says_its_numbers(self, lines, settings):
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+        branch = over_threshold()
+        compact_chat_history(chat.request_compaction(branch[-1]).pk)
+        tip = grow(branch[0].session, branch[-1], "u a " * 26)[-1]
+        assert chat.request_compaction(tip) is None
+        [skip] = lines("skip")
+        told = rf"skip session={tip.session_id} tip={tip.pk} reason=cooldown trigger=threshold "
+        assert re.fullmatch(told + r"seconds_since=[\d.]+ covered=0\.\d+", skip)
+
+    def skipped(self, lines, caplog):
+        """Reason and level of every line that says why there is no run."""
+        said = [r for r in caplog.records if r.getMessage().startswith("skip ") and "reason=" in r.getMessage()]
+        return [(re.search(r"reason=(\w+)", r.getMessage())[1], r.levelname) for r in said]
+
+    @pytest.mark.parametrize(
+        ("reason", "level"),
+        [
+            ("under_threshold", "DEBUG"),
+            ("mode_off", "INFO"),
+            ("policy", "INFO"),
+            ("open_run", "INFO"),
+            ("breaker", "INFO"),
+            ("cooldown", "INFO"),
+            ("irreducible", "INFO"),
+            ("nothing_to_compact", "INFO"),
+        ],
+    )
+    def test_every_answer_of_none_says_why(self, lines, caplog, settings, reason, level):
+        trigger, tip = getattr(self, f"_{reason}", lambda _: ("threshold", over_threshold()[-1]))(settings)
+        caplog.clear()
+        run = chat.request_compaction(tip, trigger=trigger)
+        assert run is None or run.status == "skipped"
+        assert self.skipped(lines, caplog) == [(reason, level)]
+
+    def _under_threshold(self, settings):
+        return "threshold", grow(chat.start_session(), None, "u a")[-1]
+
+    def _mode_off(self, settings):
+        settings.COMPACTION = small(MODE="off")
+        return "threshold", over_threshold()[-1]
+
+    def _policy(self, settings):
+        settings.COMPACTION = small(POLICY="tests.telemetry.world.deferring_policy")
+        return "threshold", over_threshold()[-1]
+
+    def _open_run(self, settings):
+        tip = over_threshold()[-1]
+        chat.request_compaction(tip)
+        return "threshold", tip
+
+    def _breaker(self, settings):
+        FakeSummarizer.error = SummarizerError("away", error_code="quota")
+        tip = over_threshold()[-1]
+        for _ in range(3):
+            compact_chat_history(chat.request_compaction(tip).pk)
+        return "threshold", tip
+
+    def _cooldown(self, settings):
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+        branch = over_threshold()
+        compact_chat_history(chat.request_compaction(branch[-1]).pk)
+        return "threshold", grow(branch[0].session, branch[-1], "u a " * 26)[-1]
+
+    def _irreducible(self, settings):
+        return "threshold", grow(chat.start_session(), None, "u a(6500)")[-1]
+
+    def _nothing_to_compact(self, settings):
+        return "manual", grow(chat.start_session(), None, "u")[-1]
+
+    def test_what_can_not_be_made_smaller_is_repeated_quietly(self, lines, caplog):
+        tip = grow(chat.start_session(), None, "u a(6500)")[-1]
+        for _ in range(2):
+            chat.request_compaction(tip)
+        assert self.skipped(lines, caplog) == [("irreducible", "INFO"), ("irreducible", "DEBUG")]
+
+    def test_every_line_has_the_one_format_and_no_word_of_the_conversation(self, lines, caplog):
+        """A life with all that can go wrong: every line in the format, and the record has the same as a dict."""
+        branch = over_threshold()
+        session = branch[0].session
+        chat.request_compaction(branch[0])
+        FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="timeout", transient=True)
+        run = chat.request_compaction(branch[-1])
+        compact_chat_history(run.pk)
+        compact_chat_history(run.pk)
+        FakeSummarizer.error = None
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
+        compact_chat_history(run.pk)
+        compact_chat_history(10**6)
+        long = grow(session, branch[-1], "u a " * 40 + "u", word=SECRET)[-1]
+        context = chat.get_context(long)
+        chat.append_message(
+            session, long, role="assistant", content=SECRET, context=context, usage={"prompt_tokens": 9}
+        )
+        chat.retire_summary(chat.find_summary(long), reason=SECRET)
+        chat.redact_message(branch[5])
+        chat.delete_message(branch[8])
+        said = lines()
+        assert {one.split()[0] for one in said} >= {"skip", "start", "done", "retry", "fallback", "retired", "erased"}
+        assert [one for one in said if not LINE.fullmatch(one)] == []
+        assert SECRET not in " ".join(said)
+        records = [r for r in caplog.records if hasattr(r, "compaction")]
+        assert all(line(r.compaction["event"], self.rest(r.compaction)) == r.getMessage() for r in records)
+        assert all(r.filename != "log_lines.py" for r in records), "a line names the place that wrote it"
+
+    def rest(self, told):
+        return {name: value for name, value in told.items() if name != "event"}
+
+    @pytest.mark.parametrize("setting", ["REDACTOR", "POLICY"])
+    def test_what_a_host_s_code_raises_is_located_and_not_quoted(self, lines, settings, setting):
+        settings.COMPACTION = small(**{setting: f"tests.telemetry.world.telling_{setting.lower()}"})
+        tip = over_threshold()[-1]
+        if setting == "POLICY":
+            assert chat.request_compaction(tip).status == "ready"
+        else:
+            with pytest.raises(CompactionFailed):
+                chat.compact(tip)
+        [error] = lines("error")
+        assert "type=UnicodeError" in error
+        assert f"in telling_{setting.lower()}" in error
+        assert SECRET not in error.replace(f'"{SECRET}"', "")
+
+    @pytest.mark.parametrize(
+        ("values", "said"),
+        [
+            ({"run": 3, "reason": "gone"}, "skip run=3 reason=gone"),
+            ({"a": 0.8533, "b": True, "c": [1, 2], "d": []}, "skip a=0.8533 b=true c=1,2 d=none"),
+            ({"path": 'a "b" c=d'}, 'skip path="a \\"b\\" c=d"'),
+            ({"path": "two\nlines"}, 'skip path="two\\nlines"'),
+            ({"path": ""}, 'skip path=""'),
+        ],
+    )
+    def test_a_value_can_not_break_its_line(self, values, said):
+        assert line("skip", values) == said
+
+    @pytest.mark.parametrize(
+        ("cost", "said"),
+        [("0E-8", "0"), ("0.00048250", "0.0004825"), ("1E-7", "0.0000001"), ("12.00", "12"), ("1E+2", "100")],
+    )
+    def test_money_is_written_as_people_write_it(self, caplog, cost, said):
+        with caplog.at_level(logging.INFO, logger="compaction_app.spending"):
+            log(logging.getLogger("compaction_app.spending"), logging.INFO, "done", cost=Decimal(cost))
+        [record] = caplog.records
+        assert (record.getMessage(), record.compaction["cost"]) == (f"done cost={said}", said)
