@@ -180,9 +180,9 @@ class TestEveryModelFails:
         assert failed["code"] == "authentication"
         assert f"failed run={run.pk} code=authentication" in caplog.text
         page = page_of(admin_client, run)
-        for words in ("Failed authentication", "No such model.", "code: authentication"):
+        for words in ("Failed authentication", "No such model.", "code authentication"):
             assert words in page
-        assert "code: authentication" in event_list(admin_client, tip.session)
+        assert "code authentication" in event_list(admin_client, tip.session)
         self.turn_on_a_prompt_that_leaves_messages_out(tip, caplog)
 
     def turn_on_a_prompt_that_leaves_messages_out(self, tip: ChatMessage, caplog: pytest.LogCaptureFixture) -> None:
@@ -250,8 +250,8 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(
     run.refresh_from_db()
     assert "Failed no progress" in page_of(admin_client, run)
     listed = event_list(admin_client, session)
-    assert listed.count("code: no_progress") == 2
-    assert "reason: breaker" in listed
+    assert listed.count("code no progress") == 2
+    assert "reason breaker" in listed
     server.script([steps.reply(GOOD)])
     assert chat.compact(tip).status == "succeeded", "a person may still try"
 
@@ -309,8 +309,8 @@ class TestRedaction:
         assert redacted.content == "[redacted]"
         assert events(session, "invalidated") == [{"summaries": 2, "erasure": "redaction"}]
         listed = event_list(admin_client, session)
-        assert "summaries: 2" in listed
-        assert "erasure: redaction" in listed
+        assert "summaries 2" in listed
+        assert "erasure redaction" in listed
         assert "redaction" in page_of(admin_client, second)
         assert SECRET not in page_of(admin_client, second)
         session.refresh_from_db()
@@ -331,8 +331,8 @@ class TestDeletion:
         assert session.erasures == 1
         assert events(session, "invalidated") == [{"messages": 72, "erasure": "deletion"}]
         listed = event_list(admin_client, session)
-        assert "messages: 72" in listed
-        assert "erasure: deletion" in listed
+        assert "messages 72" in listed
+        assert "erasure deletion" in listed
         for run in CompactionRun.objects.all():
             assert (run.status, run.summary_id, run.tip_id) == ("succeeded", None, None)
             assert "Succeeded" in page_of(admin_client, run)
@@ -378,7 +378,7 @@ def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(
     assert events(session, "invalidated") == [{"messages": 1, "erasure": "deletion"}]
     page = page_of(admin_client, run)
     assert "Skipped branch gone" in page
-    assert "reason: branch_gone" in page
+    assert "reason branch gone" in page
     again = requested(messages[-2])
     assert tasks.compact_branch(again.pk) == "succeeded"
 
@@ -398,7 +398,7 @@ class TestRetirement:
         assert [m.message_id for m in context.messages] == [m.pk for m in messages]
         [retired] = events(session, "retired")
         assert (retired["summaries"], retired["summary"]) == (2, first.pk)
-        assert "summaries: 2" in event_list(admin_client, session)
+        assert "summaries 2" in event_list(admin_client, session)
         for summary in (first, second):
             summary.refresh_from_db()
             assert summary.content.startswith(GOOD), "the record stays"

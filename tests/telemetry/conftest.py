@@ -8,8 +8,8 @@ from tests.small import small
 from tests.telemetry.world import GOOD, USAGE, Collected
 
 
-# A process has one, so all tests of this folder share it.
-@pytest.fixture(scope="package")
+# A process has one, and one that was shut down complains in the log of every later test.
+@pytest.fixture(scope="session")
 def sdk():
     collected = Collected()
     yield collected
