@@ -112,8 +112,9 @@ _ENV_NAME = (
     r"|(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|ACCOUNT|MASTER|SERVICE|AUTH)_?KEY(?:_ID)?)"
     r"(?:_?[0-9]{1,3}|_(?:PROD|PRODUCTION|STAGING|DEV|TEST|LIVE))?"
 )
+# Not possessive: up to Python 3.11.4 a possessive group that looks ahead matches less than it should.
 _QUOTED_ENV_LINE = re.compile(
-    rf"(?P<keep>{_ENV_NAME}=(?P<quote>[\"'])){_NO_PLACEHOLDER}(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{4,256}}+(?=(?P=quote))"
+    rf"(?P<keep>{_ENV_NAME}=(?P<quote>[\"'])){_NO_PLACEHOLDER}(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{4,256}}(?=(?P=quote))"
 )
 _ENV_LINE = re.compile(rf"(?P<keep>{_ENV_NAME}=[\"']?){_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+")
 # Told with a blank it has to look like a key.
@@ -129,7 +130,7 @@ _OPTION = re.compile(
 )
 _QUOTED_OPTION = re.compile(
     rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}})(?P<quote>[\"'])){_NO_PLACEHOLDER}"
-    rf"(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{3,256}}+(?=(?P=quote))"
+    rf"(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{3,256}}(?=(?P=quote))"
 )
 # ``-u 1000:1000`` is a user and a group.
 _LOGIN_OPTION = re.compile(
