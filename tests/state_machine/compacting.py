@@ -195,6 +195,9 @@ class CompactingWorld(CheckedWorld):
             seen[f"manual refused: {refused.reason}"] += 1
             return None
         self.check_rows()
+        if not made:
+            self._check_taken_over(run.pk if run else failed and failed.run_id, others)
+            return None
         seen[f"manual {made[-1].status}"] += 1
         left = [run for run in made if run.status == "ready" and run.pk not in self.enqueued]
         assert not left, "the caller was told that it failed, and it goes on when the sweep finds it"
@@ -203,6 +206,16 @@ class CompactingWorld(CheckedWorld):
             assert (failed is not None) == (made[-1].status == "failed")
             assert made[-1].status != "skipped" or self.teller.calls == calls
         return run
+
+    def _check_taken_over(self, pk: int | None, before: list[CompactionRun]) -> None:
+        """Whoever waits carries out what waits with nobody at work on it: claimed once, or opened a while ago."""
+        [left] = [run for run in before if run.pk == pk]
+        now = self.clock.time + timedelta(milliseconds=2)
+        assert left.attempts or left.created_at < now - timedelta(seconds=9)
+        assert left.status == "ready" or left.lease_expires_at < now
+        after = CompactionRun.objects.filter(pk=pk).first()
+        assert after is None or after.attempts > left.attempts
+        seen["manual taken over"] += 1
 
     def check_at_rest(self) -> None:
         """After ``compact_session``: at or under the threshold, or with a reason that can be shown."""
