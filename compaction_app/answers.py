@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from compaction_app import facts
 from compaction_app.cautions import is_reply
 from compaction_app.choosing import Unit
 from compaction_app.clauses import SEPARATOR, Clause, read_clause
@@ -25,7 +26,6 @@ _UNIT_CHARS = 600
 _LOOK_BACK = 12
 #: What a question without its answer counts: it states nothing.
 _OPEN = 0.5
-_QUESTION = ("?", "？", "؟")
 _NUMBER = re.compile(r"(?:\A|: )\(?(\d{1,2})[.)] ")
 _YES_OR_NO = re.compile(
     r"\b(?:no|nope|yes|yep|ja|nein|oui|non|sí|sì|não|sim|nee|да|нет|نعم|لا)\b|不是|是|はい|いいえ|네|아니요"
@@ -61,7 +61,7 @@ def join_answers(units: Sequence[Unit], before: int, weigh: Callable[[str], Word
 
 
 def is_question(unit: Unit) -> bool:
-    return unit.clause.text.endswith(_QUESTION)
+    return unit.clause.text.endswith(facts.QUESTION_MARKS)
 
 
 def _may_answer(unit: Unit) -> bool:

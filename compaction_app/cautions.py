@@ -165,7 +165,7 @@ def takes_back(sentence: str) -> bool:
 
 def retracts(sentence: str) -> bool:
     """Whether it says, shortly, that what was said before does not hold: "It's cancelled", "I mixed up the digits"."""
-    if sentence.endswith(("?", "？", "؟")) or sentence.count(" ") >= _RETRACTION_WORDS:
+    if sentence.endswith(facts.QUESTION_MARKS) or sentence.count(" ") >= _RETRACTION_WORDS:
         return False
     opening = sentence[:_RETRACTION_CHARS].lower()
     found = _RETRACTION.match(opening) or _THAT_THING.match(opening)

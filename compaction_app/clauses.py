@@ -142,7 +142,7 @@ def _keeps_all_words(text: str, words: Sequence[Word]) -> bool:
 
 def _cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, decision or preference shows itself; a question is none."""
-    if text.endswith(("?", "？", "؟")):
+    if text.endswith(facts.QUESTION_MARKS):
         return []
     lower = text.lower()
     return [*facts.find_cues(lower), *(match.span() for match in _PROHIBITION.finditer(lower))]
@@ -250,7 +250,7 @@ def _loosen_parts(clause: Clause, cues: Sequence[tuple[int, int]], spans: Sequen
 
 def _part_starts(text: str, cues: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[int]:
     """Where parts begin that may go together with all behind them. A question would go on as a statement."""
-    if "," not in text or text.endswith(("?", "？", "؟")) or _LEANS.match(text):
+    if "," not in text or text.endswith(facts.QUESTION_MARKS) or _LEANS.match(text):
         return []
     last_cue = max((start for start, _ in cues), default=-1)
     return [

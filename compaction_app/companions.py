@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from compaction_app import facts
 from compaction_app.cautions import is_cautioned, takes_back
 from compaction_app.choosing import Unit
 from compaction_app.facts import CONTENT, is_negation
@@ -28,7 +29,6 @@ _REACTION_WORDS = 5
 STATE_WORDS = 12
 #: "Did you really?" asks about what was said right before; so its answer speaks of that too.
 _ASKED_WORDS = 4
-_QUESTION = ("?", "？", "؟")
 _PERSONS = frozenset(
     "he she they his her their him them er sie ihm ihn elle ils elles él ella ellos ellas lui lei loro egli essa ele "
     "ela eles elas hij zij ze он она они هو هي هم".split()
@@ -92,7 +92,7 @@ def _bind_by_words(bonds: Bonds, units: Sequence[Unit], i: int, starts: Sequence
     is_person = word in _PERSONS or (not text.isascii() and _UNSPACED_PERSON.match(text) is not None)
     if not unit.opens and (is_person or word in _THINGS):
         _bind_to_subject(bonds, units, i, word)
-    if text.endswith(_QUESTION):
+    if text.endswith(facts.QUESTION_MARKS):
         return
     if takes_back(text):
         _bind_back(bonds, units, i, starts)

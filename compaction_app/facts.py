@@ -194,6 +194,8 @@ _AGREED = re.compile(
 )
 
 
+#: What a question ends with.
+QUESTION_MARKS = ("?", "？", "؟")
 #: Small words inside names: "University of Turku", "Casa do Lago".
 NAME_LINKS = frozenset(
     "of the de do da dos das del della di la le du des van von der den ten al el bin ibn y e & zu".split()
@@ -252,7 +254,7 @@ def has_foreign_letters(text: str) -> bool:
 
 def is_name(token: str, word: Word) -> bool:
     """Written like a name: a capital and nothing else to tell it from the first word of a sentence."""
-    return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not token.strip(_PUNCTUATION)[1:2].isupper()
+    return word.weight == _NAME_WEIGHT and word.norm.isalpha() and not bare(token)[1:2].isupper()
 
 
 def bare(token: str) -> str:
@@ -262,7 +264,7 @@ def bare(token: str) -> str:
 
 def weigh(token: str) -> Word:
     """The strength and weight of one word, whatever stands around it."""
-    core = token.strip(_PUNCTUATION)
+    core = bare(token)
     norm = core.lower()
     if not core:
         return Word(FUNCTION, 0.0, "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from compaction_app import facts
 from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import FactKind
 from compaction_app.facts import has_digit
@@ -47,7 +48,7 @@ _SCALES: dict[str, float] = {Role.ASSISTANT: 0.5, Role.TOOL: 0.5}
 #: … and of one thing that they said, so many facts count: a table has dozens.
 _COUNTED = {Role.ASSISTANT: 4, Role.TOOL: 2}
 #: A question states nothing, with its answer little.
-_ASKED, _QUESTION = 0.5, ("?", "？", "؟")
+_ASKED = 0.5
 #: The cells of a table are figures by the dozen.
 _TABLED = 0.7
 #: Whoever knows the old value and not the new one is misled, so changes come first.
@@ -239,7 +240,7 @@ def _told(needs: Sequence[Need], clause: Clause) -> float:
     weights = sorted((_need_weight(need, clause) for need in needs), reverse=True)
     total = sum(weights) if scale is None else scale * sum(weights[: _COUNTED[Role(clause.saying.role)]])
     total *= _TABLED if " | " in clause.saying.text else 1.0
-    total *= _ASKED if clause.saying.text.endswith(_QUESTION) or is_answered(clause.saying.text) else 1.0
+    total *= _ASKED if clause.saying.text.endswith(facts.QUESTION_MARKS) or is_answered(clause.saying.text) else 1.0
     return total * (_NEWER if clause.newer else 1.0)
 
 

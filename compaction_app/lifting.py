@@ -67,7 +67,7 @@ _LOOK_BACK = 32
 
 def read_lift(text: str) -> Lift | None:
     """What a text that states something does to what was said before it."""
-    if text.endswith(("?", "？", "؟")) or text.startswith("[") or len(text) > 240:
+    if text.endswith(facts.QUESTION_MARKS) or text.startswith("[") or len(text) > 240:
         return None
     lower = text.lower()
     if _CANCELLATION.search(lower):
@@ -116,7 +116,7 @@ def _meant(
 
 
 def _may_be_lifted(lift: Lift, text: str, *, is_replaced: bool) -> bool:
-    if text.endswith(("?", "？", "؟")):
+    if text.endswith(facts.QUESTION_MARKS):
         return False
     if lift is Lift.CANCELLATION:
         return True

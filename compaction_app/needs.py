@@ -111,7 +111,7 @@ def _statement_spans(saying: Saying, quotations: Sequence[tuple[int, int]] = ())
     """Where a clause states something: each cue with the words before it, to the next pause. What is quoted is
     nobody's rule."""
     text = saying.text
-    if text.endswith(("?", "？", "؟")) or text.startswith("["):
+    if text.endswith(facts.QUESTION_MARKS) or text.startswith("["):
         return []
     advice = is_advice(saying)
     spans: list[tuple[int, int]] = []

@@ -100,7 +100,6 @@ _CLOSER = re.compile(r",?\s+(?:by the way|btw|please|thanks|thank you|as well|to
 
 #: A bracket or quotation of more characters is a text of its own, divided like any other.
 _ENCLOSED_CHARS = 240
-_QUESTION = ("?", "？", "؟")
 _PAUSES = (".", "!", "?", ":", ";", ",", "…", "—", "–", "。", "！", "？", "：", "；", "،", "؟")
 _UNSPACED_ENDS = "。！？；」』"
 #: Words that follow themselves so often were not said but written by a machine; up to so many at a time.
@@ -178,7 +177,7 @@ def _numbered(line: str, prose: str, text: str, lead: str) -> str:
     number = _NUMBERED.match(line)
     if number is None or prose.startswith(number[1]):
         return prose
-    if prose.endswith(_QUESTION) or is_reply(prose) or (not lead and prose.count(" ") < _ANSWER_WORDS):
+    if prose.endswith(facts.QUESTION_MARKS) or is_reply(prose) or (not lead and prose.count(" ") < _ANSWER_WORDS):
         # A dot would end the sentence of the lead.
         return f"{number[1].strip('(.)')}) {prose}" if lead else f"{number[1]} {prose}"
     # A list begins with 1 or has other numbers.

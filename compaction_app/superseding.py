@@ -206,15 +206,6 @@ def _read_form(text: str) -> Statement | None:
     return None
 
 
-def find_superseded(
-    statements: Sequence[Statement | None], speakers: Sequence[str]
-) -> tuple[list[bool], dict[int, int]]:
-    """For each statement whether a later one replaces it; and which older one may stay only with which newer
-    one."""
-    replaced, needs = find_replacements(statements, speakers)
-    return [i in replaced for i in range(len(statements))], needs
-
-
 def find_replacements(
     statements: Sequence[Statement | None], speakers: Sequence[str]
 ) -> tuple[dict[int, int], dict[int, int]]:

@@ -14,7 +14,6 @@ from compaction_app.cautions import is_reply, takes_back
 from compaction_app.sayings import Saying
 from compaction_app.values import Role
 
-_QUESTION = ("?", "？", "؟")
 _PAUSES = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "：", "；")
 _ASSENT = re.compile(
     r"\A\W*(?:yes|yep|yeah|yup|sure|ok|okay|ja|jawohl|oui|sí|si|sì|sim|да|نعم|是|はい|네|doch|thanks?)\b", re.IGNORECASE
@@ -72,7 +71,7 @@ def _answered(told: Sequence[Saying], before: Sequence[tuple[int, int]], answer:
     """The places of what it answers. A "yes" answers a question, or nothing that would be turned round."""
     start, end = before[-1]
     said = [at for at in range(start, end) if told[at].role in (Role.USER, Role.ASSISTANT)]
-    asked = [at for at in said if told[at].text.endswith(_QUESTION)]
+    asked = [at for at in said if told[at].text.endswith(facts.QUESTION_MARKS)]
     assents = _ASSENT.match(answer.text) is not None
     if asked and told[asked[-1]].speaker != answer.speaker:
         own = [] if assents else _own(told, before, answer)
@@ -93,7 +92,7 @@ def _own(told: Sequence[Saying], before: Sequence[tuple[int, int]], answer: Sayi
     for start, end in reversed(before[:-1]):
         said = [at for at in range(start, end) if told[at].speaker == answer.speaker and _tells(told[at].text)]
         if said:
-            return [at for at in said[-1:] if not told[at].text.endswith(_QUESTION)]
+            return [at for at in said[-1:] if not told[at].text.endswith(facts.QUESTION_MARKS)]
     return []
 
 
@@ -106,7 +105,7 @@ def _tells(text: str) -> bool:
 
 
 def _shares(text: str, question: str) -> bool:
-    words = [facts.weigh(word).norm for word in question.split() if facts.weigh(word).weight >= 1]
+    words = [word.norm for word in map(facts.weigh, question.split()) if word.weight >= 1]
     return any(facts.weigh(word).norm in words for word in text.split())
 
 
