@@ -22,7 +22,6 @@ from compaction_app.preparing import Event, Work
 from compaction_app.prompts import count_summary
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
 from compaction_app.rebuilding import asked_for
-from compaction_app.spending import SPENDING_FIELDS
 from compaction_app.validation import readable
 from compaction_app.values import (
     ErrorCode,
@@ -37,12 +36,27 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
-# All but what the run has spent: a worker that lost its claim may just now be adding its calls to the row.
-_COMMITTED_FIELDS = [
-    field.name
-    for field in CompactionRun._meta.concrete_fields
-    if not field.primary_key and field.name not in SPENDING_FIELDS
-]
+# What a commit decides, and no other column: whoever enqueued the run may be writing the task's id just now, and a
+# worker that lost its claim what its calls cost.
+_COMMITTED_FIELDS = (
+    "summary",
+    "generation",
+    "status",
+    "finished_at",
+    "anchor",
+    "cutoff",
+    "tokens_before",
+    "tokens_after",
+    "messages_compacted",
+    "retention_before",
+    "retention_after",
+    "summarizer_model",
+    "request",
+    "claim_token",
+    "lease_expires_at",
+    "error_code",
+    "error_detail",
+)
 
 
 def fail_work(work: Work, error: SummarizerError, using: str) -> None:

@@ -187,7 +187,7 @@ class Statement:
 
 def read_statement(text: str) -> Statement | None:
     """``text`` as "subject is value", if it is that plainly."""
-    if len(text) > 240 or text.endswith(("?", "？")) or _ABOUT_NOTHING.match(text):
+    if len(text) > 240 or text.endswith(facts.QUESTION_MARKS) or _ABOUT_NOTHING.match(text):
         return None
     if match := _PREFERENCE.match(text):
         return _preference(text, match)

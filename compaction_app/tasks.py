@@ -172,7 +172,7 @@ def recover_compactions() -> dict[str, int]:
     """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up the hopeless."""
     found = {"enqueued": 0, "given_up": 0}
     for using in _databases():
-        for run in _left_behind(using):
+        for run in _in_batches(using):
             if run.attempts >= runs.MAX_ATTEMPTS:
                 found["given_up"] += _give_up(run, using)
             else:
@@ -181,8 +181,8 @@ def recover_compactions() -> dict[str, int]:
     return found
 
 
-def _left_behind(using: str) -> Iterator[CompactionRun]:
-    """The oldest first.
+def _in_batches(using: str) -> Iterator[CompactionRun]:
+    """What was left behind, the oldest first.
 
     In batches that are read whole: where tasks are eager, what is enqueued runs here and now and gives the connection
     back, and an open cursor would go with it.

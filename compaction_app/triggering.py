@@ -96,7 +96,7 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
         options.get("reserved_tokens"),
     )
     opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
-    if opening.open_run_id and (left := _left_behind(opening.open_run_id, instructions, using_of(tip))):
+    if opening.open_run_id and (left := _run_of_nobody(opening.open_run_id, instructions, using_of(tip))):
         return left
     if opening.run is None:
         message = f"No compaction was started: {opening.reason}."
@@ -104,7 +104,7 @@ def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **optio
     return opening.run
 
 
-def _left_behind(run_id: int, instructions: str, using: str) -> CompactionRun | None:
+def _run_of_nobody(run_id: int, instructions: str, using: str) -> CompactionRun | None:
     """The run in the way, where only the sweep would go on with it: it is carried out here and now.
 
     Not one that was opened a moment ago, which its opener is about to enqueue or to carry out. Instructions are for

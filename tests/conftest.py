@@ -11,12 +11,14 @@ from urllib.parse import quote
 
 import pytest
 from django.db import connection
+from django.test import TransactionTestCase
 from kombu import pools
 
 from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
+from tests.emptying import empty_databases
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
 from tests.small import small
 
@@ -24,6 +26,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
 
 WORKERS = pytest.StashKey[list["CeleryWorker"]]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def emptied_by_deleting() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_databases)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,10 @@ from django.utils.html import format_html
 from compaction_app import tasks
 from compaction_app.admin.display import joined
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.allowances import allowances_for
+from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import using_of
 from compaction_app.exceptions import CompactionError
-from compaction_app.lanes import fillings, read_lanes
+from compaction_app.lanes import Lane, fillings, read_lanes
 from compaction_app.models import ChatSession
 from compaction_app.values import Mode
 
@@ -40,18 +40,37 @@ class SessionsReport:
 
     def refuses(self, session: ChatSession) -> bool:
         """Whether nothing can be compacted there, whatever is asked for. One query, none for its settings."""
+        return self._look_at(session, lanes=1) is None
+
+    def finds_nothing_to_do(self, session: ChatSession) -> bool:
+        """Whether the task would find nothing to do there. Two queries."""
+        found = self._look_at(session, lanes=MOST_LOOKED_AT + 1)
+        if found is None:
+            return True
+        allowances, lanes = found
+        if len(lanes) > MOST_LOOKED_AT:
+            return False
+        filled = fillings([lane.end_id for lane in lanes if lane.is_tip], using_of(session)).values()
+        if any(filling.history_tokens > allowances.budget.threshold for filling in filled):
+            return False
+        self.nothing.append(session)
+        return True
+
+    def _look_at(self, session: ChatSession, *, lanes: int) -> tuple[Allowances, tuple[Lane, ...]] | None:
+        """What the session allows, and so many of its lanes at most; None where that refuses it, which is noted."""
         try:
             allowances = allowances_for(session)
         except CompactionError as error:
             self.invalid.append((session, str(error)))
-            return True
+            return None
         if allowances.settings.mode == Mode.OFF:
             self.off.append(session)
-            return True
-        if not read_lanes(session, limit=1):
+            return None
+        found = read_lanes(session, limit=lanes)
+        if not found:
             self.empty.append(session)
-            return True
-        return False
+            return None
+        return allowances, found
 
     def lines(self, admin: RecordAdmin) -> Iterable[tuple[int, str]]:
         told = (
@@ -84,24 +103,12 @@ def enqueue_sessions(admin: RecordAdmin, request: HttpRequest, sessions: Sequenc
     """Have every branch of these sessions brought under its threshold, up to the first that no broker takes."""
     report = SessionsReport()
     for session in sessions:
-        if report.refuses(session):
+        if report.finds_nothing_to_do(session):
             continue
-        if _is_at_rest(session):
-            report.nothing.append(session)
-        elif report.unanswered or not tasks.enqueue_session(session):
+        if report.unanswered or not tasks.enqueue_session(session):
             # Each try waits for the broker's time-out, so a hundred of them would outlast the request.
             report.unanswered.append(session)
         else:
             admin.log_change(request, session, "Compaction of every branch requested.")
             report.started.append(session)
     report.tell(admin, request)
-
-
-def _is_at_rest(session: ChatSession) -> bool:
-    """Whether no branch is over its threshold, so that the task would find nothing to do. Two queries."""
-    lanes = read_lanes(session, limit=MOST_LOOKED_AT + 1)
-    if len(lanes) > MOST_LOOKED_AT:
-        return False
-    found = fillings([lane.end_id for lane in lanes if lane.is_tip], using_of(session))
-    threshold = allowances_for(session).budget.threshold
-    return all(filling.history_tokens <= threshold for filling in found.values())

@@ -1,6 +1,7 @@
 """Everything that may happen while a summary is being made (design §8, §17)."""
 
 import threading
+from datetime import UTC, datetime
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -36,6 +37,14 @@ class TestMeanwhile:
         run = chat.compact(branch[-1])
         assert run.status == "succeeded"
         assert shown_ids(added[-1])[-2:] == [message.pk for message in added]
+
+    def test_what_is_written_of_the_task_meanwhile_stays(self, session, branch, meanwhile):
+        """A worker can be done before whoever enqueued the run has noted which task it is."""
+        noted = {"task_id": "a-task", "enqueued_at": datetime(2026, 3, 2, tzinfo=UTC)}
+        meanwhile(lambda: CompactionRun.objects.filter(session=session).update(**noted))
+        run = chat.compact(branch[-1])
+        assert run.status == "succeeded"
+        assert CompactionRun.objects.values(*noted).get() == noted
 
     def test_a_tip_deleted_meanwhile_leaves_nothing(self, session, branch, meanwhile):
         meanwhile(lambda: chat.delete_message(branch[-2]))
