@@ -220,8 +220,10 @@ class TestWorker:
     @pytest.mark.parametrize("pool", ["prefork", "solo"])
     def test_a_worker_answers_a_ping_and_is_gone_after_stop(self, celery_worker: StartWorker, pool):
         worker = celery_worker(pool=pool)
-        [answer] = celery_app.control.ping(timeout=10, limit=1)
-        assert list(answer.values()) == [{"ok": "pong"}]
+        answers = []
+        # A worker says that it is ready a moment before it listens for what is sent to all workers.
+        worker.wait_until(lambda: answers.extend(celery_app.control.ping(timeout=1, limit=1)) or answers)
+        assert list(answers[0].values()) == [{"ok": "pong"}]
         worker.stop()
         assert not exists(worker.pid)
 

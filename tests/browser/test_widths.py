@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.browser import admin_pages, conversations
@@ -25,6 +26,14 @@ CUT = """(column) => {
         box = box.parentElement;
     return Math.max(0, cell.getBoundingClientRect().right - box.getBoundingClientRect().right);
 }"""
+
+
+def make_ids_long() -> None:
+    """A million rows were there before: the ids of the next ones are as wide as those of a large site."""
+    tables = [(model._meta.db_table,) for model in (ChatMessage, CompactionRun, CompactionEvent)]
+    with connection.cursor() as cursor:
+        cursor.executemany("DELETE FROM sqlite_sequence WHERE name = %s", tables)
+        cursor.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, 4444444)", tables)
 
 
 def harbour_of_long_words() -> tuple[Any, conversations.Harbour]:
@@ -76,6 +85,7 @@ def test_no_word_makes_a_page_wider_than_a_phone(open_page):
     ],
 )
 def test_beside_the_sidebar_of_a_desktop_no_column_that_matters_is_cut(open_page, name, query, columns):
+    make_ids_long()
     user, _ = harbour_of_long_words()
     page = open_page(user, viewport=WIDE)
     page.goto(admin_pages.url(f"{name}_changelist", **query))
