@@ -6,35 +6,88 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from project.embedded import EmbeddedPostgres  # noqa: E402  # the path above makes it importable
 
+Process = subprocess.Popen[str]
+
 
 def on_both_databases(script: str, measure: Callable[[], int]) -> int:
     """Call ``measure`` with Django set up on SQLite, then on PostgreSQL; returns the worst exit status."""
     if os.environ.get("BENCHMARK_DATABASE"):
         return _measure(measure)
+    worst = 0
+    for name, database in DATABASES.items():
+        print(f"-- {name}", flush=True)
+        with database() as url:
+            process = subprocess.run([sys.executable, script], cwd=REPOSITORY, env=_env(name, url), check=False)
+        worst = max(worst, process.returncode)
+    return worst
+
+
+def side_by_side(
+    script: str, parts: Sequence[str], serve: Callable[[str], int], compare: Callable[[Mapping[str, Process]], int]
+) -> int:
+    """On SQLite, then on PostgreSQL: a process with a database of its own for each part, which runs ``serve(part)``.
+
+    ``compare`` talks to them over their pipes, so that what is compared is measured in the same minutes; whatever
+    slows the machine down slows all of it. Returns the worst of its exit statuses.
+    """
+    if part := os.environ.get("BENCHMARK_PART"):
+        return _measure(lambda: serve(part))
+    worst = 0
+    for name, database in DATABASES.items():
+        print(f"-- {name}", flush=True)
+        with ExitStack() as stack:
+            processes = {}
+            for part in parts:
+                environment = _env(name, stack.enter_context(database())) | {"BENCHMARK_PART": part}
+                processes[part] = stack.enter_context(_piped(script, environment))
+            worst = max(worst, compare(processes))
+    return worst
+
+
+@contextmanager
+def _piped(script: str, environment: Mapping[str, str]) -> Iterator[Process]:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, script], cwd=REPOSITORY, env=environment, **pipes) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+@contextmanager
+def _sqlite() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
-        status = _run(script, "SQLite", f"sqlite:///{folder}/benchmark.sqlite3")
+        yield f"sqlite:///{folder}/benchmark.sqlite3"
+
+
+@contextmanager
+def _postgresql() -> Iterator[str]:
     with EmbeddedPostgres() as server:
-        return max(status, _run(script, "PostgreSQL", server.database_url()))
+        yield server.database_url()
 
 
-def _run(script: str, name: str, url: str) -> int:
-    environment = os.environ | {
+DATABASES = {"SQLite": _sqlite, "PostgreSQL": _postgresql}
+
+
+def _env(name: str, url: str) -> dict[str, str]:
+    return os.environ | {
         "DJANGO_SETTINGS_MODULE": "project.settings",
         "DATABASE_URL": url,
         "BENCHMARK_DATABASE": name,
         "DEBUG": "false",
         "SECRET_KEY": "benchmark",
     }
-    print(f"-- {name}", flush=True)
-    return subprocess.run([sys.executable, script], cwd=REPOSITORY, env=environment, check=False).returncode
 
 
 def _measure(measure: Callable[[], int]) -> int:

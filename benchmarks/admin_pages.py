@@ -1,19 +1,19 @@
 """Admin pages and API endpoints of a session of 1,000 messages, and of one of 100,000 in a table of 1,000,000 rows.
 
-The small session is measured first, in a small table; then the table is filled and the large one measured. Prints
-the median of each page, its queries and the ratio; exits 1 if a ratio is over 1.5 or the queries differ.
+Each in a database of its own, read in turns, so that a machine that slows down slows both. Prints the median of each
+page, its queries and the ratio; exits 1 if a ratio is over 1.5 or the queries differ.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from _database import on_both_databases
+from _database import Process, side_by_side
 from context_reads import analyze, count_queries, reset_sequence
 
 READS = 30
@@ -25,30 +25,73 @@ DISTANCE = 60
 LIMIT = 1.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """One page: its median in ms and its queries."""
-
-    milliseconds: float
-    queries: int
-
-
-def main() -> int:
-    client = staff_client()
-    small = measure(client, fill(SMALL))
-    for _ in range(9):
-        fill_others((TABLE - LARGE) // 9)
-    large = measure(client, fill(LARGE))
+def compare(processes: Mapping[str, Process]) -> int:
+    """Ask each process for a reading of all its pages, in turns; print what came of it."""
+    for process in processes.values():
+        # Filled one after the other: two at once would only take turns with the disk.
+        answer_of(process)
+    queries = {part: ask(process) for part, process in processes.items()}
+    seconds: dict[str, dict[str, list[float]]] = {part: {name: [] for name in queries[part]} for part in processes}
+    for _ in range(READS):
+        for part, process in processes.items():
+            for name, taken in ask(process).items():
+                seconds[part][name].append(taken)
+    for process in processes.values():
+        process.communicate()
     worst = 0.0
     print(f"{'page':<28}{f'at {SMALL:,}':>12}{f'at {LARGE:,}':>14}{'ratio':>8}{'queries':>9}")
-    for name, before in small.items():
-        after = large[name]
-        ratio = after.milliseconds / before.milliseconds
-        worst = max(worst, ratio)
-        print(f"{name:<28}{before.milliseconds:>9.1f} ms{after.milliseconds:>11.1f} ms{ratio:>8.2f}{after.queries:>9}")
-    different = [name for name in small if small[name].queries != large[name].queries]
+    for name in queries["small"]:
+        before, after = (statistics.median(seconds[part][name]) * 1000 for part in ("small", "large"))
+        worst = max(worst, after / before)
+        count = queries["large"][name]
+        print(f"{name:<28}{before:>9.1f} ms{after:>11.1f} ms{after / before:>8.2f}{count:>9}")
+    different = [name for name, count in queries["small"].items() if queries["large"][name] != count]
     print(f"largest ratio: {worst:.2f} (at most {LIMIT})" + (f"; queries differ: {different}" if different else ""))
     return 0 if worst <= LIMIT and not different else 1
+
+
+def ask(process: Process) -> dict[str, Any]:
+    """A number for each page: first its queries, then what a reading took, in seconds."""
+    assert process.stdin is not None
+    process.stdin.write("read\n")
+    process.stdin.flush()
+    return answer_of(process)
+
+
+def answer_of(process: Process) -> Any:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"a process of the benchmark ended with exit code {process.wait()}; see above")
+    return json.loads(line)
+
+
+def serve(part: str) -> int:
+    """Fill this process's database, then answer each line with numbers for all pages."""
+    client = staff_client()
+    tip = fill(SMALL if part == "small" else LARGE)
+    if part == "large":
+        for _ in range(9):
+            fill_others((TABLE - LARGE) // 9)
+    analyze()
+    pages = {name: reading(client, url) for name, url in urls(tip).items()}
+    say("filled")
+    asked = iter(sys.stdin)
+    next(asked)
+    say({name: count_queries(read) for name, read in pages.items()})
+    for _ in asked:
+        say({name: seconds_of(read) for name, read in pages.items()})
+    return 0
+
+
+def say(answer: Any) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def seconds_of(read: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    read()
+    return time.perf_counter() - started
 
 
 def staff_client() -> Any:
@@ -60,23 +103,6 @@ def staff_client() -> Any:
     client = Client()
     client.force_login(get_user_model().objects.create_superuser("operator"))
     return client
-
-
-def measure(client: Any, tip: Any) -> dict[str, Measured]:
-    """Every page, read in turns so that no page has the quiet minute for itself."""
-    analyze()
-    pages = {name: reading(client, url) for name, url in urls(tip).items()}
-    queries = {name: count_queries(read) for name, read in pages.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in pages}
-    for _ in range(READS):
-        for name, read in pages.items():
-            started = time.perf_counter()
-            read()
-            seconds[name].append(time.perf_counter() - started)
-    return {
-        name: Measured(milliseconds=statistics.median(taken) * 1000, queries=queries[name])
-        for name, taken in seconds.items()
-    }
 
 
 def reading(client: Any, url: str) -> Callable[[], None]:
@@ -249,4 +275,4 @@ def add_runs(session: Any, count: int, trunk: int, first: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(on_both_databases(__file__, main))
+    sys.exit(side_by_side(__file__, ("small", "large"), serve, compare))
