@@ -39,6 +39,9 @@ ON_SQLITE_ONLY = ("pure", "appearance")
 #: Marks of tests that take too long to be run twice, and whose outcome PostgreSQL decides.
 ON_POSTGRES_ONLY = ("contract",)
 
+#: Whoever asks for this fixture starts a process of a second and more: it is slow without saying so.
+STARTS_A_WORKER = "celery_worker"
+
 SKIPS = pytest.StashKey[list[tuple[str, str]]]()
 
 
@@ -68,7 +71,11 @@ def pytest_report_header() -> str:
     return f"test database: {os.environ['TEST_DATABASE']}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if STARTS_A_WORKER in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
     marks = ON_POSTGRES_ONLY if os.environ["TEST_DATABASE"] == "sqlite" else ON_SQLITE_ONLY
     # Deselected and not skipped: a skip would say that something could not be tested.
     left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]

@@ -118,3 +118,11 @@ def test_tests_run_on_the_database_that_was_asked_for(run_pytest, database, vend
     )
     done = run_pytest(text, TEST_DATABASE=database)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
+
+
+def test_a_test_that_starts_a_worker_is_slow_without_saying_so(run_pytest):
+    """The suite on the newest Django leaves it out."""
+    text = "import pytest\n@pytest.fixture\ndef celery_worker():\n    pass\n"
+    text += "def test_one(celery_worker):\n    pass\ndef test_two():\n    pass\n"
+    done = run_pytest(text, PYTEST_ADDOPTS="-m 'not slow'")
+    assert "1 passed, 1 deselected" in done.stdout
