@@ -91,14 +91,16 @@ def measure() -> None:
 
 def tell(line: Any, window: int, **options: Any) -> None:
     from tests.replaying import DEMO, Generation, replay
-    from tests.survival import history_text, search
+    from tests.survival import demo, history_text, search
 
     shares, plants, misleading = [], [], 0
+    planted = demo().plants
     for step in replay(line, window=window, **options):
         if not isinstance(step, Generation):
             continue
         if line.name == DEMO.name:
-            found = search(step.context, [message["external_id"] for message in line.messages[: step.appended]])
+            told = [message["external_id"] for message in line.messages[: step.appended]]
+            found = search(step.context, planted, told)
             plants.append(found.share)
             misleading += len(found.misleading)
         facts: dict[str, None] = {}
@@ -106,14 +108,14 @@ def tell(line: Any, window: int, **options: Any) -> None:
             facts.update(facts_of(message))
         text = history_text(step.context).lower()
         shares.append(sum(fact in text for fact in facts) / max(len(facts), 1))
-    told = f"{line.name:>30} at {window:,}, ledger {options['LEDGER_TOKENS']}: {len(shares)} generations"
+    said = f"{line.name:>30} at {window:,}, ledger {options['LEDGER_TOKENS']}: {len(shares)} generations"
     if shares:
-        told += f", facts standing {mean(shares):.1%} (last {shares[-1]:.1%})"
+        said += f", facts standing {mean(shares):.1%} (last {shares[-1]:.1%})"
     if plants:
         deep = plants[4:] or plants
-        told += f", plants {' '.join(f'{share:.0%}' for share in plants)}; from the fifth on {mean(deep):.1%}"
-        told += f"; outdated without the newer {misleading}"
-    print(told, flush=True)
+        said += f", plants {' '.join(f'{share:.0%}' for share in plants)}; from the fifth on {mean(deep):.1%}"
+        said += f"; outdated without the newer {misleading}"
+    print(said, flush=True)
 
 
 def mean(shares: list[float]) -> float:

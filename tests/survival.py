@@ -1,4 +1,8 @@
-"""What tests of survival share: the demo conversation's main branch, its plants, and a plain search for them."""
+"""What tests of survival share: conversations with plants, and a plain search for them.
+
+Those of tests/conversations were written by people who had not seen the code, to measure what was fitted to no
+conversation: a rule of the ledger that is made for one of their sentences would spoil them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from tests.conftest import REPOSITORY
 
 CONVERSATION = REPOSITORY / "project" / "demo_conversation.json"
 PLANTS = REPOSITORY / "project" / "demo_plants.json"
+WRITTEN_BLIND = ("clinic", "pipeline", "thesis")
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "created_at")
 
 Fields = Mapping[str, Any]
@@ -30,26 +35,38 @@ class Plant:
     superseded_by: str | None
 
 
-def main_branch() -> tuple[str, list[Fields]]:
-    """The system prompt, and the messages from the root to the main tip as the file has them."""
-    told = json.loads(CONVERSATION.read_text())
-    messages = {
-        message["id"]: {**message, "created_at": datetime.fromisoformat(message["created_at"])}
-        for message in told["messages"]
-    }
+@dataclass(frozen=True)
+class Conversation:
+    system_prompt: str
+    #: The messages from the root to a tip, as the file has them.
+    branch: list[Fields]
+    plants: list[Plant]
+
+
+def demo() -> Conversation:
+    """The demo conversation's main branch."""
+    told, planted = json.loads(CONVERSATION.read_text()), json.loads(PLANTS.read_text())
+    messages = {message["id"]: message for message in _dated(told["messages"])}
     branch = []
-    following = json.loads(PLANTS.read_text())["main_tip"]
+    following = planted["main_tip"]
     while following:
         branch.append(messages[following])
         following = messages[following]["parent"]
-    return told["system_prompt"], branch[::-1]
+    return Conversation(told["system_prompt"], branch[::-1], _plants(planted["plants"]))
 
 
-def plants() -> list[Plant]:
-    return [
-        Plant(plant["id"], plant["text"], plant["message"], plant["superseded_by"])
-        for plant in json.loads(PLANTS.read_text())["plants"]
-    ]
+def written_blind(name: str) -> Conversation:
+    """One of ``WRITTEN_BLIND``: a line without branches."""
+    told = json.loads((REPOSITORY / "tests" / "conversations" / f"{name}.json").read_text())
+    return Conversation(told["system_prompt"], _dated(told["messages"]), _plants(told["plants"]))
+
+
+def _dated(messages: Sequence[Fields]) -> list[Fields]:
+    return [{**message, "created_at": datetime.fromisoformat(message["created_at"])} for message in messages]
+
+
+def _plants(told: Sequence[Fields]) -> list[Plant]:
+    return [Plant(plant["id"], plant["text"], plant["message"], plant["superseded_by"]) for plant in told]
 
 
 @dataclass(frozen=True)
@@ -66,10 +83,10 @@ class Found:
         return 1 - len(self.missing) / len(self.live)
 
 
-def search(context: ChatContext, told: Sequence[str]) -> Found:
+def search(context: ChatContext, plants: Sequence[Plant], told: Sequence[str]) -> Found:
     """Whatever the case and the white space. ``told``: ids of the branch's messages in the file."""
     text = _plain(history_text(context))
-    known = {plant.name: plant for plant in plants() if plant.message in told}
+    known = {plant.name: plant for plant in plants if plant.message in told}
     live = tuple(plant for plant in known.values() if plant.superseded_by not in known)
     return Found(
         live=live,

@@ -16,7 +16,13 @@ from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 from tests.summarizing import KEY, KEY_VARIABLE, entry
-from tests.survival import compact_turn_by_turn, generations_of, main_branch, search
+from tests.survival import (
+    Conversation,
+    compact_turn_by_turn,
+    demo,
+    generations_of,
+    search,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -64,13 +70,18 @@ def forgetful(settings, monkeypatch):
         yield server
 
 
+def compacted(told: Conversation, generations: int = GENERATIONS):
+    """A session in which it was told, turn by turn, until so many summaries were made; what a search finds, and the
+    context."""
+    session = chat.start_session(model="gpt-4o-mini", system_prompt=told.system_prompt)
+    tip, appended = compact_turn_by_turn(session, told.branch, generations)
+    context = chat.get_context(tip)
+    return session, search(context, told.plants, [message["id"] for message in told.branch[:appended]]), context
+
+
 def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(forgetful):
     """At least 95 % of what still holds, nothing outdated without what replaced it, and the prompt fits."""
-    system_prompt, branch = main_branch()
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=system_prompt)
-    tip, told = compact_turn_by_turn(session, branch, GENERATIONS)
-    context = chat.get_context(tip)
-    found = search(context, [message["id"] for message in branch[:told]])
+    _, found, context = compacted(demo())
     assert len(found.live) >= 50
     assert found.share >= 0.95, [plant.text for plant in found.missing]
     assert not found.misleading
@@ -79,9 +90,7 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
 
 
 def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):
-    system_prompt, branch = main_branch()
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=system_prompt)
-    compact_turn_by_turn(session, branch, 3)
+    session, _, _ = compacted(demo(), 3)
     for run in generations_of(session):
         assert 0 <= run.retention_before < 0.5 < run.retention_after <= 1
         ledger = ledger_of(run.summary.content)
@@ -95,10 +104,7 @@ def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(fo
 def test_without_a_ledger_what_a_model_forgets_is_gone(forgetful, settings):
     """The figures are the ledger's doing: the same model without it keeps next to nothing of five generations ago."""
     settings.COMPACTION = {**settings.COMPACTION, "LEDGER_TOKENS": 0}
-    system_prompt, branch = main_branch()
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=system_prompt)
-    tip, told = compact_turn_by_turn(session, branch, GENERATIONS)
-    found = search(chat.get_context(tip), [message["id"] for message in branch[:told]])
+    session, found, _ = compacted(demo())
     assert found.share < 0.5
     assert all(run.retention_before == run.retention_after for run in generations_of(session))
 

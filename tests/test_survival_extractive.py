@@ -7,7 +7,13 @@ import pytest
 from compaction_app import chat
 from compaction_app.extractive import summarize_extractively
 from compaction_app.tokens import ExactTokenCounter
-from tests.survival import compact_turn_by_turn, generations_of, main_branch, plants, search
+from tests.survival import (
+    Conversation,
+    compact_turn_by_turn,
+    demo,
+    generations_of,
+    search,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -18,24 +24,23 @@ GENERATIONS = 5
 LEDGER_TOKENS = 1200
 
 
-def compacted(settings, **changes):
-    """The demo's main branch, turn by turn until five summaries were made; what a search finds, and the context."""
+def compacted(settings, told: Conversation, **changes):
+    """A conversation, turn by turn until five summaries were made; what a search finds, and the context."""
     settings.COMPACTION = {
         "MODE": "deterministic",
         "CONTEXT_WINDOW": 4000,
         "LEDGER_TOKENS": LEDGER_TOKENS,
         **changes,
     }
-    system_prompt, branch = main_branch()
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=system_prompt)
-    tip, told = compact_turn_by_turn(session, branch, GENERATIONS)
+    session = chat.start_session(model="gpt-4o-mini", system_prompt=told.system_prompt)
+    tip, appended = compact_turn_by_turn(session, told.branch, GENERATIONS)
     context = chat.get_context(tip)
-    return session, search(context, [message["id"] for message in branch[:told]]), context
+    return session, search(context, told.plants, [message["id"] for message in told.branch[:appended]]), context
 
 
 def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(settings):
     """At least 95 % of it, nothing outdated without what replaced it, and the prompt fits."""
-    session, found, context = compacted(settings)
+    session, found, context = compacted(settings, demo())
     assert len(found.live) >= 50
     assert found.share >= 0.95, [plant.text for plant in found.missing]
     assert not found.misleading
@@ -47,7 +52,7 @@ def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(setti
 def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
     """Without a ledger 22 of 75 live plants are found, since sentences are told whole or not at all; a summary of bare
     plants would hold fewer than 60."""
-    session, found, context = compacted(settings, LEDGER_TOKENS=0)
+    session, found, context = compacted(settings, demo(), LEDGER_TOKENS=0)
     assert found.share >= 0.28, [plant.text for plant in found.missing]
     for run in generations_of(session):
         assert COUNT([run.summary.content])[0] <= 431
@@ -56,13 +61,13 @@ def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
 
 def test_a_summary_that_is_summarized_again_loses_nothing(settings):
     """Twenty times over, with nothing new: the text is all that is known, and all of it is kept."""
-    session, _, _ = compacted(settings, LEDGER_TOKENS=0)
+    session, _, _ = compacted(settings, demo(), LEDGER_TOKENS=0)
     text = list(generations_of(session))[-1].summary.content
     again = text
     for _ in range(20):
         again = summarize_extractively(
             covered=[], previous_summary=again, target_tokens=COUNT([text])[0] + 1, count=COUNT
         )
-    kept = [plant.text for plant in plants() if plant.text.lower() in text.lower()]
+    kept = [plant.text for plant in demo().plants if plant.text.lower() in text.lower()]
     assert len(kept) >= 20
     assert [plant for plant in kept if plant.lower() not in again.lower()] == []

@@ -4,6 +4,8 @@ import asyncio
 
 import openai
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 from opentelemetry.trace import SpanKind, StatusCode
 
 from compaction_app import chat, telemetry
@@ -65,9 +67,17 @@ class TestSpans:
     def test_awaited_and_from_a_running_loop_the_calls_stand_below_their_run(self, collected):
         """Synchronously from a loop the call is made in another thread, which is given the context."""
 
+        def compact(tip):
+            try:
+                chat.compact(tip)
+            finally:
+                connections.close_all()
+
         async def both(first, second):
             await chat.acompact(first[-1])
-            await asyncio.to_thread(chat.compact, second[-1])
+            await asyncio.to_thread(compact, second[-1])
+            # Each thread has a connection of its own, which nobody else could close.
+            await sync_to_async(connections.close_all)()
 
         asyncio.run(both(over_threshold(), over_threshold()))
         first, _, second, _ = spans = self.spans(collected)
