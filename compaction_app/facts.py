@@ -150,7 +150,66 @@ _PREFERENCE = (
     r"i (?:really )?(?:love|hate|dislike)|"
     r"please (?:use|keep|write|answer|reply|call|always|stick|format))\b"
 )
+#: What must be done by when, or else: a constraint without "must".
+_DUE = (
+    r"\b(?:has|have|needs?) to\b"
+    r"(?=[^.;!?]{0,100}\b(?:before|by|until|till|otherwise|or else|every|each|at all times)\b)"
+    r"|\b(?:has|needs) to (?:be|stay|remain|stand|sit|run|match|fit|keep|contain|include)\b"
+    r"|(?<=[,;:–—-] )(?:otherwise|or else)\b|\bat the (?:latest|earliest)\b"
+    r"|\b(?:not|non)[- ]negotiable\b"
+    r"|\b(?:should|may|can|gets?)\b(?=[^.,;:!?]{1,60},? but (?:no|not)\b)"
+)
+#: How somebody wants to be answered, which is said without any "prefer".
+_ANSWERS = (
+    r"\b(?:short|shorter|brief|concise|terse|crisp|longer|detailed|plain) "
+    r"(?:answers?|replies|explanations?|responses?)\b"
+    r"|(?:\A|[,;:.!(–—-] |\b(?:please|always|just|only|and|you) )(?:answer|reply|respond|explain)"
+    r"(?: to me| me)? (?:in|with|without|briefly|shortly)\b"
+    r"|(?:\A|[,;:(] |\band )(?:the )?(?:code|answer|result|conclusion|summary|numbers?|figures?|diff|gist) first"
+    r"(?= *(?:[.,;:!)–—-]|please\b|\Z))"
+    r"|\bkeep (?:it|them|(?:your |the )?(?:answers?|replies|explanations?|responses?)) "
+    r"(?:short|brief|concise|simple|terse|plain)\b"
+    r"|\b(?:no|without|skip the) (?:emojis?|bullets?|bullet points?)\b"
+    r"|\b(?:in|use|as|want|like) (?:short )?bullet(?:s| points?| lists?)\b"
+)
+_ANSWERS_IN_OTHER_WORDS = (
+    r"\bkurze antwort(?:en)?\b|\bantworte (?:bitte )?(?:auf|in|kurz|knapp)\b|\bfasse? dich kurz\b"
+    r"|\bréponses? (?:courtes?|brèves?)\b|\bréponds?(?:-moi)? en\b|\brépondez(?:-moi)? en\b"
+    r"|\brespuestas? (?:cortas?|breves?)\b|\bresp[oó]nde(?:me)? en\b|\brespostas? (?:curtas?|breves?)\b"
+    r"|\bresponda em\b|\brispost[ae] brev[ei]\b|\brispondi(?:mi)? in\b|\bkorte antwoorden\b"
+    r"|\bantwoord (?:kort|in het)\b|\bкоротки[ей] ответы?\b|\bотвечай(?:те)? (?:на|коротко|кратко)\b"
+    r"|简短回答|簡短回答|用中文回答|短く答え|短い回答|짧게 (?:대답|답)"
+)
+#: What is settled in the end: "Celery it is", "let's say 25 March"; not "what it is".
+_SETTLED = (
+    r"\bit is(?=(?: then)?(?: *[.,;:!)]|\Z))(?<=\w it is)"
+    + "".join(
+        rf"(?<!{word} it is)"
+        for word in "what that ever how where who when why than like because and but think believe know knows says "
+        "said sure though while since yes then as so if is".split()
+    )
+    + r"|\blet['’]s (?:say|make it|do) (?=[^.,;:!?]{0,20}\d)"
+)
+#: These are rarer than they are slow to look for: a text without any of the words before them need not be searched.
+_RARER = (
+    (
+        ("has to", "have to", "need", "otherwise", "or else", "e latest", "e earliest", "negotiable", "but no"),
+        re.compile(_DUE),
+    ),
+    (("answer", "repl", "respon", "expla", " first", "keep ", "bullet", "emoji"), re.compile(_ANSWERS)),
+    (("antwo", "resp", "rispo", "kurz"), re.compile(_ANSWERS_IN_OTHER_WORDS)),
+    (("it is", "let's "), re.compile(_SETTLED)),
+)
+#: … and in a text with other letters.
+_RARER_ABROAD = (
+    *_RARER[:2],
+    ((*_RARER[2][0], "répon", "отве", "回答", "答え", "짧게"), _RARER[2][1]),
+    ((*_RARER[3][0], "let’s "), _RARER[3][1]),
+)
+_PLAIN = re.compile(f"{_ANSWERS}|{_ANSWERS_IN_OTHER_WORDS}|{_SETTLED}")
 _OTHER_WORDS = (
+    r"spätestens|frühestens|au plus tard|au plus tôt|a más tardar|tiene que|hay que|de lo contrario|o mais tardar|"
+    r"tem que|caso contrário|al più tardi|bisogna|uiterlijk|не позднее|"
     r"niemals|nie|immer|auf keinen fall|keinesfalls|darf nicht|dürfen nicht|verboten|muss|müssen|"
     r"bitte nicht|entschieden|bevorzuge|lieber|"
     r"jamais|toujours|interdit|il faut|doit|décidé|préfère|"
@@ -177,6 +236,7 @@ _OTHER_SIGNS = (
     r"|هرگز|هیچ ?وقت|همیشه|نباید|باید|ممنوع|تصمیم گرفتیم|ترجیح می"
     r"|کبھی|ہمیشہ|ضرور|لازمی|منع ہے|فیصلہ کیا"
     r"|कभी|हमेशा|मत |ज़रूर|ज़रूरी|चाहिए|मना है|निषिद्ध|फैसला|फ़ैसला|तय किया|पसंद"
+    r"|وإلا|最晚|最迟|最遲|遅くとも|늦어도"
     r"|必须|必須|不要|不能|不许|不可|禁止|只能|决定|決定|偏好|喜欢|喜歡|预算|預算|截止"
     r"|予算|締め切り|絶対|しないで|てはいけ|なければ|好き"
     r"|반드시|절대|금지|하지 마|결정|선호|예산|마감"
@@ -204,13 +264,26 @@ NAME_LINKS = frozenset(
 
 def find_cues(text: str) -> list[tuple[int, int]]:
     """Where a rule, prohibition, constraint, decision or preference shows itself."""
-    return [match.span() for match in (_FIRM_ASCII if text.isascii() else _FIRM).finditer(text.lower())]
+    lower = text.lower()
+    is_ascii = text.isascii()
+    found = [match.span() for match in (_FIRM_ASCII if is_ascii else _FIRM).finditer(lower)]
+    for hints, cues in _RARER if is_ascii else _RARER_ABROAD:
+        for hint in hints:
+            if hint in lower:
+                found += [match.span() for match in cues.finditer(lower)]
+                break
+    return sorted(found) if len(found) > 1 else found
 
 
 def is_agreement(text: str) -> bool:
     """A decision that somebody took, not advice on how to take one: all that a model's "always" and "must"
     are."""
     return _AGREED.search(text) is not None
+
+
+def is_plainly_wanted(text: str) -> bool:
+    """How somebody wants to be answered, or what is settled in the end: to be kept to, however short it is."""
+    return _PLAIN.search(text.lower()) is not None
 
 
 def find_spans(text: str) -> list[tuple[int, int]]:

@@ -89,8 +89,16 @@ def _as_shown(message: Message, redact: Redact | None) -> Message | None:
 def read_replaced(request: SummaryRequest) -> list[Saying]:
     """What the summary takes the place of: the previous one's prose before its ledger, which is never older."""
     text = request.previous_summary
-    said = join_taken_back(read_each_message(request.covered))
+    said = join_taken_back(read_each_message(request.covered), _said_next(request))
     return [*read_summary(prose_of(text)), *read_ledger(text), *said]
+
+
+def _said_next(request: SummaryRequest) -> list[Saying]:
+    """What the message right behind the covered ones says: it may accept what the last of them proposes."""
+    if not request.covered:
+        return []
+    depth = request.covered[-1].depth + 1
+    return read_messages([message for message in request.lookahead[:1] if message.depth == depth])
 
 
 def read_ledger(text: str) -> list[Saying]:

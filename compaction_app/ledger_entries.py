@@ -6,12 +6,13 @@ as what it is, so that in the next generation it counts as much as in this one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compaction_app import facts
 from compaction_app.amounts import Renewal
-from compaction_app.fact_spans import FactKind
+from compaction_app.fact_spans import Fact, FactKind
 from compaction_app.facts import has_digit
 from compaction_app.ledger_excerpts import forms_of, grouped, with_day
 from compaction_app.needs import Clause, Need, is_advice, says_something, standing_in
@@ -45,8 +46,17 @@ _BOUND, _SINGLE_NAME, _BARE_FILE = 4.0, 1.5, 1.0
 _SMALL_FIGURE, _TELLING_DIGITS = 1.2, 3
 #: People say what must be remembered, models explain, tools dump.
 _SCALES: dict[str, float] = {Role.ASSISTANT: 0.5, Role.TOOL: 0.5}
+#: What a tool shows of a document says more than its rows, and that something was read or listed says less.
+_SHOWN_SCALE, _READ_SCALE = 0.75, 0.25
 #: … and of one thing that they said, so many facts count: a table has dozens.
 _COUNTED = {Role.ASSISTANT: 4, Role.TOOL: 2}
+#: A figure, a day or an identifier of a command, a row or a line of code, of which nobody said anything.
+_UNREAD: dict[str, float] = {Role.ASSISTANT: 0.7, Role.TOOL: 0.5}
+_UNREAD_KINDS = (FactKind.CODE, FactKind.NUMBER, FactKind.DATE)
+#: A path there is an address, but one of many.
+_LISTED = 0.6
+#: Markers of calls that changed nothing, or of which nobody knows.
+_LOOKED_AT = re.compile(r"\[(?:read|listed|searched|shell)\b")
 #: A question states nothing, with its answer little.
 _ASKED = 0.5
 #: The cells of a table are figures by the dozen.
@@ -102,10 +112,10 @@ def _entries(i: int, clause: Clause, needs: Sequence[Need], is_safe: Callable[[s
         forms = [form for form in forms_of(clause, start, end) if is_safe(form)]
         forms = _read_back(_telling(forms, clause, group), clause, group)
         if forms:
-            firm = (_standing(group) or Standing.PASSING) if is_person(speaker_of(clause)) else Standing.PASSING
+            firm = (_standing(group) or Standing.PASSING) if _is_persons(clause) else Standing.PASSING
             # A limit with a figure is nearly a rule; the others have to be worth their room.
             is_limit = firm is Standing.FIRM and any(need.fact is None and has_digit(need.key) for need in group)
-            firm = firm if firm is Standing.RULE or is_limit else Standing.PASSING
+            firm = firm if firm is Standing.RULE or is_limit or clause.accepted else Standing.PASSING
             shown = tuple(dict.fromkeys(with_day(form, clause.saying.day) for form in forms))
             yield Entry(clause.saying.speaker, shown, weight, firm, (i, start))
 
@@ -230,18 +240,34 @@ def line_of(speaker: str) -> int:
     return 0 if is_person(speaker) else 1 if speaker.startswith(Role.ASSISTANT) else 2
 
 
+def _is_persons(clause: Clause) -> bool:
+    """Said by a person, or by a model and accepted by one."""
+    return clause.accepted or is_person(speaker_of(clause))
+
+
 def _weight(clause: Clause, keys: dict[str, Need]) -> float:
     return _told([need for need in clause.needs if need.key in keys], clause)
 
 
 def _told(needs: Sequence[Need], clause: Clause) -> float:
     """What telling these things of a clause is worth."""
-    scale = _SCALES.get(clause.saying.role)
+    scale = _scale(clause)
     weights = sorted((_need_weight(need, clause) for need in needs), reverse=True)
     total = sum(weights) if scale is None else scale * sum(weights[: _COUNTED[Role(clause.saying.role)]])
     total *= _TABLED if " | " in clause.saying.text else 1.0
-    total *= _ASKED if clause.saying.text.endswith(facts.QUESTION_MARKS) or is_answered(clause.saying.text) else 1.0
+    is_asked = clause.saying.text.endswith(facts.QUESTION_MARKS) or is_answered(clause.saying.text)
+    total *= _ASKED if is_asked and not clause.accepted else 1.0
     return total * (_NEWER if clause.newer else 1.0)
+
+
+def _scale(clause: Clause) -> float | None:
+    """What a person says is not scaled, nor what a person accepted."""
+    role = clause.saying.role
+    if role == Role.TOOL and _LOOKED_AT.match(clause.saying.text):
+        return _READ_SCALE
+    if role == Role.TOOL and clause.is_prose:
+        return _SHOWN_SCALE
+    return None if clause.accepted else _SCALES.get(role)
 
 
 def _need_weight(need: Need, clause: Clause) -> float:
@@ -254,10 +280,19 @@ def _need_weight(need: Need, clause: Clause) -> float:
                 return _ADVICE
             tells = need.telling or any(other.fact for other in clause.needs)
             return _STATE if tells and not is_told_of(need.key) else _CHATTER
-        weight = _ADVICE if is_advice(clause.saying) else _STATEMENT
+        weight = _ADVICE if is_advice(clause.saying) and not clause.accepted else _STATEMENT
         return weight * (_RULE if need.standing is Standing.RULE and clause.saying.role in _SCALES else 1.0)
-    kind, key = need.fact.kind, need.fact.key
-    if need.fact.is_bound:
+    weight = _fact_weight(need.fact, clause)
+    if clause.is_prose:
+        return weight
+    if need.fact.kind is FactKind.PATH:
+        return weight * (_LISTED if clause.saying.role == Role.TOOL else 1.0)
+    return weight * (_UNREAD[clause.saying.role] if need.fact.kind in _UNREAD_KINDS else 1.0)
+
+
+def _fact_weight(fact: Fact, clause: Clause) -> float:
+    kind, key = fact.kind, fact.key
+    if fact.is_bound:
         return _BOUND
     if kind is FactKind.NAME:
         return _name_weight(key, clause.saying.text)

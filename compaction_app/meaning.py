@@ -26,6 +26,8 @@ _UNSPACED_NEGATION = re.compile(r"[不没沒无無非别別勿未]|禁止|ない
 #: Of the words, so many are small ones of one language where it is written in that language.
 _SMALL_SHARE = 0.15
 _FEWEST_WORDS = 4
+#: What reads like prose has so many plain words at least, and of all its words such a share.
+_PROSE_WORDS, _PROSE_SHARE = 4, 0.6
 
 
 def enclosed(text: str) -> tuple[list[tuple[int, int]], bool]:
@@ -77,6 +79,19 @@ def is_understood(text: str, norms: Sequence[str]) -> bool:
     if len(words) < _FEWEST_WORDS:
         return True
     return facts.most_small_words(words) >= _SMALL_SHARE * len(words) and not facts.has_foreign_letters(text)
+
+
+def reads_like_prose(text: str) -> bool:
+    """Whether it is written to be read: in plain words with small ones among them. A command, a row and a log line
+    are not."""
+    if facts.is_unspaced(text):
+        return True
+    tokens = text.split()
+    words = [facts.weigh(token) for token in tokens if len(token) == 1 or not token.isupper()]
+    plain = [word for word in words if word.norm.replace("'", "").replace("’", "").isalpha()]
+    if len(plain) < max(_PROSE_WORDS, _PROSE_SHARE * len(tokens)):
+        return False
+    return not text.isascii() or any(word.strength <= facts.FUNCTION for word in plain)
 
 
 def reach(text: str, start: int, end: int) -> tuple[int, int]:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compaction_app import facts
+from compaction_app import facts, meaning
 from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import Fact, FactKind, find_facts, fold
 from compaction_app.quoting import QUOTED
 from compaction_app.sayings import Saying
 from compaction_app.standing import Standing, find_cues, is_of_the_moment, standing_of
 from compaction_app.superseding import Statement, read_statement
-from compaction_app.taken_back import is_taken_back
+from compaction_app.taken_back import is_accepted, is_taken_back
 from compaction_app.values import Role
 
 #: Words that a statement has at least; fewer say nothing by themselves.
@@ -29,6 +29,8 @@ _CUES = 4
 _PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 
 _TOKEN = re.compile(r"\S+")
+#: Marks around a quotation.
+_MARKS = '"“”'
 _TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}|<%[^<>\n]*%>|\$\{[^{}\n]*\}")
 #: Words that say nothing of a figure beside them.
 _BARE = frozenset(
@@ -65,10 +67,17 @@ class Clause:
     renewals: list[Renewal] = field(default_factory=list)
     #: Places of later clauses that lift, cancel or bring back what it says: it may be told only together with these.
     lifted_by: list[int] = field(default_factory=list)
+    #: Written to be read, and no command, row or line of code.
+    is_prose: bool = True
+    #: A model's proposal that a person accepted: a decision of that person.
+    accepted: bool = False
 
 
 def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
+    if saying.role == Role.TOOL:
+        saying = saying._replace(text=_unquoted(saying.text))
     clause = Clause(saying)
+    clause.is_prose = saying.role not in (Role.TOOL, Role.ASSISTANT) or meaning.reads_like_prose(saying.text)
     # The marks of JSON quote nobody.
     is_fields = saying.role == Role.TOOL and '":' in saying.text
     found = [fact for fact in find_facts(saying.text, common) if not (is_fields and fact.kind is FactKind.QUOTE)]
@@ -79,16 +88,25 @@ def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
         clause.needs = []
     if saying.role != Role.TOOL and not saying.text.startswith(QUOTED) and not is_taken_back(saying.text):
         clause.statement = read_statement(saying.text)
+    clause.accepted = saying.role == Role.ASSISTANT and is_accepted(saying.text)
     quotations = [(fact.start, fact.end) for fact in found if fact.kind is FactKind.QUOTE and not is_fields]
     for start, end in _statement_spans(saying, quotations):
         stated = saying.text[start:end]
         words = tuple(words_of(stated))
         if len(words) >= _FEWEST_WORDS or (words and not stated.isascii()):
             telling = tuple(words_of(stated, facts.TELLING))
-            standing = Standing.PASSING if is_of_the_moment(saying.text) else standing_of(stated)
+            standing = _standing(saying, stated)
             clause.needs.append(Need(None, fold(stated), start, end, words, telling, standing))
     clause.newer = clause.statement is not None and clause.statement.newer
     return clause
+
+
+def _unquoted(text: str) -> str:
+    """Marks around all that a tool shows of a document quote nobody."""
+    inner = text[1:-1]
+    if text[:1] not in _MARKS or text[-1:] not in _MARKS or any(mark in inner for mark in _MARKS):
+        return text
+    return inner.strip(" .…") or text
 
 
 def _is_fragment(text: str, found: Sequence[Fact]) -> bool:
@@ -113,6 +131,8 @@ def _statement_spans(saying: Saying, quotations: Sequence[tuple[int, int]] = ())
     text = saying.text
     if text.endswith(facts.QUESTION_MARKS) or text.startswith("["):
         return []
+    if saying.role == Role.ASSISTANT and is_accepted(text):
+        return [(0, len(text))]
     advice = is_advice(saying)
     spans: list[tuple[int, int]] = []
     cues = [cue for cue in find_cues(text) if not any(start <= cue[0] < end for start, end in quotations)]
@@ -142,10 +162,17 @@ def state_lift(clause: Clause, lifted: Clause) -> None:
 
 def standing_in(saying: Saying) -> Standing:
     """The most standing statement of a saying."""
+    found = [_standing(saying, saying.text[start:end]) for start, end in _statement_spans(saying)]
+    return max(found, default=Standing.PASSING)
+
+
+def _standing(saying: Saying, stated: str) -> Standing:
+    if saying.role == Role.ASSISTANT and is_accepted(saying.text):
+        return Standing.FIRM
     if is_of_the_moment(saying.text):
         return Standing.PASSING
-    found = [standing_of(saying.text[start:end]) for start, end in _statement_spans(saying)]
-    return max(found, default=Standing.PASSING)
+    standing = standing_of(stated)
+    return Standing.RULE if standing and facts.is_plainly_wanted(stated) else standing
 
 
 def says_something(text: str) -> bool:

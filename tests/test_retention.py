@@ -41,6 +41,8 @@ class TestFacts:
         ("text", "kind", "fact"),
         [
             ("It is at https://sak.example/2026-0417, says he.", FactKind.URL, "https://sak.example/2026-0417"),
+            ("Put it on sftp://drop.example:2222/in today", FactKind.URL, "sftp://drop.example:2222/in"),
+            ("It reads postgresql+psycopg://db.example/billing", FactKind.URL, "postgresql+psycopg://db.example/billing"),
             ("Write to ana.lima@example.org soon.", FactKind.URL, "ana.lima@example.org"),
             ("See docs/permit/conditions.md for it.", FactKind.PATH, "docs/permit/conditions.md"),
             ("It is in /srv/plans today.", FactKind.PATH, "/srv/plans"),
