@@ -19,7 +19,6 @@ from tests.conftest import REPOSITORY
 
 CONVERSATION = REPOSITORY / "project" / "demo_conversation.json"
 PLANTS = REPOSITORY / "project" / "demo_plants.json"
-WRITTEN_BLIND = ("clinic", "pipeline", "thesis")
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "created_at")
 
 Fields = Mapping[str, Any]
@@ -56,7 +55,7 @@ def demo() -> Conversation:
 
 
 def written_blind(name: str) -> Conversation:
-    """One of ``WRITTEN_BLIND``: a line without branches."""
+    """One of tests/conversations: a line without branches."""
     told = json.loads((REPOSITORY / "tests" / "conversations" / f"{name}.json").read_text())
     return Conversation(told["system_prompt"], _dated(told["messages"]), _plants(told["plants"]))
 

@@ -1,4 +1,4 @@
-"""What must survive a model that forgets half of everything, five compactions deep, in the demo conversation."""
+"""What must survive a model that forgets half of everything, five compactions deep, in four conversations."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.survival import (
     demo,
     generations_of,
     search,
+    written_blind,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -87,6 +88,16 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
     assert not found.misleading
     assert context.history_tokens <= context.available_tokens
     assert (context.dropped, context.window) == (0, 4000)
+
+
+@pytest.mark.parametrize(("name", "least"), [("clinic", 0.78), ("pipeline", 0.91), ("thesis", 0.77)])
+def test_in_conversations_that_were_written_blind(forgetful, name, least):
+    """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
+    _, found, context = compacted(written_blind(name))
+    assert len(found.live) >= 25
+    assert found.share >= least, [plant.text for plant in found.missing]
+    assert not found.misleading
+    assert (context.history_tokens <= context.available_tokens, context.dropped) == (True, 0)
 
 
 def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):

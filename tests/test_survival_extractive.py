@@ -1,4 +1,4 @@
-"""What survives the extractive summarizer: the demo's plants, and everything that a summary held once."""
+"""What survives the extractive summarizer: plants of four conversations, and everything that a summary held once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.survival import (
     demo,
     generations_of,
     search,
+    written_blind,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -47,6 +48,16 @@ def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(setti
     assert context.history_tokens <= context.available_tokens
     assert (context.dropped, context.window) == (0, 4000)
     assert [run.generation for run in generations_of(session)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("name", "least"), [("clinic", 0.82), ("pipeline", 0.96), ("thesis", 0.8)])
+def test_in_conversations_that_were_written_blind(settings, name, least):
+    """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
+    _, found, context = compacted(settings, written_blind(name))
+    assert len(found.live) >= 25
+    assert found.share >= least, [plant.text for plant in found.missing]
+    assert not found.misleading
+    assert (context.history_tokens <= context.available_tokens, context.dropped) == (True, 0)
 
 
 def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
