@@ -135,6 +135,7 @@ _RULE = (
     r"\b(?:must|mustn['’]t|never|always|forbidden|prohibited|not allowed|off[- ]limits|from now on|"
     r"under no circumstances|no more than|no later than|at most|at least|make sure|constraints?|allergic|"
     r"allergy|intolerant|vegetarian|vegan|deadline|due (?:on|by)|budget|(?:max|min)imum|"
+    r"(?:shall|may|is|are) not (?:to )?(?:exceed|be used|be altered|be changed|be shared)|shall not|"
     r"only (?:use|if|when|after|before|on|in|with)|cannot|can['’]t|avoid|without|insist)\b"
     r"|(?:\A|[,;:.] |\b(?:please|you|we|and|but|also|so|just) )(?:do not|don['’]t) "
     r"|\bi (?:do not|don['’]t|won['’]t|will not|never) "

@@ -18,6 +18,7 @@ from compaction_app.ledger_excerpts import forms_of, grouped, with_day
 from compaction_app.needs import Clause, Need, is_advice, says_something, standing_in
 from compaction_app.outdated import renews, speaker_of
 from compaction_app.retention import repeats
+from compaction_app.sayings import NOBODY
 from compaction_app.standing import Standing, is_told_of
 from compaction_app.superseding import is_person, read_statement
 from compaction_app.taken_back import is_answered
@@ -42,21 +43,55 @@ _WEIGHTS: dict[FactKind, float] = {
 }
 #: A figure with what bounds it is nearly a rule; a single capital is often no name, and a bare file one of a list.
 _BOUND, _SINGLE_NAME, _BARE_FILE = 4.0, 1.5, 1.0
+#: What the prose of a tool's document quotes, somebody chose to quote.
+_SHOWN_QUOTE = 3.0
 #: A model numbers and counts a lot: a figure of one or two digits that it wrote tells little.
 _SMALL_FIGURE, _TELLING_DIGITS = 1.2, 3
 #: People say what must be remembered, models explain, tools dump.
 _SCALES: dict[str, float] = {Role.ASSISTANT: 0.5, Role.TOOL: 0.5}
+#: A summary may have been made of anything, but a command or a line of code in it no person spoke.
+_COPIED_SCALE = 0.5
+#: What a model says for later, it says like a person.
+_FOR_LATER = 1.0
 #: What a tool shows of a document says more than its rows, and that something was read or listed says less.
 _SHOWN_SCALE, _READ_SCALE = 0.75, 0.25
 #: … and of one thing that they said, so many facts count: a table has dozens.
-_COUNTED = {Role.ASSISTANT: 4, Role.TOOL: 2}
+_COUNTED: dict[str, int] = {Role.ASSISTANT: 4, Role.TOOL: 2, NOBODY: 4}
 #: A figure, a day or an identifier of a command, a row or a line of code, of which nobody said anything.
-_UNREAD: dict[str, float] = {Role.ASSISTANT: 0.7, Role.TOOL: 0.5}
-_UNREAD_KINDS = (FactKind.CODE, FactKind.NUMBER, FactKind.DATE)
+_UNREAD: dict[str, float] = {Role.ASSISTANT: 0.7, Role.TOOL: 0.5, NOBODY: 0.7}
+_UNREAD_KINDS = (FactKind.CODE, FactKind.NUMBER, FactKind.DATE, FactKind.QUOTE)
 #: A path there is an address, but one of many.
 _LISTED = 0.6
 #: Markers of calls that changed nothing, or of which nobody knows.
-_LOOKED_AT = re.compile(r"\[(?:read|listed|searched|shell)\b")
+_LOOKED_AT = re.compile(
+    r"\[(?:(?:read|listed|searched|shell)\b|tool-[\w.-]+: (?:code|command|cmd|expression|query|script|source|sql)=)"
+)
+#: Which item of a list or a document it is, and where to look something up: "32.3 Changes", "see Annex II", "Fig 6".
+_ITEM_NUMBER = re.compile(r"(?:\A|: )\d+(?:\.\d+)+[.)]? (?=[^\W\d_])")
+_REFERENCE = re.compile(
+    r"(?:Annex|Appendix|Articles?|Artikel|Chapters?|Clauses?|Figs?|Figures?|Pages?|Sections?|Steps?|Tables?)\.? "
+    r"(?:\d[\d.]*|[IVX]+|[A-Z])(?!\w)"
+)
+_OUTLINE = 0.2
+#: Figures like "1.1, 2.5, 2.6" one after another number items too.
+_LIST_OF_NUMBERS = re.compile(r"(?<![\w.])\d{1,2}\.\d{1,2}, \d{1,2}\.\d{1,2}\b")
+_ITEM = re.compile(r"\d{1,2}\.\d{1,2}")
+#: A row of figures, and the heads of a table's columns.
+_ROW_SHARE, _HEAD_WORDS = 0.5, 3
+#: What a model worked out and calls out, and where it says that it keeps something: said to be used later.
+_RESULT = re.compile(
+    r"\b(?:add(?:s|ed)? up to|sums? (?:up )?to|comes? (?:out )?(?:to|at)|amounts? to|totals?|in total|altogether|"
+    r"all in all|makes? it|(?:that|this|which) (?:makes|leaves|gives|goes (?:in|into|on|to)|belongs (?:in|into|to))|"
+    r"left (?:over|for)|(?:is|are) left|remain(?:s|ing|der)?|on average|"
+    r"the (?:result|answer|sum|difference|balance) is)\b",
+    re.IGNORECASE,
+)
+_KEPT_AT = re.compile(
+    r"\bi(?:['’]ll| will|['’]ve| have|['’]m)?(?: now| just| also)? "
+    r"(?:keep|kept|keeping|put|putting|save|saved|saving|store|stored|storing|wrote|write|written|writing|left|leave|"
+    r"leaving|filed?|filing|collect(?:ed|ing)?|drafted|created?|moved|uploaded|published|pushed)\b",
+    re.IGNORECASE,
+)
 #: A question states nothing, with its answer little.
 _ASKED = 0.5
 #: The cells of a table are figures by the dozen.
@@ -253,7 +288,8 @@ def _told(needs: Sequence[Need], clause: Clause) -> float:
     """What telling these things of a clause is worth."""
     scale = _scale(clause)
     weights = sorted((_need_weight(need, clause) for need in needs), reverse=True)
-    total = sum(weights) if scale is None else scale * sum(weights[: _COUNTED[Role(clause.saying.role)]])
+    counted = None if clause.accepted else _COUNTED.get(clause.saying.role)
+    total = sum(weights[:counted]) * (1.0 if scale is None else scale)
     total *= _TABLED if " | " in clause.saying.text else 1.0
     is_asked = clause.saying.text.endswith(facts.QUESTION_MARKS) or is_answered(clause.saying.text)
     total *= _ASKED if is_asked and not clause.accepted else 1.0
@@ -263,11 +299,25 @@ def _told(needs: Sequence[Need], clause: Clause) -> float:
 def _scale(clause: Clause) -> float | None:
     """What a person says is not scaled, nor what a person accepted."""
     role = clause.saying.role
-    if role == Role.TOOL and _LOOKED_AT.match(clause.saying.text):
+    if role in (Role.TOOL, NOBODY) and _LOOKED_AT.match(clause.saying.text):
         return _READ_SCALE
+    if role == NOBODY and not clause.is_prose and not any(need.fact is None for need in clause.needs):
+        return _COPIED_SCALE
     if role == Role.TOOL and clause.is_prose:
         return _SHOWN_SCALE
+    if role == Role.ASSISTANT and _is_called_out(clause):
+        return _FOR_LATER
     return None if clause.accepted else _SCALES.get(role)
+
+
+def _is_called_out(clause: Clause) -> bool:
+    """Whether a model names a figure as a result, or a place where it keeps something."""
+    text, kinds = clause.saying.text, [need.fact.kind for need in clause.needs if need.fact]
+    if not clause.is_prose:
+        return False
+    if FactKind.NUMBER in kinds and _RESULT.search(text):
+        return True
+    return (FactKind.PATH in kinds or FactKind.URL in kinds) and _KEPT_AT.search(text) is not None
 
 
 def _need_weight(need: Need, clause: Clause) -> float:
@@ -280,6 +330,8 @@ def _need_weight(need: Need, clause: Clause) -> float:
                 return _ADVICE
             tells = need.telling or any(other.fact for other in clause.needs)
             return _STATE if tells and not is_told_of(need.key) else _CHATTER
+        if _is_head(clause.saying.text):
+            return _CHATTER
         weight = _ADVICE if is_advice(clause.saying) and not clause.accepted else _STATEMENT
         return weight * (_RULE if need.standing is Standing.RULE and clause.saying.role in _SCALES else 1.0)
     weight = _fact_weight(need.fact, clause)
@@ -294,13 +346,51 @@ def _fact_weight(fact: Fact, clause: Clause) -> float:
     kind, key = fact.kind, fact.key
     if fact.is_bound:
         return _BOUND
+    if _is_outline(fact, clause):
+        return _OUTLINE
     if kind is FactKind.NAME:
-        return _name_weight(key, clause.saying.text)
+        return _CRY if not clause.is_prose and _is_shouted(fact, clause) else _name_weight(key, clause.saying.text)
     if kind is FactKind.PATH and "/" not in key:
         return _BARE_FILE
     if kind is FactKind.NUMBER and clause.saying.role in _SCALES and sum(map(str.isdigit, key)) < _TELLING_DIGITS:
         return _SMALL_FIGURE
+    if kind is FactKind.QUOTE and clause.saying.role == Role.TOOL and clause.is_prose:
+        return _SHOWN_QUOTE
     return _WEIGHTS[kind]
+
+
+def _is_shouted(fact: Fact, clause: Clause) -> bool:
+    """Whether it is written in capitals, several words of it: "GRANT USAGE ON"."""
+    found = clause.saying.text[fact.start : fact.end]
+    return found.isupper() and " " in found
+
+
+def _is_head(text: str) -> bool:
+    """Whether it names the columns of a table, where a word like "budget" rules nothing."""
+    cells = text.split(" | ")
+    return len(cells) > 1 and not has_digit(text) and all(len(cell.split()) < _HEAD_WORDS for cell in cells)
+
+
+def _is_outline(fact: Fact, clause: Clause) -> bool:
+    """Whether it only tells items apart: their numbers, references to them, a row of figures."""
+    text = clause.saying.text
+    if fact.kind is FactKind.NAME:
+        found = _REFERENCE.match(text, fact.start)
+        return found is not None and fact.end <= found.end()
+    if fact.kind not in (FactKind.NUMBER, FactKind.CODE):
+        return False
+    # Groups of digits in a row are read as one long number.
+    if clause.saying.role == Role.TOOL and not clause.is_prose and _is_row(text):
+        return True
+    found = _ITEM_NUMBER.search(text)
+    if found is not None and fact.start < found.end():
+        return True
+    return _ITEM.fullmatch(fact.key) is not None and _LIST_OF_NUMBERS.search(text) is not None
+
+
+def _is_row(text: str) -> bool:
+    tokens = text.split()
+    return sum(token.replace(".", "").isdigit() for token in tokens) > _ROW_SHARE * len(tokens)
 
 
 def _name_weight(name: str, text: str) -> float:

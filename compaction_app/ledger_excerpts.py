@@ -132,7 +132,7 @@ def _with_meaning(clause: Clause, start: int, end: int) -> tuple[int, int]:
         return 0, len(text)
     start, end = meaning.reach(text, *_whole_words(text, start, end))
     is_framed = clause.saying.role != Role.TOOL and len(text) <= _FRAMED_CHARS
-    start = 0 if is_framed or text.startswith(QUOTED) else start
+    start = 0 if is_framed or text.startswith(QUOTED) or meaning.is_field(text[:_FRAMED_CHARS]) else start
     if not _turns_round(text):
         return start, end
     parts = _parts(text)

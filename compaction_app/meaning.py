@@ -28,6 +28,10 @@ _SMALL_SHARE = 0.15
 _FEWEST_WORDS = 4
 #: What reads like prose has so many plain words at least, and of all its words such a share.
 _PROSE_WORDS, _PROSE_SHARE = 4, 0.6
+#: Calls with arguments, assignments and pipes: "weights = fit$weights", "f(x, y = 2)".
+_CODE = re.compile(r"\w\([^()]*[=$\[<][^()]*|\w ?= ?\w[\w$.]*[,;)]|\w\$\w|\|>|(?<=\s)<-(?=\s)|\w\(\w+\(")
+#: The label of a value, of several plain words: "Hand-in of the bound copy: 3 May".
+_FIELD = re.compile(r"(?P<label>[A-ZÀ-Þ][\w'’-]+(?: [\w'’+&/-]+){1,11}): (?=[^\s{\[<=])")
 
 
 def enclosed(text: str) -> tuple[list[tuple[int, int]], bool]:
@@ -86,12 +90,28 @@ def reads_like_prose(text: str) -> bool:
     are not."""
     if facts.is_unspaced(text):
         return True
+    if _CODE.search(text):
+        return False
     tokens = text.split()
+    if is_field(text):
+        return True
     words = [facts.weigh(token) for token in tokens if len(token) == 1 or not token.isupper()]
     plain = [word for word in words if word.norm.replace("'", "").replace("’", "").isalpha()]
     if len(plain) < max(_PROSE_WORDS, _PROSE_SHARE * len(tokens)):
         return False
     return not text.isascii() or any(word.strength <= facts.FUNCTION for word in plain)
+
+
+def is_field(text: str) -> bool:
+    """Whether it is a value behind what it is the value of, in words."""
+    field = _FIELD.match(text)
+    return field is not None and _is_label(field["label"])
+
+
+def _is_label(label: str) -> bool:
+    """Whether it is written in words, with a small one among them: "Keys for the boat house", not "HTTP Status"."""
+    words = [facts.weigh(token) for token in label.split()]
+    return any(word.norm and word.strength == facts.FUNCTION for word in words) and not facts.has_digit(label)
 
 
 def reach(text: str, start: int, end: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from compaction_app import facts, meaning
 from compaction_app.amounts import Renewal
 from compaction_app.fact_spans import Fact, FactKind, find_facts, fold
 from compaction_app.quoting import QUOTED
-from compaction_app.sayings import Saying
+from compaction_app.sayings import NOBODY, Saying
 from compaction_app.standing import Standing, find_cues, is_of_the_moment, standing_of
 from compaction_app.superseding import Statement, read_statement
 from compaction_app.taken_back import is_accepted, is_taken_back
@@ -28,6 +28,8 @@ _UNSPACED_CHARS = 40
 _CUES = 4
 _PAUSE = re.compile(r"[,;:.!?)、，；：。](?:\s+|\Z)|[、，；：。]")
 
+#: Who gives commands, rows and code back; people's lines are short for other reasons.
+_MAY_BE_CODE = (Role.TOOL, Role.ASSISTANT, NOBODY)
 _TOKEN = re.compile(r"\S+")
 #: Marks around a quotation.
 _MARKS = '"“”'
@@ -77,7 +79,7 @@ def read_needs(saying: Saying, common: dict[str, None]) -> Clause:
     if saying.role == Role.TOOL:
         saying = saying._replace(text=_unquoted(saying.text))
     clause = Clause(saying)
-    clause.is_prose = saying.role not in (Role.TOOL, Role.ASSISTANT) or meaning.reads_like_prose(saying.text)
+    clause.is_prose = saying.role not in _MAY_BE_CODE or meaning.reads_like_prose(saying.text)
     # The marks of JSON quote nobody.
     is_fields = saying.role == Role.TOOL and '":' in saying.text
     found = [fact for fact in find_facts(saying.text, common) if not (is_fields and fact.kind is FactKind.QUOTE)]

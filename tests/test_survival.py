@@ -90,7 +90,7 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
     assert (context.dropped, context.window) == (0, 4000)
 
 
-@pytest.mark.parametrize(("name", "least"), [("clinic", 0.78), ("pipeline", 0.91), ("thesis", 0.77)])
+@pytest.mark.parametrize(("name", "least"), [("clinic", 0.81), ("pipeline", 0.91), ("thesis", 0.87)])
 def test_in_conversations_that_were_written_blind(forgetful, name, least):
     """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
     _, found, context = compacted(written_blind(name))
