@@ -210,6 +210,7 @@ class TestOnce:
         assert len(re.findall(r"^system +system +\d+ You are the project assistant", lines, re.MULTILINE)) == 10
         assert len(re.findall(r"^summary +user +\d+ \[Conversation Summary\]", lines, re.MULTILINE)) == 10
 
+    @pytest.mark.pure
     def test_another_file_joined(self, demo, tmp_path):
         trees = tmp_path / "trees.jsonl"
         tree = '{"prompt": {"message_id": "%d", "role": "prompter", "text": "%s?", "replies": []}}\n'
@@ -219,6 +220,7 @@ class TestOnce:
         assert "Imported 1 conversation with 30 messages." in running.output
         assert "1 of 1 branch at or under their threshold" in running.output
 
+    @pytest.mark.pure
     def test_a_branch_that_can_not_be_made_smaller_is_named_and_no_failure(self, demo, tmp_path):
         file = tmp_path / "one.json"
         file.write_text('[{"role": "user", "content": "%s"}]' % ("word " * 3500))
