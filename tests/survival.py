@@ -123,6 +123,14 @@ def compact_turn_by_turn(session: ChatSession, branch: Sequence[Fields], generat
     raise AssertionError(f"the branch is too short for {generations} compactions")
 
 
+def told_and_searched(told: Conversation, generations: int) -> tuple[ChatSession, Found, ChatContext]:
+    """A session in which it was told, turn by turn, until so many summaries stood; what a search finds there."""
+    session = chat.start_session(model="gpt-4o-mini", system_prompt=told.system_prompt)
+    tip, appended = compact_turn_by_turn(session, told.branch, generations)
+    context = chat.get_context(tip)
+    return session, search(context, told.plants, [message["id"] for message in told.branch[:appended]]), context
+
+
 def generations_of(session: ChatSession) -> Iterator[Any]:
     return session.runs.filter(generation__isnull=False).order_by("generation").iterator()
 

@@ -16,14 +16,7 @@ from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 from tests.summarizing import KEY, KEY_VARIABLE, entry
-from tests.survival import (
-    Conversation,
-    compact_turn_by_turn,
-    demo,
-    generations_of,
-    search,
-    written_blind,
-)
+from tests.survival import demo, generations_of, told_and_searched, written_blind
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -71,18 +64,9 @@ def forgetful(settings, monkeypatch):
         yield server
 
 
-def compacted(told: Conversation, generations: int = GENERATIONS):
-    """A session in which it was told, turn by turn, until so many summaries were made; what a search finds, and the
-    context."""
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=told.system_prompt)
-    tip, appended = compact_turn_by_turn(session, told.branch, generations)
-    context = chat.get_context(tip)
-    return session, search(context, told.plants, [message["id"] for message in told.branch[:appended]]), context
-
-
 def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(forgetful):
     """At least 95 % of what still holds, nothing outdated without what replaced it, and the prompt fits."""
-    _, found, context = compacted(demo())
+    _, found, context = told_and_searched(demo(), GENERATIONS)
     assert len(found.live) >= 50
     assert found.share >= 0.95, [plant.text for plant in found.missing]
     assert not found.misleading
@@ -93,7 +77,7 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
 @pytest.mark.parametrize(("name", "least"), [("clinic", 0.81), ("pipeline", 0.91), ("thesis", 0.87)])
 def test_in_conversations_that_were_written_blind(forgetful, name, least):
     """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
-    _, found, context = compacted(written_blind(name))
+    _, found, context = told_and_searched(written_blind(name), GENERATIONS)
     assert len(found.live) >= 25
     assert found.share >= least, [plant.text for plant in found.missing]
     assert not found.misleading
@@ -101,7 +85,7 @@ def test_in_conversations_that_were_written_blind(forgetful, name, least):
 
 
 def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):
-    session, _, _ = compacted(demo(), 3)
+    session, _, _ = told_and_searched(demo(), 3)
     for run in generations_of(session):
         assert 0 <= run.retention_before < 0.5 < run.retention_after <= 1
         ledger = ledger_of(run.summary.content)
@@ -115,7 +99,7 @@ def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(fo
 def test_without_a_ledger_what_a_model_forgets_is_gone(forgetful, settings):
     """The figures are the ledger's doing: the same model without it keeps next to nothing of five generations ago."""
     settings.COMPACTION = {**settings.COMPACTION, "LEDGER_TOKENS": 0}
-    session, found, _ = compacted(demo())
+    session, found, _ = told_and_searched(demo(), GENERATIONS)
     assert found.share < 0.5
     assert all(run.retention_before == run.retention_after for run in generations_of(session))
 

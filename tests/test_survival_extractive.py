@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app import chat
 from compaction_app.extractive import summarize_extractively
 from compaction_app.tokens import ExactTokenCounter
-from tests.survival import (
-    Conversation,
-    compact_turn_by_turn,
-    demo,
-    generations_of,
-    search,
-    written_blind,
-)
+from tests.survival import Conversation, demo, generations_of, told_and_searched, written_blind
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -33,10 +25,7 @@ def compacted(settings, told: Conversation, **changes):
         "LEDGER_TOKENS": LEDGER_TOKENS,
         **changes,
     }
-    session = chat.start_session(model="gpt-4o-mini", system_prompt=told.system_prompt)
-    tip, appended = compact_turn_by_turn(session, told.branch, GENERATIONS)
-    context = chat.get_context(tip)
-    return session, search(context, told.plants, [message["id"] for message in told.branch[:appended]]), context
+    return told_and_searched(told, GENERATIONS)
 
 
 def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(settings):
