@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compaction_app import branches
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import require_tip, using_of
+from compaction_app.budget import get_compaction_params
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.ladder import assemble
+from compaction_app.ladder import assemble, tokens_after_free_layers
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.opening import is_over_threshold, window_at
-from compaction_app.values import ChatContext
+from compaction_app.values import Branch, ChatContext, Mode
 
 
 def get_context(
@@ -73,3 +74,33 @@ def context_at(tip: ChatMessage, allowances: Allowances) -> ChatContext:
     branch = window_at(tip, allowances)
     context = assemble(branch, allowances.surroundings, allowances.budget, allowances.settings, allowances.count)
     return replace(context, model=allowances.model)
+
+
+def is_over_threshold(tip: ChatMessage, allowances: Allowances) -> bool:
+    """Whether the history at the tip is over its threshold even after the free layers."""
+    if allowances.settings.mode == Mode.OFF:
+        return False
+    return history_after_free_layers(tip, allowances) > allowances.budget.threshold
+
+
+def history_after_free_layers(tip: ChatMessage, allowances: Allowances) -> int:
+    """Tokens of the history; where they are over the threshold, as pruning would leave them."""
+    using, budget = using_of(tip), allowances.budget
+    history = branches.history_at(tip.pk, using)
+    if not get_compaction_params(history.tokens, budget).should_compact:
+        return history.tokens
+    return tokens_after_free_layers(window_at(tip, allowances), budget, allowances.settings, allowances.count)
+
+
+def window_at(tip: ChatMessage, allowances: Allowances) -> Branch:
+    """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
+    settings = allowances.settings
+    if settings.mode == Mode.OFF:
+        return branches.load_verbatim(tip.pk, using_of(tip))
+    return branches.load_window(
+        tip.pk,
+        using_of(tip),
+        limit=allowances.budget.available,
+        preserve=settings.preserve_recent_messages,
+        prune_bytes=settings.prune_tool_result_bytes,
+    )

@@ -19,8 +19,8 @@ from django.utils import timezone
 from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
+from compaction_app.contexts import history_after_free_layers
 from compaction_app.guard import held_back
-from compaction_app.ladder import tokens_after_free_layers
 from compaction_app.log_lines import log
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
@@ -81,36 +81,6 @@ class Request:
         return bool(self.instructions or self.policy_line)
 
 
-def is_over_threshold(tip: ChatMessage, allowances: Allowances) -> bool:
-    """Whether the history at the tip is over its threshold even after the free layers."""
-    if allowances.settings.mode == Mode.OFF:
-        return False
-    return _tokens_after_free_layers(tip, allowances) > allowances.budget.threshold
-
-
-def _tokens_after_free_layers(tip: ChatMessage, allowances: Allowances) -> int:
-    """Tokens of the history; where they are over the threshold, as pruning would leave them."""
-    using, budget = branches.using_of(tip), allowances.budget
-    history = branches.history_at(tip.pk, using)
-    if not get_compaction_params(history.tokens, budget).should_compact:
-        return int(history.tokens)
-    return tokens_after_free_layers(window_at(tip, allowances), budget, allowances.settings, allowances.count)
-
-
-def window_at(tip: ChatMessage, allowances: Allowances) -> Branch:
-    """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
-    settings = allowances.settings
-    if settings.mode == Mode.OFF:
-        return branches.load_verbatim(tip.pk, branches.using_of(tip))
-    return branches.load_window(
-        tip.pk,
-        branches.using_of(tip),
-        limit=allowances.budget.available,
-        preserve=settings.preserve_recent_messages,
-        prune_bytes=settings.prune_tool_result_bytes,
-    )
-
-
 def open_run(request: Request) -> Opening:
     """Open a run for the request, if there is something to do and nothing in the way."""
     opening = _open(request)
@@ -140,7 +110,7 @@ def _open(request: Request) -> Opening:
     if request.allowances.settings.mode == Mode.OFF:
         return Opening(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
-        tokens = _tokens_after_free_layers(request.tip, request.allowances)
+        tokens = history_after_free_layers(request.tip, request.allowances)
         if not get_compaction_params(tokens, request.allowances.budget).should_compact:
             return _under_threshold(request, tokens)
         request, decision = _ask_policy(request)

@@ -19,10 +19,11 @@ from django.utils import timezone
 from compaction_app import branches, runs
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import Outcome, compact_chat_history, next_now
+from compaction_app.contexts import is_over_threshold
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import Request, is_over_threshold, open_run
+from compaction_app.opening import Request, open_run
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 
 logger = logging.getLogger("compaction_app.tasks")

@@ -16,9 +16,9 @@ from django.utils import timezone
 from compaction_app import branches, chat, importing, runs, tasks
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import compact_chat_history
+from compaction_app.contexts import is_over_threshold
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import is_over_threshold
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import ChatContext, Origin, RunStatus

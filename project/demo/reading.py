@@ -10,8 +10,8 @@ from typing import Any
 
 from compaction_app import branches, chat
 from compaction_app.allowances import Allowances, allowances_for
+from compaction_app.contexts import is_over_threshold
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.opening import is_over_threshold
 from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression
 
 

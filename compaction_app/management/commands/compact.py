@@ -17,10 +17,10 @@ from compaction_app import branches, chat
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.branches import History
 from compaction_app.compaction import CLAIMED
+from compaction_app.contexts import is_over_threshold
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import is_over_threshold
 from compaction_app.triggering import finish_now
 from compaction_app.values import Kind, RunStatus
 
