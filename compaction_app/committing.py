@@ -19,9 +19,9 @@ from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.opening import Request, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
-from compaction_app.prompts import count_summary
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
 from compaction_app.rebuilding import asked_for
+from compaction_app.summary_text import count_summary
 from compaction_app.validation import readable
 from compaction_app.values import (
     ErrorCode,

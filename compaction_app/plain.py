@@ -27,9 +27,10 @@ from compaction_app.ladder import Shown, climb, tokens_after_free_layers
 from compaction_app.log_lines import log, log_error
 from compaction_app.plain_messages import as_values, check_all, countable, others_of, text_of
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import count_summary, refuse_draft, request_for, summary_message, tighter
+from compaction_app.prompts import refuse_draft, request_for, tighter
 from compaction_app.pruning import prune
 from compaction_app.redaction import guarded_redactor_of
+from compaction_app.summary_text import count_summary, summary_message
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
 from compaction_app.transcript import defuse
 from compaction_app.validation import check_text

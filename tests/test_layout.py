@@ -74,6 +74,7 @@ FLOORS: dict[int, set[str]] = {
         "sentences",
         "sql",
         "standing",
+        "summary_text",
         "superseding",
         "taken_back",
         "time_bases",

@@ -13,16 +13,13 @@ from compaction_app.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.prompts import (
     build_request,
     count_request,
-    count_summary,
-    leaks_wrapper,
-    marker,
     measure_blocks,
     measure_overhead,
     prompt_version,
     refuse_draft,
-    summary_message,
     tighter,
 )
+from compaction_app.summary_text import count_summary, leaks_wrapper, marker, summary_message
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.transcript import COMMON_TAGS, OWN_TAGS, defuse, render_messages
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.prompts import SUMMARY_WRAPPER_TOKENS, count_summary
+from compaction_app.summary_text import SUMMARY_WRAPPER_TOKENS, count_summary
 from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
 from tests.state_machine.teller import Told
 
