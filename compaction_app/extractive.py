@@ -31,7 +31,8 @@ from compaction_app.sentences import split_clauses
 from compaction_app.superseding import find_replacements, read_statement
 from compaction_app.tokens import Count
 from compaction_app.tool_markers import call_name, one_line, tool_marker
-from compaction_app.transcript import defuse, results_of_calls, shorten, tool_names
+from compaction_app.transcript import defuse, results_of_calls, tool_names
+from compaction_app.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Between its tags a text may count a token more than alone, and a target may be all that a summary is to save.

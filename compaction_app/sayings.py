@@ -13,7 +13,8 @@ from compaction_app.quoting import QUOTED, split_quoted
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.sentences import split_clauses
 from compaction_app.tool_markers import one_line, tool_marker
-from compaction_app.transcript import defuse, results_of_calls, shorten
+from compaction_app.transcript import defuse, results_of_calls
+from compaction_app.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Who speaks in a model's prose: nobody of the conversation.

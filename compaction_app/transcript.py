@@ -2,7 +2,7 @@
 
 Everything a person or a tool wrote is escaped, so that no message can close its block, open another one, or
 imitate the cutoff marker. Long tool results and, where the summarizer is too small, long messages are shown
-head and tail by :func:`shorten`, which says how much it left out; the same function prunes contexts.
+head and tail.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compaction_app.clusters import cut_after, cut_before
 from compaction_app.openai_format import attachment_line
 from compaction_app.tool_markers import call_name, one_line, register_tool_marker, result_status, tool_marker
+from compaction_app.truncate import shorten
 from compaction_app.values import Message, ReasoningRule, Role
 
 #: Tags that only the wrapper writes. A draft that holds one has copied its input.
@@ -50,33 +50,6 @@ def defuse(text: str) -> str:
         return text
     text = _OWN_TAG.sub(lambda tag: f"‹{tag[1]}" + (f"{tag[2]}›" if tag[2] is not None else ""), text)
     return _COMMON_TAG.sub(r"‹\1›", text)
-
-
-def shorten(text: str, limit: int) -> str:
-    """``text`` in at most ``limit`` bytes of UTF-8: head, ``...truncated N bytes...``, tail.
-
-    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut, nor is
-    what is read as one (an emoji of several, a letter and its marks). A limit too small for the notice leaves a head
-    and three dots.
-    """
-    # A character takes at most four bytes; most texts need no encoding to be known to fit.
-    if len(text) * 4 <= limit:
-        return text
-    encoded = text.encode("utf-8", "surrogatepass")
-    size = len(encoded)
-    if size <= limit:
-        return text
-    room = limit - len(_notice(size))
-    if room <= 0:
-        dots = "..."[: max(limit, 0)]
-        return _head(text, encoded, limit - len(dots)) + dots
-    head = _head(text, encoded, room - room // 3)
-    start = size - room // 3
-    while start < size and _inside_character(encoded[start]):
-        start += 1
-    tail = text[cut_after(text, len(text) - len(_decode(encoded[start:]))) :]
-    left_out = text[len(head) : len(text) - len(tail)]
-    return head + _notice(len(left_out.encode("utf-8", "surrogatepass"))) + tail
 
 
 def render_messages(
@@ -124,30 +97,6 @@ def tool_names(messages: Sequence[Message]) -> list[str]:
 def reasoning_text(blocks: Any) -> str:
     """What can be read of provider-native reasoning; encrypted and redacted blocks have nothing to read."""
     return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
-
-
-def _notice(left_out: int) -> str:
-    return f"\n...truncated {left_out} bytes...\n"
-
-
-def _inside_character(byte: int) -> bool:
-    return byte & 0xC0 == 0x80
-
-
-def _boundary(encoded: bytes, end: int) -> int:
-    """The largest position up to ``end`` that does not lie inside a character."""
-    while 0 < end < len(encoded) and _inside_character(encoded[end]):
-        end -= 1
-    return end
-
-
-def _head(text: str, encoded: bytes, limit: int) -> str:
-    """As much of the beginning as ``limit`` bytes hold whole."""
-    return text[: cut_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
-
-
-def _decode(encoded: bytes) -> str:
-    return encoded.decode("utf-8", "surrogatepass")
 
 
 def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, int, int]]:
@@ -228,7 +177,6 @@ __all__ = [
     "register_tool_marker",
     "render_messages",
     "results_of_calls",
-    "shorten",
     "tool_marker",
     "tool_names",
 ]

@@ -16,7 +16,6 @@ from compaction_app.transcript import (
     reasoning_text,
     register_tool_marker,
     render_messages,
-    shorten,
     tool_marker,
 )
 from compaction_app.values import Message, Role
@@ -38,64 +37,6 @@ def call(name: str, arguments: Any = "", call_id: str = "c1") -> dict[str, Any]:
 
 def size(text: str) -> int:
     return len(text.encode())
-
-
-class TestShorten:
-    def test_a_text_of_just_the_limit_is_unchanged(self):
-        assert shorten("x" * 4096, 4096) == "x" * 4096
-
-    def test_one_byte_over_the_limit_becomes_at_most_the_limit_and_smaller(self):
-        shortened = shorten("x" * 4097, 4096)
-        assert size(shortened) <= 4096
-        assert len(shortened) < 4097
-        assert "...truncated " in shortened
-
-    def test_characters_of_three_bytes_are_never_cut(self):
-        shortened = shorten("語" * 50_000, 4096)
-        assert size(shortened) <= 4096
-        assert set(shortened) <= set("語\n.truncated 0123456789bytes")
-
-    def test_101_bytes_at_100_are_at_most_100(self):
-        assert size(shorten("x" * 101, 100)) <= 100
-
-    @pytest.mark.parametrize("limit", [-1, 0, 1, 5, 20, 27])
-    def test_a_limit_smaller_than_the_notice_leaves_a_head_and_dots(self, limit):
-        assert shorten("x" * 200, limit) == "x" * max(limit - 3, 0) + "..."[: max(limit, 0)]
-
-    @pytest.mark.parametrize("cluster", ["\U0001f469\u200d\U0001f467", "e\u0301\u0323", "\U0001f1f3\U0001f1f4"])
-    def test_what_is_read_as_one_character_is_whole_on_both_sides_of_the_notice(self, cluster):
-        for limit in range(80, 140):
-            head, tail = re.split(r"\n\.\.\.truncated \d+ bytes\.\.\.\n", shorten(cluster * 100, limit))
-            assert head == cluster * (len(head) // len(cluster))
-            assert tail == cluster * (len(tail) // len(cluster))
-
-    def test_head_and_tail_stay_and_the_notice_says_how_many_bytes_are_left_out(self):
-        text = "".join(f"{n:05d}\n" for n in range(1000))
-        head, number, tail = re.fullmatch(
-            r"(.*)\n\.\.\.truncated (\d+) bytes\.\.\.\n(.*)", shorten(text, 500), re.DOTALL
-        ).groups()
-        assert text.startswith(head)
-        assert text.endswith(tail)
-        assert head
-        assert tail
-        assert int(number) == size(text) - size(head) - size(tail)
-
-    @given(TEXT, st.integers(0, 200))
-    def test_laws(self, text, limit):
-        """At most the limit, never larger than the original, the same when done twice, unchanged if it fits."""
-        shortened = shorten(text, limit)
-        assert size(shortened) <= limit
-        assert size(shortened) <= size(text)
-        assert shorten(shortened, limit) == shortened
-        if size(text) <= limit:
-            assert shortened == text
-
-    @given(TEXT.map(lambda text: text * 20), st.integers(40, 200))
-    def test_what_is_left_out_is_what_the_notice_says(self, text, limit):
-        shortened = shorten(text, limit)
-        if shortened != text and "truncated" in shortened:
-            notice = re.search(r"\n\.\.\.truncated (\d+) bytes\.\.\.\n", shortened)
-            assert size(text) - int(notice[1]) == size(shortened) - size(notice[0])
 
 
 class TestBlocks:

@@ -1,0 +1,124 @@
+"""A long text as head, notice and tail; what is read as one character is never cut in two."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_app.truncate import cut_after, cut_before, shorten
+
+pytestmark = pytest.mark.pure
+
+#: Text that PostgreSQL takes: no lone surrogates.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
+CLUSTERS = {
+    "a family": FAMILY,
+    "a letter and its mark": "e\u0301",
+    "a heart in colour": "\u2764\ufe0f",
+    "a skin tone": "\U0001f44d\U0001f3fd",
+    "a flag": "\U0001f1f3\U0001f1f4",
+    "the flag of a part of a country": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+    "a syllable of Devanagari": "\u0915\u093f",
+}
+
+
+def size(text: str) -> int:
+    return len(text.encode())
+
+
+class TestShorten:
+    def test_a_text_of_just_the_limit_is_unchanged(self):
+        assert shorten("x" * 4096, 4096) == "x" * 4096
+
+    def test_one_byte_over_the_limit_becomes_at_most_the_limit_and_smaller(self):
+        shortened = shorten("x" * 4097, 4096)
+        assert size(shortened) <= 4096
+        assert len(shortened) < 4097
+        assert "...truncated " in shortened
+
+    def test_characters_of_three_bytes_are_never_cut(self):
+        shortened = shorten("語" * 50_000, 4096)
+        assert size(shortened) <= 4096
+        assert set(shortened) <= set("語\n.truncated 0123456789bytes")
+
+    def test_101_bytes_at_100_are_at_most_100(self):
+        assert size(shorten("x" * 101, 100)) <= 100
+
+    @pytest.mark.parametrize("limit", [-1, 0, 1, 5, 20, 27])
+    def test_a_limit_smaller_than_the_notice_leaves_a_head_and_dots(self, limit):
+        assert shorten("x" * 200, limit) == "x" * max(limit - 3, 0) + "..."[: max(limit, 0)]
+
+    @pytest.mark.parametrize("cluster", ["\U0001f469\u200d\U0001f467", "e\u0301\u0323", "\U0001f1f3\U0001f1f4"])
+    def test_what_is_read_as_one_character_is_whole_on_both_sides_of_the_notice(self, cluster):
+        for limit in range(80, 140):
+            head, tail = re.split(r"\n\.\.\.truncated \d+ bytes\.\.\.\n", shorten(cluster * 100, limit))
+            assert head == cluster * (len(head) // len(cluster))
+            assert tail == cluster * (len(tail) // len(cluster))
+
+    def test_head_and_tail_stay_and_the_notice_says_how_many_bytes_are_left_out(self):
+        text = "".join(f"{n:05d}\n" for n in range(1000))
+        head, number, tail = re.fullmatch(
+            r"(.*)\n\.\.\.truncated (\d+) bytes\.\.\.\n(.*)", shorten(text, 500), re.DOTALL
+        ).groups()
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert head
+        assert tail
+        assert int(number) == size(text) - size(head) - size(tail)
+
+    @given(TEXT, st.integers(0, 200))
+    def test_laws(self, text, limit):
+        """At most the limit, never larger than the original, the same when done twice, unchanged if it fits."""
+        shortened = shorten(text, limit)
+        assert size(shortened) <= limit
+        assert size(shortened) <= size(text)
+        assert shorten(shortened, limit) == shortened
+        if size(text) <= limit:
+            assert shortened == text
+
+    @given(TEXT.map(lambda text: text * 20), st.integers(40, 200))
+    def test_what_is_left_out_is_what_the_notice_says(self, text, limit):
+        shortened = shorten(text, limit)
+        if shortened != text and "truncated" in shortened:
+            notice = re.search(r"\n\.\.\.truncated (\d+) bytes\.\.\.\n", shortened)
+            assert size(text) - int(notice[1]) == size(shortened) - size(notice[0])
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+def test_a_place_inside_one_moves_to_its_beginning_or_its_end(cluster: str) -> None:
+    text = f"ab{cluster}{cluster}cd"
+    for inside in range(3, 2 + len(cluster)):
+        assert cut_before(text, inside) == 2
+        assert cut_after(text, inside) == 2 + len(cluster)
+    between = 2 + len(cluster)
+    assert (cut_before(text, between), cut_after(text, between)) == (between, between)
+
+
+def test_plain_text_is_cut_where_it_was_asked_for() -> None:
+    text = "plain\r\ntext, größer 語"
+    assert [cut_before(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
+    assert [cut_after(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
+
+
+def test_a_text_of_nothing_but_marks_is_cut_all_the_same() -> None:
+    text = "a" + "\u0301" * 1_000
+    assert cut_before(text, 500) == cut_after(text, 500) == 500
+
+
+@given(st.text(st.sampled_from("ab\u0301\u200d\ufe0f\U0001f469\U0001f3fd\U0001f1f3\n語"), max_size=40), st.data())
+def test_laws(text: str, data: st.DataObject) -> None:
+    """Never past the place that was asked for, and never right before a mark or on either side of a joiner."""
+    place = data.draw(st.integers(0, len(text)))
+    earlier, later = cut_before(text, place), cut_after(text, place)
+    assert 0 <= earlier <= place <= later <= len(text)
+    for cut in (earlier, later):
+        if 0 < cut < len(text):
+            assert text[cut - 1] != "\u200d"
+            assert text[cut] != "\u200d"
+            assert unicodedata.category(text[cut]) not in ("Mn", "Mc", "Me")
