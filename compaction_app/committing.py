@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
@@ -19,11 +21,12 @@ from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.opening import Request, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
+from compaction_app.prompts import tighter
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
-from compaction_app.rebuilding import asked_for
 from compaction_app.summary_text import count_summary
 from compaction_app.validation import readable
 from compaction_app.values import (
+    CompactionPlan,
     ErrorCode,
     EventKind,
     Kind,
@@ -31,6 +34,7 @@ from compaction_app.values import (
     RunStatus,
     SkipReason,
     SummaryDraft,
+    SummaryRequest,
     Trigger,
 )
 
@@ -57,6 +61,9 @@ _COMMITTED_FIELDS = (
     "error_code",
     "error_detail",
 )
+
+#: What a run keeps of its request. A run without all of these was made before they were kept.
+ASKED_FOR = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
 def fail_work(work: Work, error: SummarizerError, using: str) -> None:
@@ -221,6 +228,33 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
     work.events.clear()
     _note_reasoning(work, using)
     _note_done(work, using)
+
+
+def asked_for(
+    plan: CompactionPlan,
+    request: SummaryRequest,
+    limits: Mapping[int, int],
+    *,
+    max_input_tokens: int | None,
+    tightened: bool,
+) -> dict[str, Any]:
+    """What a run keeps of its request, so that its prompt can be made again: numbers, ids and a digest, no text.
+
+    ``tightened``: what was accepted is the answer to the one tighter retry.
+    """
+    return {
+        "target_tokens": plan.target_tokens,
+        "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
+        "shown_bytes": max(limits.values(), default=None),
+        "max_input_tokens": max_input_tokens,
+        "tightened": tightened,
+        "digest": digest(tighter(request) if tightened else request),
+    }
+
+
+def digest(request: SummaryRequest) -> str:
+    """SHA-256 of both messages of a request."""
+    return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _note_reasoning(work: Work, using: str) -> None:

@@ -2,20 +2,20 @@
 
 Messages and summaries do not change, so the rows still say what a summarizer was shown. What they do not say (how
 large the summary was to be, where the look-ahead began, what was shown head-and-tail, whether the tighter retry was
-the one that was accepted) the commit keeps with the run, :func:`asked_for`; :func:`rebuild` puts both through the
-same :func:`preparing.request_of` that made the prompt. A digest, kept with it, proves that nothing is different: not
-the wording, not a host's redactor, not a host's tool markers.
+the one that was accepted) the commit keeps with the run, :func:`committing.asked_for`; :func:`rebuild` puts both
+through the same :func:`preparing.request_of` that made the prompt. A digest, kept with it, proves that nothing is
+different: not the wording, not a host's redactor, not a host's tool markers.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from compaction_app import branches, sql
+from compaction_app.committing import ASKED_FOR, digest
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.planning import covered_messages
@@ -68,33 +68,6 @@ class Rebuilt:
     proof: Proof
 
 
-_ASKED = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
-
-
-def digest(request: SummaryRequest) -> str:
-    """SHA-256 of both messages of a request."""
-    return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def asked_for(
-    plan: CompactionPlan,
-    request: SummaryRequest,
-    limits: Mapping[int, int],
-    *,
-    max_input_tokens: int | None,
-    tightened: bool,
-) -> dict[str, Any]:
-    """What a run keeps of its request, for :func:`rebuild`: numbers, ids and a digest, no text."""
-    return {
-        "target_tokens": plan.target_tokens,
-        "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
-        "shown_bytes": max(limits.values(), default=None),
-        "max_input_tokens": max_input_tokens,
-        "tightened": tightened,
-        "digest": digest(tighter(request) if tightened else request),
-    }
-
-
 def rebuild(run: CompactionRun) -> Rebuilt | Unbuilt:
     """The prompt of a run that succeeded; two or three queries.
 
@@ -134,7 +107,7 @@ def _erased(run: CompactionRun) -> Unbuilt | None:
         return Unbuilt.DELETED
     if run.summary.redacted_at is not None:
         return Unbuilt.REDACTED
-    return None if run.request.keys() >= _ASKED else Unbuilt.NOT_RECORDED
+    return None if run.request.keys() >= ASKED_FOR else Unbuilt.NOT_RECORDED
 
 
 def _plan(run: CompactionRun) -> CompactionPlan | None:

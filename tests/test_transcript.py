@@ -35,10 +35,6 @@ def call(name: str, arguments: Any = "", call_id: str = "c1") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
-def size(text: str) -> int:
-    return len(text.encode())
-
-
 class TestBlocks:
     def test_one_block_per_message_in_order(self):
         blocks = render_messages(
