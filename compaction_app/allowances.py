@@ -1,6 +1,7 @@
-"""What a request at a session may hold: its settings, its surroundings and its budget, put together once.
+"""What a caller asks for, and what that allows at a session: settings, surroundings and budget, put together once.
 
-Every door (context, trigger, run) starts here, so that all of them compare the same numbers.
+Every public function makes one :class:`ContextRequest` of its arguments and passes it on. :func:`allowances_for`
+turns it into numbers by the session as it is stored, so that context, trigger and run compare the same ones.
 """
 
 from __future__ import annotations
@@ -31,6 +32,29 @@ _logged_sessions: set[Any] = set()
 _MOST_LOGGED_SESSIONS = 10_000
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextRequest:
+    """What a caller asks a context for; checked when it is made, :class:`InvalidMessage` names the argument."""
+
+    #: The chat model; None is the session's.
+    model: str | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    #: Messages that the caller makes anew for each turn: sent and counted, never stored.
+    contributions: Sequence[Mapping[str, Any]] = ()
+    #: Tokens kept free for the reply; None is ``RESERVED_TOKENS``.
+    reserved_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_asking(self.model, self.tools, self.reserved_tokens)
+        check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
+        for contribution in self.contributions:
+            _check_contribution(contribution)
+
+
+#: Nothing but the session as it is.
+_NOTHING_MORE = ContextRequest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Allowances:
     session: ChatSession
@@ -42,31 +66,22 @@ class Allowances:
     count: Count
 
 
-def allowances_for(
-    session: ChatSession,
-    *,
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-) -> Allowances:
+def allowances_for(session: ChatSession, request: ContextRequest = _NOTHING_MORE) -> Allowances:
     """The allowances of one request; ``ConfigurationError`` where nothing is left for the conversation."""
-    check_asking(model, tools, reserved_tokens)
-    check_list_of_dicts(contributions, "contributions", "messages (dicts with role and content)")
     settings = get_settings(session.settings)
     count = counter()
-    chosen = model or session.model
-    window = _window(chosen, settings)
-    reply = reply_reserve(window, settings, reserved_tokens)
-    surroundings = _surround(session.system_prompt, tools, contributions, count, reply)
+    model = request.model or session.model
+    window = _window(model, settings)
+    reply = reply_reserve(window, settings, request.reserved_tokens)
+    surroundings = _surround(session.system_prompt, request, count, reply)
     if surroundings.reserved > window // 2:
         _say_reserve(session, surroundings.reserved, window)
     return Allowances(
         session=session,
         settings=settings,
-        model=chosen,
+        model=model,
         surroundings=surroundings,
-        budget=make_budget(window, surroundings.reserved, settings, calibration_of(session.token_calibration, chosen)),
+        budget=make_budget(window, surroundings.reserved, settings, calibration_of(session.token_calibration, model)),
         count=count,
     )
 
@@ -94,24 +109,16 @@ def _say_reserve(session: ChatSession, reserved: int, window: int) -> None:
     log(logger, logging.WARNING, "reserve", session=session.pk, reserved=reserved, window=window, reason=reason)
 
 
-def _surround(
-    system_prompt: str,
-    tools: Sequence[Mapping[str, Any]] | None,
-    contributions: Sequence[Mapping[str, Any]],
-    count: Count,
-    reply_tokens: int,
-) -> Surroundings:
-    for contribution in contributions:
-        _check_contribution(contribution)
-    messages: list[Mapping[str, Any]] = [*contributions]
+def _surround(system_prompt: str, request: ContextRequest, count: Count, reply_tokens: int) -> Surroundings:
+    messages = list(request.contributions)
     if system_prompt:
         messages.insert(0, {"role": Role.SYSTEM, "content": system_prompt})
     counts = count_messages(messages, count) if messages else []
     system_tokens = counts[0] if system_prompt else 0
     return Surroundings(
         system_prompt=system_prompt,
-        contributions=tuple(contributions),
-        tokens=sum(counts) + count_tools(tools, count),
+        contributions=tuple(request.contributions),
+        tokens=sum(counts) + count_tools(request.tools, count),
         contribution_tokens=tuple(counts[1:] if system_prompt else counts),
         system_tokens=system_tokens,
         reply_tokens=reply_tokens,

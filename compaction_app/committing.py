@@ -19,7 +19,7 @@ from compaction_app.ladder import Surroundings
 from compaction_app.log_lines import log, log_error
 from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.opening import Request, open_locked, say_why_not
+from compaction_app.opening import CompactionRequest, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
 from compaction_app.prompts import tighter
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
@@ -329,7 +329,7 @@ def _follow_up(work: Work, using: str) -> CompactionRun | None:
         budget=work.budget,
         count=work.count,
     )
-    request = Request(
+    request = CompactionRequest(
         tip=tip,
         trigger=Trigger(run.trigger),
         allowances=allowances,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from compaction_app import branches
-from compaction_app.allowances import Allowances, allowances_for
+from compaction_app.allowances import Allowances, ContextRequest, allowances_for
 from compaction_app.branches import require_tip, using_of
 from compaction_app.budget import get_compaction_params
 from compaction_app.exceptions import MessageNotFound
@@ -33,7 +33,8 @@ def get_context(
     :class:`ContextOverflow` only if the newest user message and the last group alone are too large.
     """
     require_tip(tip)
-    return context_at(tip, allowances_at(tip, model, tools, contributions, reserved_tokens))
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    return context_at(tip, allowances_at(tip, request))
 
 
 def should_compact(
@@ -46,20 +47,13 @@ def should_compact(
 ) -> bool:
     """Whether the branch is over its threshold even after the free layers."""
     require_tip(tip)
-    return is_over_threshold(tip, allowances_at(tip, model, tools, contributions, reserved_tokens))
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    return is_over_threshold(tip, allowances_at(tip, request))
 
 
-def allowances_at(
-    tip: ChatMessage,
-    model: str | None,
-    tools: Sequence[Mapping[str, Any]] | None,
-    contributions: Sequence[Mapping[str, Any]],
-    reserved_tokens: int | None,
-) -> Allowances:
+def allowances_at(tip: ChatMessage, request: ContextRequest) -> Allowances:
     """The allowances of a request at a tip, by its session as it is stored now."""
-    return allowances_for(
-        session_of(tip), model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens
-    )
+    return allowances_for(session_of(tip), request)
 
 
 def session_of(tip: ChatMessage) -> ChatSession:

@@ -59,8 +59,8 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is asked for at a tip."""
+class CompactionRequest:
+    """A compaction that is asked for at a tip."""
 
     tip: ChatMessage
     trigger: Trigger
@@ -81,14 +81,14 @@ class Request:
         return bool(self.instructions or self.policy_line)
 
 
-def open_run(request: Request) -> Opening:
+def open_run(request: CompactionRequest) -> Opening:
     """Open a run for the request, if there is something to do and nothing in the way."""
     opening = _open(request)
     say_why_not(request, opening)
     return opening
 
 
-def say_why_not(request: Request, opening: Opening) -> None:
+def say_why_not(request: CompactionRequest, opening: Opening) -> None:
     """One log line where no run was opened: why, and the numbers behind it."""
     if opening.run is not None:
         return
@@ -106,7 +106,7 @@ def say_why_not(request: Request, opening: Opening) -> None:
     )
 
 
-def _open(request: Request) -> Opening:
+def _open(request: CompactionRequest) -> Opening:
     if request.allowances.settings.mode == Mode.OFF:
         return Opening(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
@@ -121,7 +121,7 @@ def _open(request: Request) -> Opening:
         return open_locked(request)
 
 
-def open_locked(request: Request) -> Opening:
+def open_locked(request: CompactionRequest) -> Opening:
     """Check again and open, with the session's lock held."""
     allowances = request.allowances
     branch = branches.load_structure(request.tip.pk, request.using)
@@ -149,18 +149,18 @@ def open_locked(request: Request) -> Opening:
     return _create(request, branch, plan)
 
 
-def _under_threshold(request: Request, history: int) -> Opening:
+def _under_threshold(request: CompactionRequest, history: int) -> Opening:
     return Opening(None, numbers={"history": history, "threshold": request.allowances.budget.threshold})
 
 
-def _ask_policy(request: Request) -> tuple[Request, PolicyDecision]:
+def _ask_policy(request: CompactionRequest) -> tuple[CompactionRequest, PolicyDecision]:
     decision = ask_policy(request.allowances.settings.policy, request.tip, request.allowances.budget)
     # Whoever asked may have forced it already: a session that is brought to rest waits for no cool-down.
     forced = request.forced or decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
 
 
-def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
+def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
     """The id of an open run whose anchor lies in this branch's tail, or on whose branch the new anchor would lie."""
     open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
     tail = {message.id for message in branch.tail}
@@ -176,7 +176,7 @@ def _open_run_in_the_way(request: Request, branch: Branch, plan: CompactionPlan 
     return None
 
 
-def _nothing_to_do(request: Request, branch: Branch, over: bool) -> Opening:
+def _nothing_to_do(request: CompactionRequest, branch: Branch, over: bool) -> Opening:
     if request.previous is not None:
         return Opening(None, SkipReason.NOTHING_TO_COMPACT)
     if request.trigger != Trigger.THRESHOLD:
@@ -193,7 +193,7 @@ def _nothing_to_do(request: Request, branch: Branch, over: bool) -> Opening:
     return Opening(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 
 
-def _suppress(request: Request, reason: Suppression, numbers: dict[str, Any] | None = None) -> Opening:
+def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Opening:
     numbers = numbers or {}
     if request.trigger == Trigger.THRESHOLD and request.previous is None:
         runs.record(
@@ -207,7 +207,7 @@ def _suppress(request: Request, reason: Suppression, numbers: dict[str, Any] | N
     return Opening(None, reason, numbers)
 
 
-def _create(request: Request, branch: Branch, plan: CompactionPlan) -> Opening:
+def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) -> Opening:
     run = _new_run(request, branch)
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     try:
@@ -233,7 +233,7 @@ def _create(request: Request, branch: Branch, plan: CompactionPlan) -> Opening:
     return Opening(run)
 
 
-def _estimate_of(request: Request) -> dict[str, Any]:
+def _estimate_of(request: CompactionRequest) -> dict[str, Any]:
     """How far the estimate that the decision stands on was off when a provider last counted, if it has."""
     allowances = request.allowances
     known = allowances.session.token_calibration.get(allowances.model)
@@ -242,7 +242,7 @@ def _estimate_of(request: Request) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _skipped_run(request: Request, branch: Branch) -> CompactionRun:
+def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     run = _new_run(request, branch)
     run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
     run.finished_at = timezone.now()
@@ -253,7 +253,7 @@ def _skipped_run(request: Request, branch: Branch) -> CompactionRun:
     return run
 
 
-def _new_run(request: Request, branch: Branch) -> CompactionRun:
+def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     allowances = request.allowances
     return CompactionRun(
         session_id=request.tip.session_id,

@@ -16,6 +16,7 @@ from typing import Any, Self
 from asgiref.sync import sync_to_async
 
 from compaction_app import turns
+from compaction_app.allowances import ContextRequest
 from compaction_app.connections import require_no_transaction
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
@@ -43,8 +44,9 @@ def stream(
     See :class:`ReplyStream` for what is stored when.
     """
     require_client(client, is_awaited=False)
-    turn = turns.begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
-    turn, opened = turns.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.request))
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    turn = turns.begin(tip, request, include_reasoning, params)
+    turn, opened = turns.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
     return ReplyStream(turn, opened)
 
 
@@ -67,9 +69,9 @@ def astream(
     require_client(client, is_awaited=True)
 
     async def open_it() -> tuple[Turn, AsyncOpenedStream]:
-        begin = sync_to_async(turns.begin)
-        turn = await begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
-        return await turns.awith_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.request))
+        request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+        turn = await sync_to_async(turns.begin)(tip, request, include_reasoning, params)
+        return await turns.awith_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
 
     return AsyncReplyStream(open_it)
 

@@ -23,7 +23,7 @@ from compaction_app.contexts import is_over_threshold
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import Request, open_run
+from compaction_app.opening import CompactionRequest, open_run
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 
 logger = logging.getLogger("compaction_app.tasks")
@@ -145,7 +145,7 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: st
     for made in range(_MAX_GENERATIONS):
         if not is_over_threshold(tip, allowances):
             return made, False
-        request = Request(tip=tip, trigger=Trigger.THRESHOLD, allowances=allowances, forced=True)
+        request = CompactionRequest(tip=tip, trigger=Trigger.THRESHOLD, allowances=allowances, forced=True)
         opening = open_run(request)
         if opening.run is None:
             return made, opening.reason == Suppression.OPEN_RUN

@@ -13,13 +13,14 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import tasks
+from compaction_app.allowances import ContextRequest
 from compaction_app.branches import require_tip, using_of
 from compaction_app.compaction import Outcome, acompact_chat_history, compact_chat_history, next_now, raise_for
 from compaction_app.connections import require_no_transaction
 from compaction_app.contexts import allowances_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.opening import Opening, Request, open_run
+from compaction_app.opening import CompactionRequest, Opening, open_run
 from compaction_app.validation import check_text
 from compaction_app.values import Mode, Trigger
 
@@ -45,12 +46,24 @@ def request_compaction(
     """
     require_tip(tip)
     _check_instructions(instructions)
-    allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
-    request = Request(tip=tip, trigger=_trigger(trigger), allowances=allowances, instructions=instructions)
-    return request_opening(request).run
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    return request_opening(
+        CompactionRequest(
+            tip=tip,
+            allowances=allowances_at(tip, request),
+            trigger=_trigger(trigger),
+            instructions=instructions,
+        )
+    ).run
 
 
-def request_opening(request: Request) -> Opening:
+def request_after(reply: ChatMessage, request: ContextRequest) -> CompactionRun | None:
+    """:func:`request_compaction` at a reply, measured against what its context was asked with."""
+    allowances = allowances_at(reply, request)
+    return request_opening(CompactionRequest(tip=reply, trigger=Trigger.THRESHOLD, allowances=allowances)).run
+
+
+def request_opening(request: CompactionRequest) -> Opening:
     """:func:`request_compaction` of a request whose arguments are checked; the opening tells why there is no run."""
     opening = open_run(request)
     if opening.run is not None and opening.run.is_open:
@@ -75,27 +88,21 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     :class:`CompactionRefused` where a run is at work or the mode is off, :class:`CompactionFailed` where no summary
     could be made; nothing is changed then.
     """
-    return finish_now(open_now(tip, Trigger.MANUAL, instructions))
+    return finish_now(open_now(tip, Trigger.MANUAL, ContextRequest(), instructions))
 
 
 async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    return await afinish_now(await sync_to_async(open_now)(tip, Trigger.MANUAL, instructions))
+    return await afinish_now(await sync_to_async(open_now)(tip, Trigger.MANUAL, ContextRequest(), instructions))
 
 
-def open_now(tip: ChatMessage, trigger: Trigger, instructions: str = "", **options: Any) -> CompactionRun:
+def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:
     """Open a run that its caller will carry out; :class:`CompactionRefused` with the reason if there is none."""
     require_tip(tip)
     require_no_transaction(using_of(tip))
     _check_instructions(instructions)
-    allowances = allowances_at(
-        tip,
-        options.get("model"),
-        options.get("tools"),
-        options.get("contributions", ()),
-        options.get("reserved_tokens"),
-    )
-    opening = open_run(Request(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
+    allowances = allowances_at(tip, request)
+    opening = open_run(CompactionRequest(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
     if opening.open_run_id and (left := _run_of_nobody(opening.open_run_id, instructions, using_of(tip))):
         return left
     if opening.run is None:

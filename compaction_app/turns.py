@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from compaction_app import replies, sendings
-from compaction_app.allowances import Allowances
+from compaction_app.allowances import Allowances, ContextRequest
 from compaction_app.appending import append_message
 from compaction_app.arguments import check_params
 from compaction_app.branches import require_tip, using_of
@@ -28,7 +29,7 @@ from compaction_app.exceptions import (
 )
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.reasoning_room import with_reasoning_that_fits
-from compaction_app.triggering import afinish_now, finish_now, open_now, request_compaction
+from compaction_app.triggering import afinish_now, finish_now, open_now, request_after
 from compaction_app.usage_reports import report_of
 from compaction_app.values import ChatContext, Mode, Role, RunStatus, Trigger
 
@@ -57,8 +58,9 @@ def complete(
     Must not run inside a transaction: none is held while the model is called.
     """
     replies.require_client(client, is_awaited=False)
-    turn = begin(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
-    turn, reply = with_recovery(turn, lambda asked: replies.ask(client, asked.request))
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    turn = begin(tip, request, include_reasoning, params)
+    turn, reply = with_recovery(turn, lambda asked: replies.ask(client, asked.arguments))
     return end(turn, reply)
 
 
@@ -75,8 +77,9 @@ async def acomplete(
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
     replies.require_client(client, is_awaited=True)
-    turn = await sync_to_async(begin)(tip, model, tools, contributions, reserved_tokens, include_reasoning, params)
-    turn, reply = await awith_recovery(turn, lambda asked: replies.aask(client, asked.request))
+    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    turn = await sync_to_async(begin)(tip, request, include_reasoning, params)
+    turn, reply = await awith_recovery(turn, lambda asked: replies.aask(client, asked.arguments))
     return await sync_to_async(end)(turn, reply)
 
 
@@ -86,8 +89,8 @@ class Turn:
 
     tip: ChatMessage
     model: str
-    #: What budgets depend on, as the caller gave it: the compactions after the reply compare with the same.
-    options: dict[str, Any]
+    #: As the caller gave it: what is compacted after the reply is measured against the same.
+    request: ContextRequest
     params: Mapping[str, Any]
     include_reasoning: bool
     context: ChatContext
@@ -97,45 +100,31 @@ class Turn:
         return using_of(self.tip)
 
     @property
-    def request(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
-        request: dict[str, Any] = {**self.params, "model": self.model}
-        request["messages"] = self.context.to_openai(include_reasoning=self.include_reasoning)
-        if self.options["tools"]:
-            request["tools"] = list(self.options["tools"])
-        return request
+        arguments: dict[str, Any] = {**self.params, "model": self.model}
+        arguments["messages"] = self.context.to_openai(include_reasoning=self.include_reasoning)
+        if self.request.tools:
+            arguments["tools"] = list(self.request.tools)
+        return arguments
 
 
-def begin(
-    tip: ChatMessage,
-    model: str | None,
-    tools: Sequence[Mapping[str, Any]] | None,
-    contributions: Sequence[Mapping[str, Any]],
-    reserved_tokens: int | None,
-    include_reasoning: bool,
-    params: Mapping[str, Any],
-) -> Turn:
+def begin(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
     """Read all that the request needs, and give the connection back."""
     require_tip(tip)
     check_params(params)
     using = using_of(tip)
     require_no_transaction(using)
-    allowances = allowances_at(tip, model, tools, contributions, reserved_tokens)
+    allowances = allowances_at(tip, request)
     if not allowances.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
     if allowances.settings.mode != Mode.OFF:
         declared = allowances.settings.provider_context_management
         sendings.note_double_compaction(tip.session_id, params, declared, using)
-    options = {
-        "model": model,
-        "tools": tools,
-        "contributions": contributions,
-        "reserved_tokens": reserved_tokens,
-    }
     turn = Turn(
         tip=tip,
         model=allowances.model,
-        options=options,
+        request=request,
         params=params,
         include_reasoning=include_reasoning,
         context=_context(tip, allowances, include_reasoning),
@@ -158,11 +147,11 @@ def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answ
     try:
         return turn, ask(turn)
     except replies.ProviderOverflow as overflow:
-        turn = _after_overflow(turn, overflow)
-    try:
+        with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
+            run = finish_now(_open_overflow(turn))
+        turn = _sent_again(turn, run, overflow)
+    with _told_as_overflow(turn, replies.ProviderOverflow):
         return turn, ask(turn)
-    except replies.ProviderOverflow as again:
-        raise _overflow(turn) from again
 
 
 async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
@@ -170,41 +159,33 @@ async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -
     try:
         return turn, await ask(turn)
     except replies.ProviderOverflow as overflow:
-        turn = await _aafter_overflow(turn, overflow)
-    try:
+        with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
+            run = await afinish_now(await sync_to_async(_open_overflow)(turn))
+        turn = await sync_to_async(_sent_again)(turn, run, overflow)
+    with _told_as_overflow(turn, replies.ProviderOverflow):
         return turn, await ask(turn)
-    except replies.ProviderOverflow as again:
-        raise _overflow(turn) from again
-
-
-def _after_overflow(turn: Turn, overflow: Exception) -> Turn:
-    try:
-        run = finish_now(_open_overflow(turn))
-    except (CompactionFailed, CompactionRefused) as error:
-        raise _overflow(turn) from error
-    if run.status != RunStatus.SUCCEEDED:
-        raise _overflow(turn) from overflow
-    return _sent_again(turn)
-
-
-async def _aafter_overflow(turn: Turn, overflow: Exception) -> Turn:
-    try:
-        run = await afinish_now(await sync_to_async(_open_overflow)(turn))
-    except (CompactionFailed, CompactionRefused) as error:
-        raise _overflow(turn) from error
-    if run.status != RunStatus.SUCCEEDED:
-        raise _overflow(turn) from overflow
-    return await sync_to_async(_sent_again)(turn)
 
 
 def _open_overflow(turn: Turn) -> CompactionRun:
-    return open_now(turn.tip, Trigger.OVERFLOW, **turn.options)
+    return open_now(turn.tip, Trigger.OVERFLOW, turn.request)
 
 
-def _sent_again(turn: Turn) -> Turn:
-    context = _context(turn.tip, allowances_at(turn.tip, **turn.options), turn.include_reasoning)
+def _sent_again(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
+    """The turn with the context that the run left; it cannot be sent again where the run made no summary."""
+    if run.status != RunStatus.SUCCEEDED:
+        raise _overflow(turn) from overflow
+    context = _context(turn.tip, allowances_at(turn.tip, turn.request), turn.include_reasoning)
     give_back_connection(turn.using)
     return replace(turn, context=context)
+
+
+@contextmanager
+def _told_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
+    """Any of these errors is, to the caller, a prompt that does not fit."""
+    try:
+        yield
+    except errors as error:
+        raise _overflow(turn) from error
 
 
 def _overflow(turn: Turn) -> ContextOverflow:
@@ -237,5 +218,5 @@ def end(turn: Turn, reply: replies.Reply) -> ChatMessage:
         raise
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply can not be stored: {error}", **reply.came) from error
-    request_compaction(stored, **turn.options)
+    request_after(stored, turn.request)
     return stored

@@ -23,7 +23,7 @@ from compaction_app.api.throttling import count_manual_compaction
 from compaction_app.branches import using_of
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import Request
+from compaction_app.opening import CompactionRequest
 from compaction_app.triggering import request_opening
 from compaction_app.values import Kind, RunStatus, Trigger
 
@@ -202,7 +202,7 @@ def _made(run: CompactionRun) -> CompactionRun:
 def _started(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
     allowances = allowances_for(session)
     opening = request_opening(
-        Request(tip=tip, trigger=Trigger.MANUAL, allowances=allowances, instructions=instructions)
+        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, allowances=allowances, instructions=instructions)
     )
     run = opening.run
     if run is None:
