@@ -1,8 +1,9 @@
-"""Branches as values: rows in, :class:`values.Branch` out. The one place that reads a path of the tree.
+"""Branches as values: rows in, :class:`values.Branch` out.
 
-The chat turn, the background work, the admin and the API read through these functions, so an inspection
-shows what the model sees. Rules 3 and 4 live in the statements of ``sql``: a summary applies if its anchor is
-on the path, and the first live one met on the way up wins.
+What applies at a tip is read here, by the chat turn, the background work, the admin and the API alike, so an
+inspection shows what the model sees. Rules 3 and 4 live in the statements of ``sql``: a summary applies if its anchor
+is on the path, and the first live one met on the way up wins. Who only needs the rows of a path (the node API, a page
+of a transcript, the exporter) reads them without this module, with other statements of ``sql``.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _draft(document: Any, place: Place) -> _Draft:
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         return _openai_draft(document, place)
     if _is_chatgpt_export(document):
-        raise _Misplaced("this is an export of ChatGPT (conversations.json), which is not read yet.", place)
+        raise _Misplaced(f"this is an export of ChatGPT (conversations.json). {_KNOWN}", place)
     if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
         return _openai_draft({"messages": document}, place)
     raise _Misplaced(f"the format is not recognized: {_kind(document)}. {_KNOWN}", place)

@@ -352,7 +352,7 @@ class ChatMessageManager(_NodeManager):
         raise ImmutableTree("Use chat.append_messages or the import_chats command: they check each message.")
 
     def dump_bulk(self, parent: Any = None, keep_ids: bool = True) -> list[Any]:
-        raise ImmutableTree("A nested dump overflows on a deep chat; use the export_chats command.")
+        raise ImmutableTree("A nested dump overflows on a deep chat; get_tree() lists the same nodes.")
 
     def find_problems(self) -> None:
         raise ImmutableTree("Use the verify_chats command.")
