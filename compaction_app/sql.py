@@ -1,4 +1,4 @@
-"""The recursive statements, each with the reason for its form. Pure text: no ORM.
+"""Every recursive statement of the app, each with the reason for its form. Pure text: no ORM.
 
 One dialect serves SQLite and PostgreSQL. ``walk`` goes from a tip towards the root, so its cost is the number
 of messages it visits and never the size of the table or the number of branches. It visits, and never sorts:
@@ -99,7 +99,8 @@ SELECT t.path_tokens,
 FROM {MESSAGES} t WHERE t.id = %(tip)s
 """
 
-#: Ids of the path root → node, the node included, with depths. Ids only: ancestors are asked for membership.
+#: Ids of the path root → node, the node included, with depths. Ids only: ancestors are asked for membership. A host's
+#: page may put a SELECT of its own after it, and after SUBTREE.
 PATH = f"""
 WITH RECURSIVE path(id, parent_id, depth) AS (
     SELECT m.id, m.parent_message_id, m.depth FROM {MESSAGES} m WHERE m.id = %(node)s
@@ -111,9 +112,21 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 
 #: Rows of that path, for ``get_ancestors`` and ``get_branch``: one query at any depth.
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
-PATH_IDS = PATH + "SELECT id, depth FROM path"
+#: A page of them, from a depth upwards.
+PATH_PAGE = PATH_ROWS + " WHERE m.depth <= %(start)s"
 #: Its first row only: the way there is walked by id, and one row is read.
 ROOT_ROW = PATH_ROWS + " WHERE m.parent_message_id IS NULL"
+PATH_IDS = PATH + "SELECT id, depth FROM path"
+
+_PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
+_JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
+_OUTSIDE = "path.depth <= %(early)s OR path.depth >= %(late)s"
+
+#: What is counted of each message of that path, in order.
+PATH_PLACES = PATH + f"SELECT {_PLACE} {_JOINED} ORDER BY path.depth"
+
+#: Its rows without those between two depths, in order: what a page shows of a long branch.
+PATH_OUTSIDE = PATH + f"SELECT m.* {_JOINED} WHERE {_OUTSIDE} ORDER BY path.depth"
 
 #: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
 IS_ANCESTOR = PATH + "SELECT 1 FROM path WHERE id = %(ancestor)s AND id <> %(node)s"
@@ -241,6 +254,36 @@ LEFT JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
 LEFT JOIN {MESSAGES} n ON n.id = s.pinned_message_id
 """
 
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+_LANE_START = f"(SELECT s.depth FROM {MESSAGES} s WHERE s.id = {_LANE})"
+_ON_LANE = f"""
+SELECT (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = up.lane AND e.depth = {{depth}} AND e.kind = 'message')
+FROM up WHERE up.depth >= {{depth}} AND up.start < {{depth}}
+"""
+
+#: What is counted of the messages at two depths of a path. From lane to lane, of which there is one a fork: a long
+#: stretch costs what a short one does. A message of a lane is on the branch down to where the branch leaves that lane.
+#: Each end is looked up by itself and by a subquery: SQLite takes a list of depths for a reason to read the whole lane,
+#: and a condition on a joined row for one to build a bloom filter over the whole table.
+STRETCH_ENDS = f"""
+WITH RECURSIVE up(lane, depth, start) AS (
+    SELECT {_LANE.format(row="m")}, m.depth, {_LANE_START.format(row="m")}
+    FROM {MESSAGES} m WHERE m.id = %(node)s
+    UNION ALL
+    SELECT {_LANE.format(row="p")}, p.depth, {_LANE_START.format(row="p")}
+    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
+    WHERE up.start > %(first)s
+), ends(id) AS (
+    {_ON_LANE.format(depth="%(first)s")}
+    UNION ALL
+    {_ON_LANE.format(depth="%(last)s")}
+    UNION ALL
+    SELECT lane FROM up WHERE start IN (%(first)s, %(last)s)
+)
+SELECT {_PLACE} FROM ends JOIN {MESSAGES} m ON m.id = ends.id
+ORDER BY m.depth
+"""
+
 #: Every live summary that was built on this one, at any remove: through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (
@@ -249,4 +292,20 @@ WITH RECURSIVE built(id) AS (
     SELECT r.summary_id FROM built JOIN {RUNS} r ON r.base_id = built.id WHERE r.summary_id IS NOT NULL
 )
 SELECT id FROM built
+"""
+
+#: Both ways along the bases of runs: levels below 0 are what a summary was built on, above 0 what was built on it.
+GENERATIONS = f"""
+WITH RECURSIVE up(id, level) AS (
+    SELECT r.base_id, -1 FROM {RUNS} r WHERE r.summary_id = %(summary)s AND r.base_id IS NOT NULL
+    UNION
+    SELECT r.base_id, up.level - 1 FROM up JOIN {RUNS} r ON r.summary_id = up.id
+    WHERE r.base_id IS NOT NULL AND up.level > -%(levels)s
+), down(id, level) AS (
+    SELECT r.summary_id, 1 FROM {RUNS} r WHERE r.base_id = %(summary)s AND r.summary_id IS NOT NULL
+    UNION
+    SELECT r.summary_id, down.level + 1 FROM down JOIN {RUNS} r ON r.base_id = down.id
+    WHERE r.summary_id IS NOT NULL AND down.level < %(levels)s
+)
+SELECT id, level FROM up UNION ALL SELECT id, level FROM down ORDER BY level, id LIMIT %(rows)s
 """

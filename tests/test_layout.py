@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -313,6 +314,14 @@ def test_the_pure_floors_never_ask_what_time_it_is() -> None:
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS
     ]
     assert asked == []
+
+
+def test_recursive_statements_stand_in_one_module() -> None:
+    """Whoever changes the tree's columns finds every walk through it in one place."""
+    found = {
+        module for module, path in sources() if re.search(r"\bRECURSIVE\b|\bsql\.(PATH|SUBTREE)\b", path.read_text())
+    }
+    assert found == {"sql"}
 
 
 def test_the_net_catches_what_it_is_for() -> None:

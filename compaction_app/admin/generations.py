@@ -21,22 +21,6 @@ MOST_LISTED, MOST_TIPS = 25, 50
 #: Entries of a ledger that a page lists.
 _MOST_ENTRIES = 500
 
-# Both ways along the bases of runs: levels below 0 are what it was built on, above 0 what was built on it.
-_LINE = f"""
-WITH RECURSIVE up(id, level) AS (
-    SELECT r.base_id, -1 FROM {sql.RUNS} r WHERE r.summary_id = %(summary)s AND r.base_id IS NOT NULL
-    UNION
-    SELECT r.base_id, up.level - 1 FROM up JOIN {sql.RUNS} r ON r.summary_id = up.id
-    WHERE r.base_id IS NOT NULL AND up.level > -%(levels)s
-), down(id, level) AS (
-    SELECT r.summary_id, 1 FROM {sql.RUNS} r WHERE r.base_id = %(summary)s AND r.summary_id IS NOT NULL
-    UNION
-    SELECT r.summary_id, down.level + 1 FROM down JOIN {sql.RUNS} r ON r.base_id = down.id
-    WHERE r.summary_id IS NOT NULL AND down.level < %(levels)s
-)
-SELECT id, level FROM up UNION ALL SELECT id, level FROM down ORDER BY level, id LIMIT %(rows)s
-"""  # noqa: S608  # names of tables, never a value
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generation:
@@ -60,7 +44,7 @@ def line_of(summary: ChatMessage) -> list[Generation]:
     """Oldest first. Two queries, no text but that of the one asked about."""
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
     with connections[using_of(summary)].cursor() as cursor:
-        cursor.execute(_LINE, parameters)
+        cursor.execute(sql.GENERATIONS, parameters)
         levels: dict[int, int] = {}
         for pk, level in cursor.fetchall():
             levels.setdefault(pk, level)

@@ -134,7 +134,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     start = tip.depth if cursor is None else min(number_in(cursor), tip.depth)
     top = max(1, start - limit + 1)
     rows = ChatMessage.objects.using(using_of(tip)).raw(
-        f"{sql.PATH_ROWS} WHERE m.depth <= %(start)s", {"node": tip.pk, "min_depth": top, "start": start}
+        sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start}
     )
     shown = sorted(rows, key=lambda row: -row.depth)
     return {"items": shown, "next_cursor": str(top - 1) if top > 1 else None}

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from compaction_app import chat
+from compaction_app import chat, sql
 from compaction_app.admin import paths
 from compaction_app.admin.paths import Place, Stretch
 from compaction_app.models import ChatMessage
@@ -86,7 +86,7 @@ def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():
         if connection.vendor == "postgresql":
             # A table of three rows is read whole for good reasons.
             cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"{explain} {paths._ENDS}", {"node": node.pk, "first": 1, "last": 3})
+        cursor.execute(f"{explain} {sql.STRETCH_ENDS}", {"node": node.pk, "first": 1, "last": 3})
         plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
     if connection.vendor == "sqlite":
         assert plan.count("compaction_by_lane (lane_id=? AND depth=?)") == 2, plan
