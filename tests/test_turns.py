@@ -130,6 +130,30 @@ class TestReasoning:
         assert reply.sent_context["tokens"] == chat.get_context(tip).tokens + 20 * second
 
 
+class TestAskedWith:
+    """The compactions around a reply are measured against what its context was asked with."""
+
+    RETRIEVED = ({"role": "system", "content": words(2_000)},)
+
+    def test_the_one_that_is_requested_after_it(self, session: ChatSession, client: openai.OpenAI) -> None:
+        tip = grow(session, None, "u a " * 24 + "u")[-1]
+        chat.complete(tip, client=client)
+        assert not CompactionRun.objects.exists()
+        chat.complete(tip, client=client, contributions=self.RETRIEVED)
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
+
+    def test_the_one_that_an_overflow_needs(
+        self, session: ChatSession, server: ScriptedOpenAIServer, client: openai.OpenAI
+    ) -> None:
+        server.script([steps.context_overflow()])
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+        reply = chat.complete(tip, client=client, contributions=self.RETRIEVED)
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.reserved_tokens) == ("overflow", 4_000)
+        assert reply.sent_context["summary_id"] == run.summary_id
+
+
 class TestNoReply:
     @pytest.mark.parametrize(
         ("step", "finish_reason"),
