@@ -2,7 +2,8 @@
 
 It clears the environment of whatever would change a run, starts the database that ``TEST_DATABASE`` names,
 leaves out what needs no second run on PostgreSQL, and in CI fails a run that skips a test without a known
-reason.
+reason. The processes of pytest-xdist inherit the environment and the database server of the one that starts
+them; each makes a test database of its own.
 """
 
 import contextlib
@@ -42,11 +43,16 @@ ON_POSTGRES_ONLY = ("contract",)
 #: Whoever asks for this fixture starts a process of a second and more: it is slow without saying so.
 STARTS_A_WORKER = "celery_worker"
 
+#: Set by pytest-xdist in the processes that it starts.
+XDIST_VARIABLE = "PYTEST_XDIST_WORKER"
+
 SKIPS = pytest.StashKey[list[tuple[str, str]]]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if XDIST_VARIABLE in os.environ:
+        return
     clear_environment()
     database = os.environ.setdefault("TEST_DATABASE", "sqlite")
     if database not in DATABASES:
