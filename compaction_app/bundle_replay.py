@@ -18,6 +18,7 @@ from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.leaks import Leaks, find_leaks
 from compaction_app.ledger import read_replaced
 from compaction_app.ledger_text import prose_of
+from compaction_app.messages.validation import readable
 from compaction_app.openai_client import ModelEntry, ask, model_entries
 from compaction_app.prompts import refuse_draft
 from compaction_app.provider_errors import Failure
@@ -25,7 +26,6 @@ from compaction_app.retention import Passages, survey
 from compaction_app.sayings import read_messages
 from compaction_app.summarizers import run_summarizer
 from compaction_app.tokens import Count
-from compaction_app.validation import readable
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Asks the request of a bundle.

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from compaction_app import facts, meaning
 from compaction_app.cautions import is_cautioned
 from compaction_app.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
-from compaction_app.transcript import defuse
+from compaction_app.messages.transcript import defuse
 
 #: Between clauses of one speaker on a line; one token, and rare enough in what people write to be read back.
 SEPARATOR = " · "

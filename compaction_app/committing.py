@@ -18,13 +18,13 @@ from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.ladder import Surroundings
 from compaction_app.log_lines import log, log_error
 from compaction_app.managers import lock_session
+from compaction_app.messages.summary import count_summary
+from compaction_app.messages.validation import readable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.opening import CompactionRequest, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
 from compaction_app.prompts import tighter
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
-from compaction_app.summary_text import count_summary
-from compaction_app.validation import readable
 from compaction_app.values import (
     CompactionPlan,
     ErrorCode,

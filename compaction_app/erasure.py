@@ -20,10 +20,10 @@ from compaction_app.branches import require_row, using_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.log_lines import log
 from compaction_app.managers import UNLIMITED, counter, lock_session
+from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.runs import record
 from compaction_app.tokens import count_messages
-from compaction_app.validation import check_text
 from compaction_app.values import EventKind, Kind, Role
 
 logger = logging.getLogger("compaction_app.erasure")

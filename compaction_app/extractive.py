@@ -24,15 +24,15 @@ from compaction_app.choosing import Unit
 from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
 from compaction_app.companions import STATE_WORDS, Bonds, bind_opposites, find_companions, said_of, share_topic
 from compaction_app.facts import CONTENT, Word, bare, is_agreement, is_name, weigh
-from compaction_app.openai_format import attachment_line
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import call_name, one_line, tool_marker
+from compaction_app.messages.transcript import defuse, results_of_calls, tool_names
+from compaction_app.messages.truncate import shorten
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.selection import UNDATED, fill
 from compaction_app.sentences import split_clauses
 from compaction_app.superseding import find_replacements, read_statement
 from compaction_app.tokens import Count
-from compaction_app.tool_markers import call_name, one_line, tool_marker
-from compaction_app.transcript import defuse, results_of_calls, tool_names
-from compaction_app.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Between its tags a text may count a token more than alone, and a target may be all that a summary is to save.

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.validation import open_calls_after, validate_message, validate_session
+from compaction_app.messages.validation import open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
 #: Marks sessions that were imported; what follows is a digest of the conversation.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compaction_app import facts
-from compaction_app.summary_text import leaks_wrapper
+from compaction_app.messages.summary import leaks_wrapper
 
 #: Words in a row that two texts do not share by chance.
 RUN_OF_WORDS = 8

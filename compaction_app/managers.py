@@ -24,10 +24,10 @@ from compaction_app import sql
 from compaction_app.conf import load, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
 from compaction_app.fields import IsOpen
+from compaction_app.messages.validation import validate_message
 from compaction_app.placing import Place
 from compaction_app.references import ReferencesIntoSubtree
 from compaction_app.tokens import count_messages
-from compaction_app.validation import validate_message
 from compaction_app.values import Kind, RunStatus
 
 if TYPE_CHECKING:

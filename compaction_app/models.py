@@ -27,7 +27,7 @@ from compaction_app import sql
 from compaction_app.conf import Problem, configuration_error, find_problems
 from compaction_app.fields import ParentMessageField
 from compaction_app.managers import ChatMessageManager, CompactionRunQuerySet
-from compaction_app.validation import validate_session
+from compaction_app.messages.validation import validate_session
 from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Trigger
 
 

@@ -8,8 +8,8 @@ from django.db import models
 
 from compaction_app import sql
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
+from compaction_app.messages.validation import open_calls_after
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
-from compaction_app.validation import open_calls_after
 from compaction_app.values import Kind, Role
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compaction_app.arguments import check_asking, check_summarize, check_whole_number, checked_count
 from compaction_app.budget import make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, load, settings_from
 from compaction_app.drafts import wrong_draft
@@ -25,15 +24,21 @@ from compaction_app.exceptions import InvalidMessage
 from compaction_app.extractive import summarize_extractively
 from compaction_app.ladder import Shown, climb, tokens_after_free_layers
 from compaction_app.log_lines import log, log_error
+from compaction_app.messages.arguments import (
+    check_asking,
+    check_summarize,
+    check_whole_number,
+    checked_count,
+)
+from compaction_app.messages.summary import count_summary, summary_message
+from compaction_app.messages.transcript import defuse
+from compaction_app.messages.validation import check_text
 from compaction_app.plain_messages import as_values, check_all, countable, others_of, text_of
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import refuse_draft, request_for, tighter
 from compaction_app.pruning import prune
 from compaction_app.redaction import guarded_redactor_of
-from compaction_app.summary_text import count_summary, summary_message
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
-from compaction_app.transcript import defuse
-from compaction_app.validation import check_text
 from compaction_app.values import (
     Branch,
     Budget,

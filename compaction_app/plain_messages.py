@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compaction_app.arguments import check_list_of_dicts
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.validation import MAX_JSON_DEPTH
+from compaction_app.messages.arguments import check_list_of_dicts
+from compaction_app.messages.validation import MAX_JSON_DEPTH
 from compaction_app.values import Message, Role
 
 #: Keys of a message that are counted, and go to a model as text.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.messages.truncate import shorten
 from compaction_app.tokens import Count
-from compaction_app.truncate import shorten
 from compaction_app.values import Message, Role
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app.transcript import reasoning_text
+from compaction_app.messages.transcript import reasoning_text
 from compaction_app.values import CompactionPlan, Message, ReasoningOutcome, ReasoningRule
 
 

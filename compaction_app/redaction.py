@@ -4,7 +4,7 @@ It is applied to what the chat model is sent (``get_context``, so also ``complet
 client) and to what a summarizer is sent. What is stored stays as it is; these are copies. Tool schemas are the
 host's own code and go as they are.
 
-``redact_secrets`` is the one that ships: see ``secret_patterns``.
+``redact_secrets`` is the one that ships: see ``messages.secrets``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.secret_patterns import redact_secrets
+from compaction_app.messages.secrets import redact_secrets
+from compaction_app.messages.validation import is_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
-from compaction_app.validation import is_storable
 from compaction_app.values import Branch, ContextMessage, Json, Message
 
 Redact = Callable[[str], str]

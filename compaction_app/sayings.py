@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from compaction_app import facts
 from compaction_app.fact_spans import LONG_NUMBERS
-from compaction_app.openai_format import attachment_line
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import one_line, tool_marker
+from compaction_app.messages.transcript import defuse, results_of_calls
+from compaction_app.messages.truncate import shorten
 from compaction_app.quoting import QUOTED, split_quoted
 from compaction_app.relative_dates import resolve_dates
 from compaction_app.sentences import split_clauses
-from compaction_app.tool_markers import one_line, tool_marker
-from compaction_app.transcript import defuse, results_of_calls
-from compaction_app.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Who speaks in a model's prose: nobody of the conversation.

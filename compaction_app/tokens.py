@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import toktok
 
-from compaction_app.openai_format import NO_RESULT, attachment_line, sent_name
+from compaction_app.messages.openai_format import NO_RESULT, attachment_line, sent_name
 
 #: Role, delimiters and end marker that chat formats put around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4

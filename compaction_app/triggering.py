@@ -19,9 +19,9 @@ from compaction_app.compaction import Outcome, acompact_chat_history, compact_ch
 from compaction_app.connections import require_no_transaction
 from compaction_app.contexts import allowances_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.opening import CompactionRequest, Opening, open_run
-from compaction_app.validation import check_text
 from compaction_app.values import Mode, Trigger
 
 #: Characters.

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from compaction_app.openai_format import to_openai
+from compaction_app.messages.openai_format import to_openai
 
 Json = Any
 

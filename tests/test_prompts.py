@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from compaction_app import prompts
 from compaction_app.ledger_text import LEDGER_NAME, with_ledger
+from compaction_app.messages.summary import count_summary, leaks_wrapper, marker, summary_message
+from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, defuse, render_messages
 from compaction_app.prompts import (
     build_request,
     count_request,
@@ -19,9 +21,7 @@ from compaction_app.prompts import (
     refuse_draft,
     tighter,
 )
-from compaction_app.summary_text import count_summary, leaks_wrapper, marker, summary_message
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
-from compaction_app.transcript import COMMON_TAGS, OWN_TAGS, defuse, render_messages
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest
 
 pytestmark = pytest.mark.pure

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed, RedactionFailed
+from compaction_app.messages.secrets import FORMATS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.redaction import UNREADABLE, redact_message, redact_secrets
-from compaction_app.secret_patterns import FORMATS
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_app import chat
-from compaction_app.openai_format import sent_name
+from compaction_app.messages.openai_format import sent_name
 from compaction_app.tokens import ExactTokenCounter, count_messages
 
 TAKEN = re.compile(r"[^\s<|\\/>]{1,64}")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_app.openai_format import NO_RESULT
+from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.tokens import (
     TOKENS_PER_ATTACHMENT,
     TOKENS_PER_MESSAGE,

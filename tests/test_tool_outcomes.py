@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from compaction_app.tool_markers import result_status, tool_marker
-from compaction_app.tool_outcomes import find_error, shell_outcome
-from compaction_app.transcript import render_messages
+from compaction_app.messages.tool_calls import result_status, tool_marker
+from compaction_app.messages.tool_outcomes import find_error, shell_outcome
+from compaction_app.messages.transcript import render_messages
 from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app import tool_markers
-from compaction_app.transcript import (
+from compaction_app.messages import tool_calls
+from compaction_app.messages.transcript import (
     COMMON_TAGS,
     OWN_TAGS,
     defuse,
@@ -216,7 +216,7 @@ class TestMarkers:
         assert tool_marker({"name": "cat", "input": {"path": "a.py"}}, None) == "[read: a.py]"
 
     def test_hosts_extend_the_registry(self, monkeypatch):
-        monkeypatch.setattr(tool_markers, "_MARKERS", dict(tool_markers._MARKERS))
+        monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
         register_tool_marker("book_flight", lambda arguments, result: f"[booked: {arguments['to']}]\n")
         assert tool_marker(call("book_flight", {"to": "LIS"}), None) == "[booked: LIS]"
         # Arguments that do not parse raise KeyError in it: a host's mistake must not stop a compaction.

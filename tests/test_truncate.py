@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.truncate import cut_after, cut_before, shorten
+from compaction_app.messages.truncate import cut_after, cut_before, shorten
 
 pytestmark = pytest.mark.pure
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, InvalidMessage, InvalidParent
+from compaction_app.messages.validation import MAX_JSON_DEPTH, canonical, check_json, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
-from compaction_app.validation import MAX_JSON_DEPTH, canonical, check_json, validate_message
 from compaction_app.values import Role
 from tests.trees import chain, start_session, summarize
 

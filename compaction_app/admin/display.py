@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
-from compaction_app.validation import canonical
+from compaction_app.messages.validation import canonical
 
 #: Stands where there is nothing to show.
 EMPTY = "–"

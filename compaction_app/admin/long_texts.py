@@ -12,8 +12,8 @@ from django.http import Http404, HttpResponse
 from django.utils.html import format_html
 
 from compaction_app.admin import display
+from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
-from compaction_app.validation import canonical
 
 #: Characters of a text that a page shows.
 SHOWN = 20_000

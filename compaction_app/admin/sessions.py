@@ -32,8 +32,8 @@ from compaction_app.branches import using_of
 from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.map_parts import GAUGE_WIDTH
+from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.validation import validate_session
 from compaction_app.values import Kind
 
 #: Names the lane before which the branch map goes on.

@@ -12,7 +12,7 @@ from ninja.parser import Parser
 from compaction_app.api.fields import SHORT_TEXT
 from compaction_app.api.problems import Code, Problem
 from compaction_app.conf import site_setting
-from compaction_app.validation import check_json, check_text
+from compaction_app.messages.validation import check_json, check_text
 
 #: A character takes at most three times its UTF-8 bytes when it is written as ``\\uXXXX``.
 _ESCAPED = 3

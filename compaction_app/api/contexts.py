@@ -13,7 +13,7 @@ from compaction_app.api.context_schemas import ContextOut, Figures
 from compaction_app.api.fields import MAX_NUMBER, SHORT_TEXT, Id, InQuery
 from compaction_app.api.finding import find_tip
 from compaction_app.api.problems import Code
-from compaction_app.validation import check_text
+from compaction_app.messages.validation import check_text
 
 router = Router(tags=["messages"])
 

@@ -6,8 +6,8 @@ import time
 from threading import Lock
 from typing import Any, ClassVar
 
+from compaction_app.messages.transcript import defuse
 from compaction_app.testing.steps import text_of_tokens
-from compaction_app.transcript import defuse
 from compaction_app.values import SummaryDraft, SummaryRequest
 
 

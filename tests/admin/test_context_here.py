@@ -7,8 +7,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.admin import bars, context_words, contexts, filters
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatSession
-from compaction_app.openai_format import NO_RESULT
 from compaction_app.values import Kind, Origin, Strategy
 from tests.admin.pages import page_of, queries_of, url
 from tests.admin.records import calls, compacted, conversation, long_words, summarized, talk, words

@@ -7,7 +7,7 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.validation import check_json
+from compaction_app.messages.validation import check_json
 from tests.api.asking import MOUNT, World, problem
 
 pytestmark = pytest.mark.django_db

@@ -2,7 +2,8 @@
 
 import pytest
 
-from compaction_app import chat, tool_markers
+from compaction_app import chat
+from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.bundling import export, loop, site, talk
 from tests.exporting.hosts import KEY
@@ -45,9 +46,9 @@ class TestNotProved:
         assert export(tmp_path / "out").reasons == ["redactor_missing"]
 
     def test_another_tool_marker(self, server, session, tmp_path, monkeypatch):
-        monkeypatch.setattr(tool_markers, "_MARKERS", dict(tool_markers._MARKERS))
+        monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
         chat.compact(loop(session, None, 20)[-1])
-        tool_markers.register_tool_marker("look", lambda arguments, result: "[looked]")
+        tool_calls.register_tool_marker("look", lambda arguments, result: "[looked]")
         exported = export(tmp_path / "out")
         assert exported.metadata(0)["proof"] == "rendering"
         assert exported.code == 1

@@ -11,8 +11,8 @@ from django.db import connections
 from compaction_app import chat, compaction, tasks
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.messages.summary import count_summary
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.summary_text import count_summary
 from compaction_app.values import SummaryRequest
 from tests.state_machine import meanwhile
 from tests.state_machine.commits import saving_cuts

@@ -11,9 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compaction_app.openai_format import attachment_line
-from compaction_app.tool_markers import call_name, one_line, register_tool_marker, result_status, tool_marker
-from compaction_app.truncate import shorten
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import (
+    call_name,
+    one_line,
+    register_tool_marker,
+    result_status,
+    tool_marker,
+)
+from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, ReasoningRule, Role
 
 #: Tags that only the wrapper writes. A draft that holds one has copied its input.

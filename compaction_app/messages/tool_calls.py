@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compaction_app.tool_outcomes import find_error, one_line, outcome_of, shell_outcome
+from compaction_app.messages.tool_outcomes import find_error, one_line, outcome_of, shell_outcome
 
 Arguments = Mapping[str, Any]
 Marker = Callable[[Arguments, "str | None"], str]

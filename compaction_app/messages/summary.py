@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
-from compaction_app.transcript import COMMON_TAGS, OWN_TAGS
 
 #: The line between what is summarized and what is only shown. ``marker`` puts the nonce in.
 CUTOFF_MARKER = '<cutoff id="{nonce}"/>'
