@@ -43,8 +43,7 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.db import connections, router
 
-from compaction_app.conf import find_problems
-from compaction_app.values import Mode
+from compaction_app.conf import Mode, find_problems
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
 #: The backend that stands for "no database configured"; nothing is stored there.

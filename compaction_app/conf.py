@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +18,33 @@ from django.utils.module_loading import import_string
 
 from compaction_app import setting_rules as rules
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.values import Lookahead, Mode, PruneWhen, ReasoningRule
 
 MIB = 1024 * 1024
+
+
+class Mode(StrEnum):
+    OFF = "off"
+    STANDARD = "standard"
+    CONSERVATIVE = "conservative"
+    AGGRESSIVE = "aggressive"
+    DETERMINISTIC = "deterministic"
+
+
+class PruneWhen(StrEnum):
+    PRESSURE = "pressure"
+    ALWAYS = "always"
+
+
+class Lookahead(StrEnum):
+    PREVIOUS_TURN = "previous_turn"
+    TIP = "tip"
+    NONE = "none"
+
+
+class ReasoningRule(StrEnum):
+    SUMMARIZE = "summarize"
+    DROP = "drop"
+
 
 #: Context windows by model name prefix; the longest matching prefix counts. Sources: the providers' model pages.
 CONTEXT_WINDOWS: dict[str, int] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from compaction_app.conf import Settings
+from compaction_app.conf import Mode, Settings
 from compaction_app.models import CompactionRun
-from compaction_app.values import Branch, Budget, ErrorCode, Mode, RunStatus, Suppression
+from compaction_app.values import Branch, Budget, ErrorCode, RunStatus, Suppression
 
 #: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
 NO_PROGRESS_FAILURES = 2

@@ -19,6 +19,7 @@ from django.utils import timezone
 from compaction_app import branches, runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
+from compaction_app.conf import Mode
 from compaction_app.contexts import history_after_free_layers
 from compaction_app.guard import held_back
 from compaction_app.log_lines import log
@@ -31,7 +32,6 @@ from compaction_app.values import (
     Branch,
     CompactionPlan,
     EventKind,
-    Mode,
     PolicyDecision,
     RunStatus,
     Skip,

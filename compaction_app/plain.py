@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.budget import make_budget, reply_reserve, window_of
-from compaction_app.conf import Settings, load, settings_from
+from compaction_app.conf import Mode, Settings, load, settings_from
 from compaction_app.drafts import wrong_draft
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.extractive import summarize_extractively
@@ -45,7 +45,6 @@ from compaction_app.values import (
     CompactionPlan,
     ErrorCode,
     Message,
-    Mode,
     Role,
     Strategy,
     Summary,

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_app.conf import ReasoningRule
 from compaction_app.messages.transcript import reasoning_text
-from compaction_app.values import CompactionPlan, Message, ReasoningOutcome, ReasoningRule
+from compaction_app.values import CompactionPlan, Message, ReasoningOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,30 +57,6 @@ class Strategy(StrEnum):
     TRUNCATED = "truncated"
 
 
-class Mode(StrEnum):
-    OFF = "off"
-    STANDARD = "standard"
-    CONSERVATIVE = "conservative"
-    AGGRESSIVE = "aggressive"
-    DETERMINISTIC = "deterministic"
-
-
-class PruneWhen(StrEnum):
-    PRESSURE = "pressure"
-    ALWAYS = "always"
-
-
-class Lookahead(StrEnum):
-    PREVIOUS_TURN = "previous_turn"
-    TIP = "tip"
-    NONE = "none"
-
-
-class ReasoningRule(StrEnum):
-    SUMMARIZE = "summarize"
-    DROP = "drop"
-
-
 class ReasoningOutcome(StrEnum):
     """What became of a turn's reasoning blocks in a compaction."""
 

@@ -17,7 +17,11 @@ from compaction_app.conf import (
     PRESETS,
     RULES,
     SITE_ONLY,
+    Lookahead,
+    Mode,
     Problem,
+    PruneWhen,
+    ReasoningRule,
     Settings,
     find_problems,
     get_settings,
@@ -25,7 +29,6 @@ from compaction_app.conf import (
     site_setting,
 )
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.values import Lookahead, Mode, PruneWhen, ReasoningRule
 
 pytestmark = pytest.mark.pure
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from compaction_app.values import Mode
+from compaction_app.conf import Mode
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 

@@ -22,11 +22,11 @@ from compaction_app.admin.context_words import (
 )
 from compaction_app.admin.display import name_and_arguments, number, shortened
 from compaction_app.budget import calibration_of
-from compaction_app.conf import get_settings
+from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.models import ChatMessage
-from compaction_app.values import ChatContext, ContextMessage, Mode, Origin, Role, Strategy
+from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
 
 #: Rows that a page lists from the beginning and from the end of a context.
 MOST_FIRST, MOST_LAST = 60, 140

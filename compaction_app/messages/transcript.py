@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compaction_app.conf import ReasoningRule
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import (
     call_name,
@@ -20,7 +21,7 @@ from compaction_app.messages.tool_calls import (
     tool_marker,
 )
 from compaction_app.messages.truncate import shorten
-from compaction_app.values import Message, ReasoningRule, Role
+from compaction_app.values import Message, Role
 
 #: Tags that only the wrapper writes. A draft that holds one has copied its input.
 OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "cutoff")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.contrib import messages
 
 from compaction_app import chat
-from compaction_app.conf import get_settings
+from compaction_app.conf import Mode, get_settings
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.values import Mode, RunStatus, Trigger
+from compaction_app.values import RunStatus, Trigger
 from project.chat.turns import model_for
 from project.chat.words import COMPACTION_ERRORS
 
