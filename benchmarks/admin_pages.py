@@ -200,7 +200,7 @@ def insert(key: Any, count: int, *, first: int, **columns: str) -> None:
     """``count`` messages; each column is SQL over i = 1, 2, …, in which %s stands for the first id."""
     from django.db import connection
 
-    from compaction_app import sql
+    from compaction_app.models import sql
 
     columns = {name: text.replace("%s", str(first)) for name, text in columns.items()}
     words = "'message ' || i || ' " + "word " * 20 + "'"

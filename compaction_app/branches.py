@@ -16,10 +16,9 @@ from typing import Any, cast
 from django.db import connections
 from django.utils import timezone
 
-from compaction_app import sql
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import Branch, Kind, Message, Summary
 
 #: A pruned result takes at least this share of its bytes in tokens; no text of o200k is denser in practice.

@@ -17,10 +17,10 @@ from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.ladder import Surroundings
 from compaction_app.log_lines import log, log_error
-from compaction_app.managers import lock_session
 from compaction_app.messages.summary import count_summary
 from compaction_app.messages.validation import readable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.managers import lock_session
 from compaction_app.opening import CompactionRequest, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
 from compaction_app.prompts import tighter

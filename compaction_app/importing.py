@@ -18,11 +18,11 @@ from typing import Any, BinaryIO
 
 from django.db import IntegrityError, connections, transaction
 
-from compaction_app import chat, sql
+from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.import_formats import Conversation, decode, is_one_value, read_json, read_lines
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage, ChatSession, sql
 
 logger = logging.getLogger("compaction_app.importing")
 

@@ -23,8 +23,8 @@ from compaction_app.conf import Mode
 from compaction_app.contexts import history_after_free_layers
 from compaction_app.guard import held_back
 from compaction_app.log_lines import log
-from compaction_app.managers import lock_session
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models.managers import lock_session
 from compaction_app.planning import plan_compaction
 from compaction_app.policies import ask_policy, code_of
 from compaction_app.prompts import prompt_version

@@ -13,8 +13,8 @@ from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
 from compaction_app.log_lines import log, log_error
-from compaction_app.managers import counter
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import counter
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import refuse_draft, request_for
 from compaction_app.redaction import guarded_redactor_of

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.models import display_words
+from compaction_app.models.tables import display_words
 from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Kind, SkipReason
 
 if TYPE_CHECKING:

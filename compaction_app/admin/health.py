@@ -26,8 +26,8 @@ from compaction_app.admin.records import Tool
 from compaction_app.conf import Mode, Settings, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.guard import NO_PROGRESS_FAILURES
-from compaction_app.managers import LOST_AFTER_SECONDS
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.values import ErrorCode, RunStatus
 
 #: A run that is due for longer than this has missed the sweep that a lost task waits for, and more than one.

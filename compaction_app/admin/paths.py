@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from django.db import connections
 
-from compaction_app import sql
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, sql
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
 from django.utils.html import format_html
 
-from compaction_app import chat, sql
+from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.compacting import at_most
 from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id
 from compaction_app.branches import using_of
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, sql
 from compaction_app.values import Kind
 
 _LONGEST_REASON = 255

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router, Status
 
-from compaction_app import chat, sql
+from compaction_app import chat
 from compaction_app.api.answers import answers
 from compaction_app.api.context_schemas import SentContext
 from compaction_app.api.fields import SHORT_TEXT, Id, Page
@@ -25,7 +25,7 @@ from compaction_app.appending import append_once
 from compaction_app.branches import using_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.log_lines import log_error
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import ChatContext, Kind, Strategy
 
 logger = logging.getLogger("compaction_app.api")

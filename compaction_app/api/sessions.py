@@ -24,8 +24,8 @@ from compaction_app.api.session_schemas import SessionIn, SessionListed, Session
 from compaction_app.appending import start_session
 from compaction_app.branches import using_of
 from compaction_app.conf import DEFAULTS, SITE_ONLY
-from compaction_app.managers import lock_session
 from compaction_app.models import ChatSession
+from compaction_app.models.managers import lock_session
 
 router = Router(tags=["sessions"])
 

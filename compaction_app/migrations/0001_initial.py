@@ -7,7 +7,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import compaction_app.fields
+import compaction_app.models.fields
 import compaction_app.values
 
 
@@ -146,7 +146,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "parent",
-                    compaction_app.fields.ParentMessageField(
+                    compaction_app.models.fields.ParentMessageField(
                         blank=True,
                         db_index=False,
                         editable=False,

@@ -14,10 +14,10 @@ from django.db import connections
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from compaction_app import chat, sql
+from compaction_app import chat
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import ChatContext, Kind, Role, RunStatus
 from project import offline_assistant
 from project.chat.shown import PAGE_SIZE, BranchPage, Generation, Meter, Panel, ShownMessage, ToolCall, Variants

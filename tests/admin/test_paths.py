@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from compaction_app import chat, sql
+from compaction_app import chat
 from compaction_app.admin import paths
 from compaction_app.admin.paths import Place, Stretch
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, sql
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db

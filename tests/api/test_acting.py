@@ -4,8 +4,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.api.permissions import SHOWN_BY, STAFF_PERMISSIONS, Action, owner_or_staff
-from compaction_app.managers import lock_session
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import lock_session
 from tests.api.asking import Asker, World, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
 from tests.small import small

@@ -29,7 +29,7 @@ from compaction_app.bundles import Bundle, find_bundles, missing_bundles, read_b
 from compaction_app.conf import RULES, Settings, get_settings
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
-from compaction_app.managers import counter
+from compaction_app.models.managers import counter
 from compaction_app.provider_errors import Failure
 from compaction_app.summarizers import ExtractiveSummarizer, make_summarizer
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft

@@ -23,11 +23,11 @@ from django.db.models import F, Q
 from django.utils import timezone
 from treebeard.al_tree import AL_Node
 
-from compaction_app import sql
 from compaction_app.conf import Problem, configuration_error, find_problems
-from compaction_app.fields import ParentMessageField
-from compaction_app.managers import ChatMessageManager, CompactionRunQuerySet
 from compaction_app.messages.validation import validate_session
+from compaction_app.models import sql
+from compaction_app.models.fields import ParentMessageField
+from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
 from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Trigger
 
 

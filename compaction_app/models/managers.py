@@ -20,13 +20,13 @@ from treebeard.al_tree import AL_NodeManager
 from treebeard.exceptions import InvalidPosition
 from treebeard.utils import check_create_args as _check_create_args
 
-from compaction_app import sql
 from compaction_app.conf import load, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
-from compaction_app.fields import IsOpen
 from compaction_app.messages.validation import validate_message
-from compaction_app.placing import Place
-from compaction_app.references import ReferencesIntoSubtree
+from compaction_app.models import sql
+from compaction_app.models.fields import IsOpen
+from compaction_app.models.placing import Place
+from compaction_app.models.references import ReferencesIntoSubtree
 from compaction_app.tokens import count_messages
 from compaction_app.values import Kind, RunStatus
 

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
 
-from compaction_app import sql
+from compaction_app.models import sql
 
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from django.db import models
 
-from compaction_app import sql
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import open_calls_after
+from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
 from compaction_app.values import Kind, Role
 
