@@ -16,12 +16,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from compaction_app import sendings
-from compaction_app.branches import require_row, using_of
 from compaction_app.budget import calibration_of
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.messages.arguments import check_dict, check_list_of_dicts, check_reasoning
 from compaction_app.messages.validation import check_json, check_moment, check_text
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.branches import require_row, using_of
 from compaction_app.values import ChatContext, Role
 
 #: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.

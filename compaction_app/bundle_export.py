@@ -11,11 +11,11 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from compaction_app import branches
 from compaction_app.bundles import FORMAT, METADATA, OUTPUT, as_json, metadata_of, texts_of, write_texts
 from compaction_app.leaks import Leaks, find_holders, find_leaks, strangers
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.rebuilding import Proof, Rebuilt, Unbuilt, rebuild, succeeded_runs
+from compaction_app.tree import branches
 from compaction_app.values import Kind
 
 #: Of a title, what goes into the name of a folder. File systems take 255 bytes; a character has up to four.

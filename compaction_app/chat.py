@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 
-from compaction_app import branches, erasure
+from compaction_app import erasure
 from compaction_app.appending import append_message, append_messages, start_session
-from compaction_app.branches import require_tip
 from compaction_app.contexts import get_context, should_compact
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.streams import AsyncReplyStream, ReplyStream, astream, stream
+from compaction_app.tree import branches
+from compaction_app.tree.branches import require_tip
 from compaction_app.triggering import MAX_INSTRUCTIONS, acompact, compact, request_compaction
 from compaction_app.turns import acomplete, complete
 

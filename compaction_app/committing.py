@@ -11,7 +11,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from compaction_app import branches, runs, signs
+from compaction_app import runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, SummarizerError
@@ -25,6 +25,7 @@ from compaction_app.opening import CompactionRequest, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
 from compaction_app.prompts import tighter
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
+from compaction_app.tree import branches
 from compaction_app.values import (
     CompactionPlan,
     ErrorCode,

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app import branches, runs, signs
+from compaction_app import runs, signs
 from compaction_app.allowances import Allowances
 from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Mode
@@ -28,6 +28,7 @@ from compaction_app.models.managers import lock_session
 from compaction_app.planning import plan_compaction
 from compaction_app.policies import ask_policy, code_of
 from compaction_app.prompts import prompt_version
+from compaction_app.tree import branches
 from compaction_app.values import (
     Branch,
     CompactionPlan,

@@ -4,10 +4,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from compaction_app import branches, chat
+from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
+from compaction_app.tree import branches
 from tests.small import anchored_summary, shown_ids
 
 pytestmark = pytest.mark.django_db

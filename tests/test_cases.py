@@ -16,7 +16,7 @@ from compaction_app.exceptions import CompactionFailed, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
-from compaction_app.verifying import verify_session
+from compaction_app.tree.verify import verify_session
 from tests.origins import names_of_tests
 from tests.small import anchored_summary, shown_ids, small
 

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from compaction_app import branches, chat, importing, runs, tasks
+from compaction_app import chat, importing, runs, tasks
 from compaction_app.allowances import allowances_for
 from compaction_app.compaction import compact_chat_history
 from compaction_app.contexts import is_over_threshold
@@ -21,8 +21,9 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.tree import branches
+from compaction_app.tree.verify import verify_session
 from compaction_app.values import ChatContext, Origin, RunStatus
-from compaction_app.verifying import verify_session
 from tests.conftest import StartWorker
 from tests.small import small
 

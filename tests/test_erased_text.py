@@ -24,8 +24,8 @@ from compaction_app.exceptions import CompactionFailed, InvalidMessage, Summariz
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.tree.verify import verify_session
 from compaction_app.values import PolicyDecision, SummaryDraft, SummaryRequest
-from compaction_app.verifying import verify_session
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

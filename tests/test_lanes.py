@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_app import chat
-from compaction_app.lanes import Filling, fillings, read_lanes, read_spans
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.lanes import Filling, fillings, read_lanes, read_spans
+from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
-from compaction_app.verifying import Finding, verify_session
 from tests.trees import chain, deep_chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db

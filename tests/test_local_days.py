@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone
 
-from compaction_app import branches, chat
+from compaction_app import chat
+from compaction_app.tree import branches
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

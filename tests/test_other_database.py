@@ -15,14 +15,14 @@ from django.core.management import call_command
 from django.db import connections
 
 from compaction_app import chat, signals, tasks
-from compaction_app.lanes import fillings, read_lanes, read_spans
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.spending import session_spending
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tree.lanes import fillings, read_lanes, read_spans
+from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
-from compaction_app.verifying import verify_session
 
 pytestmark = pytest.mark.usefixtures("small_window", "other")
 

@@ -25,8 +25,8 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
-from compaction_app.verifying import verify_session
 from tests.conftest import StartWorker
 from tests.summarizing import GOOD, KEY, KEY_VARIABLE
 

@@ -19,8 +19,8 @@ from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.tree.verify import verify_session
 from compaction_app.values import SummaryDraft, SummaryRequest
-from compaction_app.verifying import verify_session
 from tests.small import shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)

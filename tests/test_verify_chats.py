@@ -17,10 +17,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from compaction_app import chat, verifying
+from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.verifying import Finding, verify_session
+from compaction_app.tree import verify
+from compaction_app.tree.verify import Finding, verify_session
 from tests.small import small
 
 # Compacting calls a model, which no open transaction may wait for.
@@ -315,7 +316,7 @@ class TestCorruption:
                 change(world.trunk[4], depth=world.trunk[4].depth)
             return len(times)
 
-        monkeypatch.setattr(verifying, "_last_write", mended_meanwhile)
+        monkeypatch.setattr(verify, "_last_write", mended_meanwhile)
         assert found(world.session) == []
 
 

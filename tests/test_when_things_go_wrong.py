@@ -28,7 +28,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.verifying import verify_session
+from compaction_app.tree.verify import verify_session
 from tests.conftest import StartWorker
 from tests.summarizing import GOOD, KEY, KEY_VARIABLE
 

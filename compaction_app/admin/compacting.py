@@ -19,11 +19,11 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin.display import joined
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin
-from compaction_app.branches import is_on_branch, using_of
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tree.branches import is_on_branch, using_of
 from compaction_app.values import RunStatus, Trigger
 
 #: Open runs of a session that are asked whether they are in the way.

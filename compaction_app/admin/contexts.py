@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app import branches, chat
+from compaction_app import chat
 from compaction_app.admin import paths
 from compaction_app.admin.bars import Bar, history_bar
 from compaction_app.admin.context_words import (
@@ -26,6 +26,7 @@ from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.models import ChatMessage
+from compaction_app.tree import branches
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
 
 #: Rows that a page lists from the beginning and from the end of a context.

@@ -20,9 +20,9 @@ from django.urls import URLPattern
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.branches import using_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.tree.branches import using_of
 from compaction_app.values import Kind, RunStatus
 
 #: Live summaries that a page names.

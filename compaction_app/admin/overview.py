@@ -19,12 +19,12 @@ from compaction_app.admin.maps import SUMMARIES, SessionShape, counted_as, fulln
 from compaction_app.admin.pagers import BoundedPaginator, count_up_to, counted
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.allowances import Allowances, allowances_for
-from compaction_app.branches import using_of
 from compaction_app.budget import calibration_of
 from compaction_app.conf import Mode
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import Spending, session_spending
+from compaction_app.tree.branches import using_of
 from compaction_app.values import Budget, Kind, RunStatus
 
 #: Messages, tips and events that are counted one by one.

@@ -18,8 +18,8 @@ from compaction_app.admin import display
 from compaction_app.admin.compacting import at_most
 from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id
-from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, sql
+from compaction_app.tree.branches import using_of
 from compaction_app.values import Kind
 
 _LONGEST_REASON = 255

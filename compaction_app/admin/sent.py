@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app import branches
 from compaction_app.admin import paths
 from compaction_app.admin.context_words import FOLDED, strategy_words
 from compaction_app.admin.contexts import (
@@ -34,6 +33,7 @@ from compaction_app.models import ChatMessage
 from compaction_app.models.managers import counter
 from compaction_app.pruning import Pruned, micro_compact, prune
 from compaction_app.tokens import count_messages
+from compaction_app.tree import branches
 from compaction_app.values import ContextMessage, Message, Origin, Role
 
 #: An error under this share is no error that anybody would act on.

@@ -28,12 +28,12 @@ from compaction_app.admin.pagers import counted
 from compaction_app.admin.records import Tool, as_uuid, is_id
 from compaction_app.admin.verification import VerifyingAdmin
 from compaction_app.admin.whole_sessions import SessionsReport, enqueue_sessions
-from compaction_app.branches import using_of
 from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.map_parts import GAUGE_WIDTH
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.branches import using_of
 from compaction_app.values import Kind
 
 #: Names the lane before which the branch map goes on.

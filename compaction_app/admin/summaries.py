@@ -12,8 +12,8 @@ from django.utils.html import format_html
 
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.tree.branches import using_of
 from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")

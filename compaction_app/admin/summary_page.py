@@ -9,8 +9,8 @@ from compaction_app.admin.contexts import UrlOf
 from compaction_app.admin.differences import Difference, Piece, difference
 from compaction_app.admin.display import number
 from compaction_app.admin.summaries import run_of, share
-from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.tree.branches import using_of
 
 Links = tuple[tuple[str, str], ...]
 

@@ -19,9 +19,9 @@ from django.urls import URLPattern
 from compaction_app.admin.compacting import at_most
 from compaction_app.admin.pagers import count_up_to
 from compaction_app.admin.records import RecordAdmin, Tool
-from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.verifying import Disagreement, Report, verify_session
+from compaction_app.tree.branches import using_of
+from compaction_app.tree.verify import Disagreement, Report, verify_session
 
 #: Messages of all selected sessions together; a few seconds' work. More is the command's.
 MOST_MESSAGES = 20_000

@@ -17,11 +17,11 @@ from compaction_app import tasks
 from compaction_app.admin.display import joined
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.allowances import Allowances, allowances_for
-from compaction_app.branches import using_of
 from compaction_app.conf import Mode
 from compaction_app.exceptions import CompactionError
-from compaction_app.lanes import Lane, fillings, read_lanes
 from compaction_app.models import ChatSession
+from compaction_app.tree.branches import using_of
+from compaction_app.tree.lanes import Lane, fillings, read_lanes
 
 #: Branches that are looked at; of a session with more nobody knows beforehand that there is nothing to do.
 MOST_LOOKED_AT = 200

@@ -8,10 +8,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from compaction_app import branches, chat
+from compaction_app import chat
 from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.contexts import is_over_threshold
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.tree import branches
 from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression
 
 

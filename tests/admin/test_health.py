@@ -12,9 +12,9 @@ from django.utils.formats import date_format
 
 from compaction_app.admin import health
 from compaction_app.allowances import allowances_for
-from compaction_app.branches import load_structure
 from compaction_app.guard import held_back
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression
 from tests.admin.pages import APP_INDEX, alerts, url
 from tests.small import anchored_summary

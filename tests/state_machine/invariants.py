@@ -8,7 +8,7 @@ from typing import Any
 from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.verifying import verify_session
+from compaction_app.tree.verify import verify_session
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context
 from tests.state_machine.model import Node, serials_in

@@ -13,14 +13,15 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 from tqdm import tqdm
 
-from compaction_app import branches, chat
+from compaction_app import chat
 from compaction_app.allowances import Allowances, allowances_for
-from compaction_app.branches import History
 from compaction_app.compaction import CLAIMED
 from compaction_app.contexts import is_over_threshold
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tree import branches
+from compaction_app.tree.branches import History
 from compaction_app.triggering import finish_now
 from compaction_app.values import Kind, RunStatus
 

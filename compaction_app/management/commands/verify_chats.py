@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.verifying import Disagreement, Report, verify_session
+from compaction_app.tree.verify import Disagreement, Report, verify_session
 
 
 class Command(BaseCommand):

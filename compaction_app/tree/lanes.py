@@ -15,8 +15,8 @@ from django.db import connections
 from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
-from compaction_app.branches import using_of
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.tree.branches import using_of
 from compaction_app.values import Kind
 
 _ANY_ID = 2**63 - 1

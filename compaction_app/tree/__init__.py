@@ -1,0 +1,1 @@
+"""Reading the tree: branches as values, lanes, verification."""
