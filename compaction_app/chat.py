@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from compaction_app import erasure
 from compaction_app.appending import append_message, append_messages, start_session
-from compaction_app.contexts import get_context, should_compact
+from compaction_app.context.reading import get_context, should_compact
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.streams import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.tree import branches

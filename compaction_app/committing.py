@@ -12,10 +12,10 @@ from django.db import DatabaseError, InterfaceError, OperationalError, transacti
 from django.utils import timezone
 
 from compaction_app import runs, signs
-from compaction_app.allowances import Allowances
 from compaction_app.connections import give_back_connection
+from compaction_app.context.assembly import Surroundings
+from compaction_app.context.request import Allowances
 from compaction_app.exceptions import MessageNotFound, SummarizerError
-from compaction_app.ladder import Surroundings
 from compaction_app.log_lines import log, log_error
 from compaction_app.messages.summary import count_summary
 from compaction_app.messages.validation import readable

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import openai
 
 from compaction_app import telemetry
-from compaction_app.budget import window_of
 from compaction_app.conf import Settings
+from compaction_app.context.budget import window_of
 from compaction_app.provider_errors import (
     Failure,
     complained_about,

@@ -17,10 +17,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from compaction_app import runs, signs
-from compaction_app.allowances import Allowances
-from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Mode
-from compaction_app.contexts import history_after_free_layers
+from compaction_app.context.budget import get_compaction_params
+from compaction_app.context.reading import history_after_free_layers
+from compaction_app.context.request import Allowances
 from compaction_app.guard import held_back
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun

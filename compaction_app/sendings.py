@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from compaction_app import signs, telemetry
-from compaction_app.budget import calibration_of, observe_calibration
 from compaction_app.conf import Mode, get_settings
+from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session

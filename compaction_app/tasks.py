@@ -17,9 +17,9 @@ from django.db import router
 from django.utils import timezone
 
 from compaction_app import runs
-from compaction_app.allowances import allowances_for
 from compaction_app.compaction import Outcome, compact_chat_history, next_now
-from compaction_app.contexts import is_over_threshold
+from compaction_app.context.reading import is_over_threshold
+from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun

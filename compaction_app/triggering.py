@@ -13,11 +13,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.allowances import ContextRequest
 from compaction_app.compaction import Outcome, acompact_chat_history, compact_chat_history, next_now, raise_for
 from compaction_app.conf import Mode
 from compaction_app.connections import require_no_transaction
-from compaction_app.contexts import allowances_at
+from compaction_app.context.reading import allowances_at
+from compaction_app.context.request import ContextRequest
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun

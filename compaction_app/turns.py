@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from asgiref.sync import sync_to_async
 
 from compaction_app import replies, sendings
-from compaction_app.allowances import Allowances, ContextRequest
 from compaction_app.appending import append_message
 from compaction_app.conf import Mode
 from compaction_app.connections import give_back_connection, require_no_transaction
-from compaction_app.contexts import allowances_at, context_at, session_of
+from compaction_app.context.reading import allowances_at, context_at, session_of
+from compaction_app.context.reasoning_room import with_reasoning_that_fits
+from compaction_app.context.request import Allowances, ContextRequest
 from compaction_app.exceptions import (
     CompactionFailed,
     CompactionRefused,
@@ -28,7 +29,6 @@ from compaction_app.exceptions import (
 )
 from compaction_app.messages.arguments import check_params
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.reasoning_room import with_reasoning_that_fits
 from compaction_app.tree.branches import require_tip, using_of
 from compaction_app.triggering import afinish_now, finish_now, open_now, request_after
 from compaction_app.usage_reports import report_of

@@ -3,14 +3,14 @@
 import pytest
 from django.test import override_settings
 
-from compaction_app.budget import (
+from compaction_app.conf import get_settings
+from compaction_app.context.budget import (
     get_compaction_params,
     make_budget,
     observe_calibration,
     reply_reserve,
     window_of,
 )
-from compaction_app.conf import get_settings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.testing.builders import branch_of, messages_of
 from compaction_app.values import Summary

@@ -14,9 +14,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from compaction_app import chat, importing, runs, tasks
-from compaction_app.allowances import allowances_for
 from compaction_app.compaction import compact_chat_history
-from compaction_app.contexts import is_over_threshold
+from compaction_app.context.reading import is_over_threshold
+from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow

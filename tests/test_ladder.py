@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compaction_app import chat
+from compaction_app.context.pruning import collapse_blanks
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
 from compaction_app.models import ChatMessage, CompactionEvent
-from compaction_app.pruning import collapse_blanks
 from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
 from tests.small import anchored_summary, small

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compaction_app.context.pruning import call_groups, fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
-from compaction_app.pruning import call_groups, fit, micro_compact, prune
 from compaction_app.testing.builders import WordTokenCounter, messages_of
 from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import Message, Role

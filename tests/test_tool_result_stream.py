@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from compaction_app.context.pruning import call_groups, fit, micro_compact, protected_from, prune
 from compaction_app.exceptions import ContextOverflow
-from compaction_app.pruning import call_groups, fit, micro_compact, protected_from, prune
 from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import ContextMessage, Message, Origin, Role
 from compaction_app.values import to_openai as sent_as

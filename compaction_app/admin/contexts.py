@@ -21,8 +21,8 @@ from compaction_app.admin.context_words import (
     strategy_words,
 )
 from compaction_app.admin.display import name_and_arguments, number, shortened
-from compaction_app.budget import calibration_of
 from compaction_app.conf import Mode, get_settings
+from compaction_app.context.budget import calibration_of
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.models import ChatMessage

@@ -18,9 +18,9 @@ from compaction_app.admin.context_words import calibration_words, reserved_words
 from compaction_app.admin.maps import SUMMARIES, SessionShape, counted_as, fullness
 from compaction_app.admin.pagers import BoundedPaginator, count_up_to, counted
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.allowances import Allowances, allowances_for
-from compaction_app.budget import calibration_of
 from compaction_app.conf import Mode
+from compaction_app.context.budget import calibration_of
+from compaction_app.context.request import Allowances, allowances_for
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import Spending, session_spending

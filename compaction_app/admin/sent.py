@@ -26,12 +26,12 @@ from compaction_app.admin.contexts import (
 )
 from compaction_app.admin.display import number
 from compaction_app.conf import Settings, get_settings
+from compaction_app.context.assembly import as_sent
+from compaction_app.context.pruning import Pruned, micro_compact, prune
 from compaction_app.exceptions import CompactionError
-from compaction_app.ladder import as_sent
 from compaction_app.messages.summary import summary_message
 from compaction_app.models import ChatMessage
 from compaction_app.models.managers import counter
-from compaction_app.pruning import Pruned, micro_compact, prune
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
 from compaction_app.values import ContextMessage, Message, Origin, Role

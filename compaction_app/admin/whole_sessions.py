@@ -16,8 +16,8 @@ from django.utils.html import format_html
 from compaction_app import tasks
 from compaction_app.admin.display import joined
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.allowances import Allowances, allowances_for
 from compaction_app.conf import Mode
+from compaction_app.context.request import Allowances, allowances_for
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatSession
 from compaction_app.tree.branches import using_of

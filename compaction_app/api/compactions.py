@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Router, Status
 
 from compaction_app import chat
-from compaction_app.allowances import allowances_for
 from compaction_app.api.answers import answers
 from compaction_app.api.authentication import user_of
 from compaction_app.api.compaction_schemas import Compacted, CompactIn, CompactionDetail, CompactionOut, Retired, RunOut
@@ -20,6 +19,7 @@ from compaction_app.api.paging import Cursor, Limit, number_in, page
 from compaction_app.api.permissions import Action
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.throttling import count_manual_compaction
+from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.opening import CompactionRequest

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from compaction_app import chat
-from compaction_app.allowances import Allowances, allowances_for
-from compaction_app.contexts import is_over_threshold
+from compaction_app.context.reading import is_over_threshold
+from compaction_app.context.request import Allowances, allowances_for
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app.budget import calibration_of, make_budget, reply_reserve, window_of
 from compaction_app.conf import Settings, get_settings
+from compaction_app.context.assembly import Surroundings
+from compaction_app.context.budget import calibration_of, make_budget, reply_reserve, window_of
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.ladder import Surroundings
 from compaction_app.log_lines import log
 from compaction_app.messages.arguments import check_asking, check_list_of_dicts
 from compaction_app.messages.validation import check_text

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from compaction_app.budget import CALIBRATION_RANGE
 from compaction_app.conf import Mode, PruneWhen, Settings
+from compaction_app.context.budget import CALIBRATION_RANGE
+from compaction_app.context.pruning import Fitted, Pruned, fit, micro_compact, prune
 from compaction_app.messages.summary import count_summary, summary_message
-from compaction_app.pruning import Fitted, Pruned, fit, micro_compact, prune
 from compaction_app.redaction import Redact, guarded_redactor_of, redact_branch
 from compaction_app.tokens import Count, count_messages
 from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Message, Origin, Role, Strategy

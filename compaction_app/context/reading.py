@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compaction_app.allowances import Allowances, ContextRequest, allowances_for
-from compaction_app.budget import get_compaction_params
 from compaction_app.conf import Mode
+from compaction_app.context.assembly import assemble, tokens_after_free_layers
+from compaction_app.context.budget import get_compaction_params
+from compaction_app.context.request import Allowances, ContextRequest, allowances_for
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.ladder import assemble, tokens_after_free_layers
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree import branches
 from compaction_app.tree.branches import require_tip, using_of

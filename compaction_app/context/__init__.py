@@ -1,0 +1,1 @@
+"""What the model is shown: the request, its budget, pruning and assembly."""
