@@ -16,8 +16,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from compaction_app.extractive import summarize_extractively  # noqa: E402  # the path above makes them importable
 from compaction_app.import_formats import Conversation  # noqa: E402
+from compaction_app.retention.extractive import summarize_extractively  # noqa: E402  # the path above makes them importable
 from compaction_app.tokens import ExactTokenCounter  # noqa: E402
 from compaction_app.values import Message  # noqa: E402
 

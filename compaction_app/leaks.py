@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compaction_app import facts
 from compaction_app.messages.summary import leaks_wrapper
+from compaction_app.retention import facts
 
 #: Words in a row that two texts do not share by chance.
 RUN_OF_WORDS = 8

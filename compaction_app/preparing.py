@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from compaction_app import ledger, runs, signs
+from compaction_app import runs, signs
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
@@ -18,6 +18,7 @@ from compaction_app.models.managers import counter
 from compaction_app.planning import plan_compaction
 from compaction_app.prompts import refuse_draft, request_for
 from compaction_app.redaction import guarded_redactor_of
+from compaction_app.retention import ledger
 from compaction_app.summarizer_limits import SummarizerLimit
 from compaction_app.summarizers import lease_seconds, make_summarizer
 from compaction_app.tokens import Count

@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_app.conf import Settings
-from compaction_app.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.messages.summary import count_summary, leaks_wrapper, marker
 from compaction_app.messages.transcript import render_messages
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_message
+from compaction_app.retention.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import CompactionPlan, ErrorCode, Message, SummaryDraft, SummaryRequest
 

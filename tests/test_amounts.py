@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.amounts import newer_amounts, renewed_amounts
+from compaction_app.retention.amounts import newer_amounts, renewed_amounts
 
 pytestmark = pytest.mark.pure
 

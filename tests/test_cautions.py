@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_app.cautions import is_cautioned, is_reply, takes_back
+from compaction_app.retention.cautions import is_cautioned, is_reply, takes_back
 
 pytestmark = pytest.mark.pure
 

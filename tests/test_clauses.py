@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.cautions import is_cautioned
-from compaction_app.clauses import Clause, clip, read_clause
-from compaction_app.facts import is_negation, weigh
-from compaction_app.sentences import split_clauses
+from compaction_app.retention.cautions import is_cautioned
+from compaction_app.retention.clauses import Clause, clip, read_clause
+from compaction_app.retention.facts import is_negation, weigh
+from compaction_app.retention.sentences import split_clauses
 
 pytestmark = pytest.mark.pure
 

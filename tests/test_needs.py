@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app import facts
-from compaction_app.fact_spans import FactKind
-from compaction_app.meaning import reads_like_prose
-from compaction_app.needs import read_needs, standing_in
-from compaction_app.sayings import Saying
-from compaction_app.standing import Standing
+from compaction_app.retention import facts
+from compaction_app.retention.fact_spans import FactKind
+from compaction_app.retention.meaning import reads_like_prose
+from compaction_app.retention.needs import read_needs, standing_in
+from compaction_app.retention.sayings import Saying
+from compaction_app.retention.standing import Standing
 from compaction_app.values import Role
 
 pytestmark = pytest.mark.pure

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_app.sentences import split_clauses
+from compaction_app.retention.sentences import split_clauses
 
 pytestmark = pytest.mark.pure
 

@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from compaction_app.extractive import summarize_extractively
-from compaction_app.relative_dates import resolve_dates
-from compaction_app.sayings import read_messages
+from compaction_app.retention.dates import resolve_dates
+from compaction_app.retention.extractive import summarize_extractively
+from compaction_app.retention.sayings import read_messages
 from compaction_app.tokens import CharacterTokenCounter
 from compaction_app.values import Message, Role
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.fact_spans import FactKind, find_facts, fold
-from compaction_app.retention import Passages, survey
-from compaction_app.sayings import NOBODY, Saying, read_messages, read_summary
+from compaction_app.retention.fact_spans import FactKind, find_facts, fold
+from compaction_app.retention.sayings import NOBODY, Saying, read_messages, read_summary
+from compaction_app.retention.score import Passages, survey
 from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.standing import Standing, find_cues, standing_of
+from compaction_app.retention.standing import Standing, find_cues, standing_of
 
 pytestmark = pytest.mark.pure
 

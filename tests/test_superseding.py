@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.superseding import find_replacements, may_replace, read_statement
+from compaction_app.retention.superseded import find_replacements, may_replace, read_statement
 
 pytestmark = pytest.mark.pure
 

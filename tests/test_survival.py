@@ -9,8 +9,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.ledger_text import LEDGER_NAME, ledger_of, prose_of
-from compaction_app.sentences import split_clauses
+from compaction_app.retention.ledger_text import LEDGER_NAME, ledger_of, prose_of
+from compaction_app.retention.sentences import split_clauses
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer

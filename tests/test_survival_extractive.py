@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.extractive import summarize_extractively
+from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.tokens import ExactTokenCounter
 from tests.survival import Conversation, demo, generations_of, told_and_searched, written_blind
 

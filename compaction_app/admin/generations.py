@@ -9,9 +9,9 @@ from typing import cast
 from django.db import connections
 
 from compaction_app.admin import paths
-from compaction_app.ledger_text import ledger_of
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.sayings import SEPARATOR
+from compaction_app.retention.ledger_text import ledger_of
+from compaction_app.retention.sayings import SEPARATOR
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import using_of
 from compaction_app.values import Role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.ledger_text import ledger_of
+from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.values import Message, Role
 from tests.ledger.ledgers import entries, keep, message
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.ledger import Kept
-from compaction_app.ledger_text import LEDGER_HEADING, ledger_of
+from compaction_app.retention.ledger import Kept
+from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
 from compaction_app.values import Role
 from tests.ledger.ledgers import COUNT, DRAFT, entries, keep, message
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app.ledger_text import ledger_of
+from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.values import Role
 from tests.ledger.ledgers import DRAFT, entries, keep, message, tell
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.ledger_entries import Entry, read_entries
-from compaction_app.meaning import is_field, reads_like_prose
-from compaction_app.needs import read_needs
-from compaction_app.sayings import NOBODY, Saying
+from compaction_app.retention.ledger_entries import Entry, read_entries
+from compaction_app.retention.meaning import is_field, reads_like_prose
+from compaction_app.retention.needs import read_needs
+from compaction_app.retention.sayings import NOBODY, Saying
 from compaction_app.values import Role
 from tests.ledger.ledgers import entries
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from compaction_app.time_bases import LONGEST, is_shifted, reckons_from
+from compaction_app.retention.time_bases import LONGEST, is_shifted, reckons_from
 
 _NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _NUMBERS.update({"a": 1, "an": 1, "couple of": 2, "a couple of": 2})

@@ -12,9 +12,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from compaction_app import facts, meaning
-from compaction_app.cautions import is_cautioned, is_reply, takes_back
-from compaction_app.outlines import Outline, is_heading, is_item
+from compaction_app.retention import facts, meaning
+from compaction_app.retention.cautions import is_cautioned, is_reply, takes_back
+from compaction_app.retention.outlines import Outline, is_heading, is_item
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MONTH = r"(?:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des|dec)"

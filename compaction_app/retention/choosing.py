@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from compaction_app.clauses import LEVELS, Clause
-from compaction_app.facts import CONTENT
-from compaction_app.superseding import Statement
+from compaction_app.retention.clauses import LEVELS, Clause
+from compaction_app.retention.facts import CONTENT
+from compaction_app.retention.superseded import Statement
 from compaction_app.tokens import Count
 
 #: From this weight on a telling word is a fact: a name, a number, an identifier.

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from compaction_app.amounts import Renewal, renewed_amounts
-from compaction_app.fact_spans import FactKind, fold
-from compaction_app.lifting import find_lifted
-from compaction_app.needs import Clause, Need, state_lift, words_of
-from compaction_app.sayings import Saying
-from compaction_app.superseding import Statement, find_replacements, may_replace, read_statement
+from compaction_app.retention.amounts import Renewal, renewed_amounts
+from compaction_app.retention.fact_spans import FactKind, fold
+from compaction_app.retention.lifting import find_lifted
+from compaction_app.retention.needs import Clause, Need, state_lift, words_of
+from compaction_app.retention.sayings import Saying
+from compaction_app.retention.superseded import Statement, find_replacements, may_replace, read_statement
 from compaction_app.values import Role
 
 _CHANGED_FROM = re.compile(

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from compaction_app import facts
-from compaction_app.cautions import is_cautioned, takes_back
-from compaction_app.choosing import Unit
-from compaction_app.facts import CONTENT, is_negation
+from compaction_app.retention import facts
+from compaction_app.retention.cautions import is_cautioned, takes_back
+from compaction_app.retention.choosing import Unit
+from compaction_app.retention.facts import CONTENT, is_negation
 from compaction_app.values import Role
 
 #: How many units of what was said before are bound to what takes it back.

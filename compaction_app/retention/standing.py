@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from compaction_app import facts
+from compaction_app.retention import facts
 
 
 class Standing(IntEnum):

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from compaction_app import facts
-from compaction_app.cautions import is_reply
-from compaction_app.choosing import Unit
-from compaction_app.clauses import SEPARATOR, Clause, read_clause
-from compaction_app.facts import Word
+from compaction_app.retention import facts
+from compaction_app.retention.cautions import is_reply
+from compaction_app.retention.choosing import Unit
+from compaction_app.retention.clauses import SEPARATOR, Clause, read_clause
+from compaction_app.retention.facts import Word
 from compaction_app.values import Role
 
 #: What has more words, or more characters in a script without spaces, tells by itself what it is about.

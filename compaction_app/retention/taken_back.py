@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from compaction_app import facts
-from compaction_app.cautions import is_cautioned, is_reply, takes_back
-from compaction_app.sayings import Saying
+from compaction_app.retention import facts
+from compaction_app.retention.cautions import is_cautioned, is_reply, takes_back
+from compaction_app.retention.sayings import Saying
 from compaction_app.values import Role
 
 _PAUSES = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "：", "；")

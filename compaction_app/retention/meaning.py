@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from compaction_app import facts
+from compaction_app.retention import facts
 
 _PAIRS = {"(": ")", "[": "]", "{": "}", "（": "）", "【": "】", "「": "」", "『": "』", "《": "》", "«": "»", "‹": "›"}
 _CLOSING = {closing: opening for opening, closing in _PAIRS.items()}

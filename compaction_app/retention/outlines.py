@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from compaction_app.cautions import is_cautioned
+from compaction_app.retention.cautions import is_cautioned
 
 #: A text of more words above an item is a sentence of its own, unless it turns round what follows.
 LEAD_WORDS = 8

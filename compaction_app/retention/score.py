@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from compaction_app.fact_spans import Fact, FactKind, fold, joined
-from compaction_app.needs import Clause, Need, common_words, read_needs, words_of
-from compaction_app.outdated import let_go
-from compaction_app.sayings import SEPARATOR, Saying
-from compaction_app.sentences import split_clauses
+from compaction_app.retention.fact_spans import Fact, FactKind, fold, joined
+from compaction_app.retention.needs import Clause, Need, common_words, read_needs, words_of
+from compaction_app.retention.outdated import let_go
+from compaction_app.retention.sayings import SEPARATOR, Saying
+from compaction_app.retention.sentences import split_clauses
 
 #: Of a statement's words, how many one passage must hold for the statement to have survived in other words.
 _PARAPHRASED = 0.75

@@ -10,18 +10,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compaction_app import facts
-from compaction_app.amounts import Renewal
-from compaction_app.fact_spans import Fact, FactKind
-from compaction_app.facts import has_digit
-from compaction_app.ledger_excerpts import forms_of, grouped, with_day
-from compaction_app.needs import Clause, Need, is_advice, says_something, standing_in
-from compaction_app.outdated import renews, speaker_of
-from compaction_app.retention import repeats
-from compaction_app.sayings import NOBODY
-from compaction_app.standing import Standing, is_told_of
-from compaction_app.superseding import is_person, read_statement
-from compaction_app.taken_back import is_answered
+from compaction_app.retention import facts
+from compaction_app.retention.amounts import Renewal
+from compaction_app.retention.fact_spans import Fact, FactKind
+from compaction_app.retention.facts import has_digit
+from compaction_app.retention.ledger_excerpts import forms_of, grouped, with_day
+from compaction_app.retention.needs import Clause, Need, is_advice, says_something, standing_in
+from compaction_app.retention.outdated import renews, speaker_of
+from compaction_app.retention.sayings import NOBODY
+from compaction_app.retention.score import repeats
+from compaction_app.retention.standing import Standing, is_told_of
+from compaction_app.retention.superseded import is_person, read_statement
+from compaction_app.retention.taken_back import is_answered
 from compaction_app.values import Role
 
 #: How much a thing counts that must survive.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from compaction_app import facts, meaning
+from compaction_app.retention import facts, meaning
 
 _CAUTIONS = frozenset(
     # English; "t" is what is left of "isn't", "n" and "jusqu" of French elisions

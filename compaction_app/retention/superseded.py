@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compaction_app import facts, meaning
+from compaction_app.retention import facts, meaning
 from compaction_app.values import Role
 
 _CHANGED = (

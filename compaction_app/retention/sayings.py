@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from compaction_app import facts
-from compaction_app.fact_spans import LONG_NUMBERS
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import one_line, tool_marker
 from compaction_app.messages.transcript import defuse, results_of_calls
 from compaction_app.messages.truncate import shorten
-from compaction_app.quoting import QUOTED, split_quoted
-from compaction_app.relative_dates import resolve_dates
-from compaction_app.sentences import split_clauses
+from compaction_app.retention import facts
+from compaction_app.retention.dates import resolve_dates
+from compaction_app.retention.fact_spans import LONG_NUMBERS
+from compaction_app.retention.quoting import QUOTED, split_quoted
+from compaction_app.retention.sentences import split_clauses
 from compaction_app.values import Message, Role
 
 #: Who speaks in a model's prose: nobody of the conversation.

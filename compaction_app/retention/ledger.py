@@ -14,14 +14,21 @@ from dataclasses import dataclass, replace
 
 from compaction_app.conf import Settings
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.ledger_entries import Entry, line_of, read_entries
-from compaction_app.ledger_excerpts import read_day
-from compaction_app.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
 from compaction_app.messages.summary import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, guarded_redactor_of, redact_message
-from compaction_app.retention import Passages, survey
-from compaction_app.sayings import NOBODY, SEPARATOR, Saying, read_each_message, read_messages, read_summary
-from compaction_app.taken_back import join_taken_back
+from compaction_app.retention.ledger_entries import Entry, line_of, read_entries
+from compaction_app.retention.ledger_excerpts import read_day
+from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
+from compaction_app.retention.sayings import (
+    NOBODY,
+    SEPARATOR,
+    Saying,
+    read_each_message,
+    read_messages,
+    read_summary,
+)
+from compaction_app.retention.score import Passages, survey
+from compaction_app.retention.taken_back import join_taken_back
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryDraft, SummaryRequest
 

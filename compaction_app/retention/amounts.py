@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from compaction_app import facts
-from compaction_app.superseding import is_person, may_replace
+from compaction_app.retention import facts
+from compaction_app.retention.superseded import is_person, may_replace
 from compaction_app.values import Role
 
 #: ``deposit_percent = 25``: a name that only code gives, so that it is the same thing wherever it stands.

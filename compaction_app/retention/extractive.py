@@ -17,21 +17,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from compaction_app.amounts import newer_amounts
-from compaction_app.answers import is_question, join_answers
-from compaction_app.cautions import is_reply
-from compaction_app.choosing import Unit
-from compaction_app.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
-from compaction_app.companions import STATE_WORDS, Bonds, bind_opposites, find_companions, said_of, share_topic
-from compaction_app.facts import CONTENT, Word, bare, is_agreement, is_name, weigh
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, one_line, tool_marker
 from compaction_app.messages.transcript import defuse, results_of_calls, tool_names
 from compaction_app.messages.truncate import shorten
-from compaction_app.relative_dates import resolve_dates
-from compaction_app.selection import UNDATED, fill
-from compaction_app.sentences import split_clauses
-from compaction_app.superseding import find_replacements, read_statement
+from compaction_app.retention.amounts import newer_amounts
+from compaction_app.retention.answers import is_question, join_answers
+from compaction_app.retention.cautions import is_reply
+from compaction_app.retention.choosing import Unit
+from compaction_app.retention.clauses import SEPARATOR, keep_statement, read_clause, whole_clause
+from compaction_app.retention.companions import (
+    STATE_WORDS,
+    Bonds,
+    bind_opposites,
+    find_companions,
+    said_of,
+    share_topic,
+)
+from compaction_app.retention.dates import resolve_dates
+from compaction_app.retention.facts import CONTENT, Word, bare, is_agreement, is_name, weigh
+from compaction_app.retention.selection import UNDATED, fill
+from compaction_app.retention.sentences import split_clauses
+from compaction_app.retention.superseded import find_replacements, read_statement
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
 

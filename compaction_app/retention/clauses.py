@@ -20,10 +20,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
-from compaction_app import facts, meaning
-from compaction_app.cautions import is_cautioned
-from compaction_app.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
 from compaction_app.messages.transcript import defuse
+from compaction_app.retention import facts, meaning
+from compaction_app.retention.cautions import is_cautioned
+from compaction_app.retention.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
 
 #: Between clauses of one speaker on a line; one token, and rare enough in what people write to be read back.
 SEPARATOR = " · "

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from compaction_app import meaning
-from compaction_app.choosing import Move, Needs, Unit, choose, company
-from compaction_app.clauses import SEPARATOR
-from compaction_app.facts import BOUND, FILLER, FUNCTION, weigh
-from compaction_app.sentences import CUT
+from compaction_app.retention import meaning
+from compaction_app.retention.choosing import Move, Needs, Unit, choose, company
+from compaction_app.retention.clauses import SEPARATOR
+from compaction_app.retention.facts import BOUND, FILLER, FUNCTION, weigh
+from compaction_app.retention.sentences import CUT
 from compaction_app.tokens import Count
 
 _DAY = r"\d{4}-\d{2}-\d{2}"

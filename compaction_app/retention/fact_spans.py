@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from compaction_app import facts
+from compaction_app.retention import facts
 
 
 class FactKind(StrEnum):

@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
-from compaction_app import facts
-from compaction_app.superseding import may_replace
+from compaction_app.retention import facts
+from compaction_app.retention.superseded import may_replace
 
 
 class Lift(StrEnum):

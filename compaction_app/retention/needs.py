@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compaction_app import facts, meaning
-from compaction_app.amounts import Renewal
-from compaction_app.fact_spans import Fact, FactKind, find_facts, fold
-from compaction_app.quoting import QUOTED
-from compaction_app.sayings import NOBODY, Saying
-from compaction_app.standing import Standing, find_cues, is_of_the_moment, standing_of
-from compaction_app.superseding import Statement, read_statement
-from compaction_app.taken_back import is_accepted, is_taken_back
+from compaction_app.retention import facts, meaning
+from compaction_app.retention.amounts import Renewal
+from compaction_app.retention.fact_spans import Fact, FactKind, find_facts, fold
+from compaction_app.retention.quoting import QUOTED
+from compaction_app.retention.sayings import NOBODY, Saying
+from compaction_app.retention.standing import Standing, find_cues, is_of_the_moment, standing_of
+from compaction_app.retention.superseded import Statement, read_statement
+from compaction_app.retention.taken_back import is_accepted, is_taken_back
 from compaction_app.values import Role
 
 #: Words that a statement has at least; fewer say nothing by themselves.

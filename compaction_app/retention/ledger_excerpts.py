@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compaction_app import facts, meaning
-from compaction_app.amounts import tells_change
-from compaction_app.cautions import is_cautioned
 from compaction_app.messages.transcript import defuse
-from compaction_app.needs import Clause, Need
-from compaction_app.quoting import QUOTED
-from compaction_app.sayings import SEPARATOR
-from compaction_app.taken_back import is_taken_back
+from compaction_app.retention import facts, meaning
+from compaction_app.retention.amounts import tells_change
+from compaction_app.retention.cautions import is_cautioned
+from compaction_app.retention.needs import Clause, Need
+from compaction_app.retention.quoting import QUOTED
+from compaction_app.retention.sayings import SEPARATOR
+from compaction_app.retention.taken_back import is_taken_back
 from compaction_app.values import Role
 
 #: Words around a fact that say what it is about: before and after it, in the long and in the short form.

@@ -1,0 +1,1 @@
+"""What a summary must keep: the extractive engine, the ledger, the score."""
