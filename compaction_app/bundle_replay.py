@@ -17,14 +17,14 @@ from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.leaks import Leaks, find_leaks
 from compaction_app.messages.validation import readable
-from compaction_app.openai_client import ModelEntry, ask, model_entries
-from compaction_app.prompts import refuse_draft
-from compaction_app.provider_errors import Failure
 from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_of
 from compaction_app.retention.sayings import read_messages
 from compaction_app.retention.score import Passages, survey
-from compaction_app.summarizers import run_summarizer
+from compaction_app.summarizers.cascade import run_summarizer
+from compaction_app.summarizers.openai import ModelEntry, ask, model_entries
+from compaction_app.summarizers.prompts import refuse_draft
+from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.tokens import Count
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 

@@ -23,8 +23,8 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.models.managers import lock_session
 from compaction_app.opening import CompactionRequest, open_locked, say_why_not
 from compaction_app.preparing import Event, Work
-from compaction_app.prompts import tighter
 from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
 from compaction_app.values import (
     CompactionPlan,

@@ -21,7 +21,7 @@ from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.preparing import Work, claim, prepare
 from compaction_app.spending import add_spending
-from compaction_app.summarizers import arun_summarizer, run_summarizer
+from compaction_app.summarizers.cascade import arun_summarizer, run_summarizer
 from compaction_app.values import RunStatus, SummaryDraft
 
 #: The code of :class:`CompactionFailed` where another worker has the run.

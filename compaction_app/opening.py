@@ -27,7 +27,7 @@ from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.planning import plan_compaction
 from compaction_app.policies import ask_policy, code_of
-from compaction_app.prompts import prompt_version
+from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.tree import branches
 from compaction_app.values import (
     Branch,

@@ -21,7 +21,6 @@ from compaction_app.conf import Mode, Settings, load, settings_from
 from compaction_app.context.assembly import Shown, climb, tokens_after_free_layers
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
-from compaction_app.drafts import wrong_draft
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.log_lines import log, log_error
 from compaction_app.messages.arguments import (
@@ -35,9 +34,10 @@ from compaction_app.messages.transcript import defuse
 from compaction_app.messages.validation import check_text
 from compaction_app.plain_messages import as_values, check_all, countable, others_of, text_of
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import refuse_draft, request_for, tighter
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
+from compaction_app.summarizers.drafts import wrong_draft
+from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
 from compaction_app.values import (
     Branch,

@@ -16,11 +16,11 @@ from compaction_app.log_lines import log, log_error
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import counter
 from compaction_app.planning import plan_compaction
-from compaction_app.prompts import refuse_draft, request_for
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention import ledger
-from compaction_app.summarizer_limits import SummarizerLimit
-from compaction_app.summarizers import lease_seconds, make_summarizer
+from compaction_app.summarizers.cascade import lease_seconds, make_summarizer
+from compaction_app.summarizers.limits import SummarizerLimit
+from compaction_app.summarizers.prompts import refuse_draft, request_for
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.values import (

@@ -19,7 +19,7 @@ from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.planning import covered_messages
 from compaction_app.preparing import request_of
-from compaction_app.prompts import prompt_version, tighter
+from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
 

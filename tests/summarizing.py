@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from compaction_app.conf import Settings, settings_from_snapshot
-from compaction_app.prompts import build_request, refuse_draft
-from compaction_app.summarizers import OpenAISummarizer
+from compaction_app.summarizers.cascade import OpenAISummarizer
+from compaction_app.summarizers.prompts import build_request, refuse_draft
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter

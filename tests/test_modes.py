@@ -10,7 +10,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.prompts import PROMPT_VERSION
+from compaction_app.summarizers.prompts import PROMPT_VERSION
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer

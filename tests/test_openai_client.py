@@ -10,12 +10,8 @@ import openai
 import pytest
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.openai_client import NO_KEY, ModelEntry, model_entries
-from compaction_app.summarizers import (
-    LEASE_MARGIN,
-    OpenAISummarizer,
-    lease_seconds,
-)
+from compaction_app.summarizers.cascade import LEASE_MARGIN, OpenAISummarizer, lease_seconds
+from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer

@@ -113,7 +113,7 @@ def test_the_net_sees_what_there_is() -> None:
         "compaction_app.values.ChatContext.to_openai",
         "compaction_app.context.request.Allowances.budget",
         "compaction_app.pruning",
-        "compaction_app.prompts.RULES",
+        "compaction_app.summarizers.prompts.RULES",
     ):
         assert exists("", name), name
     assert "TestCuts::test_whole_turns_are_covered" in names_of_tests("tests/test_planning.py")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from compaction_app import openai_client
 from compaction_app.conf import CONTEXT_WINDOWS, DEFAULTS
 from compaction_app.planning import get_messages_to_summarize
-from compaction_app.prompts import size_hint
+from compaction_app.summarizers import openai
+from compaction_app.summarizers.prompts import size_hint
 from compaction_app.testing.builders import messages_of
 from tests.conftest import REPOSITORY
 
@@ -49,7 +49,7 @@ def test_a_default_that_came_over(key: str, figure: Any) -> None:
 
 
 def test_temperature_and_windows() -> None:
-    assert openai_client.TEMPERATURE == 0.1
+    assert openai.TEMPERATURE == 0.1
     assert CONTEXT_WINDOWS["claude-"] == 200_000
     assert CONTEXT_WINDOWS["gpt-4o"] == 128_000
     assert CONTEXT_WINDOWS["gpt-4.1"] > 1_000_000

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app import prompts
 from compaction_app.messages.summary import count_summary, leaks_wrapper, marker, summary_message
 from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, defuse, render_messages
-from compaction_app.prompts import (
+from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
+from compaction_app.summarizers import prompts
+from compaction_app.summarizers.prompts import (
     build_request,
     count_request,
     measure_blocks,
@@ -20,7 +21,6 @@ from compaction_app.prompts import (
     refuse_draft,
     tighter,
 )
-from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest
 

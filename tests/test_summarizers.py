@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.openai_client import model_entries
-from compaction_app.summarizers import (
+from compaction_app.summarizers.cascade import (
     ExtractiveSummarizer,
     OpenAISummarizer,
     arun_summarizer,
     make_summarizer,
     run_summarizer,
 )
+from compaction_app.summarizers.openai import model_entries
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer

@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.summarizers import run_summarizer
+from compaction_app.summarizers.cascade import run_summarizer
 from compaction_app.testing import steps
 from compaction_app.testing.server import STEP_NAMES, ScriptedOpenAIServer, parse_step
 from compaction_app.testing.summarizers import FakeSummarizer

@@ -56,9 +56,9 @@ class TestNotProved:
 
     def test_another_wording(self, server, session, tmp_path, monkeypatch):
         chat.compact(talk(session, None, 8)[-1])
-        monkeypatch.setattr("compaction_app.prompts.PROMPT_VERSION", "0")
+        monkeypatch.setattr("compaction_app.summarizers.prompts.PROMPT_VERSION", "0")
         assert export(tmp_path / "same").metadata(0)["proof"] == "proved", "the text is the same, whatever it is called"
-        monkeypatch.setattr("compaction_app.prompts.WRITING", "Write.")
+        monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
         assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
 
     def test_a_run_that_does_not_say_what_it_asked_for(self, server, session, tmp_path):

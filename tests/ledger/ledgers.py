@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from compaction_app.conf import settings_from_snapshot
-from compaction_app.prompts import build_request
 from compaction_app.retention.ledger import Kept, complete
 from compaction_app.retention.ledger_text import ledger_of
+from compaction_app.summarizers.prompts import build_request
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role
 

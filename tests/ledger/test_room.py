@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_app.messages.summary import count_summary
-from compaction_app.prompts import refuse_draft
 from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
+from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import Role, SummaryDraft
 from tests.conftest import REPOSITORY
 from tests.ledger.ledgers import COUNT, DRAFT, NONCE, keep, message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.prompts import refuse_draft
 from compaction_app.retention.ledger import prose_draft
 from compaction_app.retention.ledger_text import (
     LEDGER_HEADING,
@@ -13,6 +12,7 @@ from compaction_app.retention.ledger_text import (
     prose_of,
     prose_share,
 )
+from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import SummaryDraft
 from tests.ledger.ledgers import COUNT, DRAFT, NONCE, entries, keep, tell
 

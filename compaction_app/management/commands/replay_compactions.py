@@ -30,8 +30,8 @@ from compaction_app.conf import RULES, Settings, get_settings
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.models.managers import counter
-from compaction_app.provider_errors import Failure
-from compaction_app.summarizers import ExtractiveSummarizer, make_summarizer
+from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
+from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 
 SCORES, REPLAYED, CHANGES = "scores.json", "replayed-output.md", "changes.diff"

@@ -23,15 +23,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings, load
-from compaction_app.drafts import wrong_draft
 from compaction_app.exceptions import SummarizerError
 from compaction_app.log_lines import log, log_error
 from compaction_app.messages.transcript import defuse
-from compaction_app.openai_client import Clients, ModelEntry, ask, model_entries
-from compaction_app.prompts import count_request, tighter
-from compaction_app.provider_errors import Failure
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.retention.ledger_text import prose_of
+from compaction_app.summarizers.drafts import wrong_draft
+from compaction_app.summarizers.openai import Clients, ModelEntry, ask, model_entries
+from compaction_app.summarizers.prompts import count_request, tighter
+from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.models import CompactionRun
-from compaction_app.prompts import measure_blocks, measure_overhead
 from compaction_app.redaction import guarded_redactor_of
+from compaction_app.summarizers.prompts import measure_blocks, measure_overhead
 from compaction_app.tokens import Count
 from compaction_app.values import CompactionPlan, Message, Summary
 

@@ -20,7 +20,7 @@ import openai
 from compaction_app import telemetry
 from compaction_app.conf import Settings
 from compaction_app.context.budget import window_of
-from compaction_app.provider_errors import (
+from compaction_app.summarizers.provider_errors import (
     Failure,
     complained_about,
     error_message,
