@@ -15,13 +15,13 @@ from django.db import connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from compaction_app import signs
+from compaction_app.compaction import notify
+from compaction_app.compaction.runs import record
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.log_lines import log
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.managers import UNLIMITED, counter, lock_session
-from compaction_app.runs import record
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import require_row, using_of
 from compaction_app.values import EventKind, Kind, Role
@@ -67,7 +67,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
                 message_id=summary.parent_message_id,
                 payload=payload,
             )
-            signs.summaries_retired(summary.session_id, ids, reason[:255], using)
+            notify.summaries_retired(summary.session_id, ids, reason[:255], using)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
@@ -164,7 +164,7 @@ def _invalidate_below(row: ChatMessage, using: str) -> None:
     payload = {"summaries": emptied, "erasure": "redaction"}
     record(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
     if retired:
-        signs.summaries_retired(row.session_id, retired, "redaction", using)
+        notify.summaries_retired(row.session_id, retired, "redaction", using)
     log(logger, logging.INFO, "erased", session=row.session_id, message=row.pk, by="redaction", summaries=emptied)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load, settings_from
 from compaction_app.context.assembly import Shown, climb, tokens_after_free_layers
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
@@ -33,7 +34,6 @@ from compaction_app.messages.summary import count_summary, summary_message
 from compaction_app.messages.transcript import defuse
 from compaction_app.messages.validation import check_text
 from compaction_app.plain_messages import as_values, check_all, countable, others_of, text_of
-from compaction_app.planning import plan_compaction
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.summarizers.drafts import wrong_draft

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from compaction_app.committing import ASKED_FOR, digest
+from compaction_app.compaction.commit import ASKED_FOR, digest
+from compaction_app.compaction.planning import covered_messages
+from compaction_app.compaction.prepare import request_of
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.planning import covered_messages
-from compaction_app.preparing import request_of
 from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest

@@ -8,13 +8,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from compaction_app import signs, telemetry
+from compaction_app import telemetry
+from compaction_app.compaction import notify
+from compaction_app.compaction.runs import record
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session
-from compaction_app.runs import record
 from compaction_app.usage_reports import prompt_tokens, provider_compaction
 from compaction_app.values import ChatContext, EventKind, Strategy
 
@@ -60,7 +61,7 @@ def _estimate_error(context: ChatContext, calibration: float, counted: int) -> f
 
 def note_fallback(reply: ChatMessage, context: ChatContext, using: str) -> None:
     """Count a prompt by the layer it needed; record that it had to leave messages out: compaction is late or fails."""
-    signs.after_commit(partial(telemetry.count_prompt, layer=str(context.strategy)), using)
+    notify.after_commit(partial(telemetry.count_prompt, layer=str(context.strategy)), using)
     if context.strategy == Strategy.TRUNCATED:
         payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
         log(
@@ -85,7 +86,7 @@ def calibrate(session: ChatSession, model: str, usage: Mapping[str, Any], contex
     lock_session(session.pk, using)
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     error = _estimate_error(context, calibration_of(row.token_calibration, model), counted)
-    signs.after_commit(partial(telemetry.record_estimate_error, error, model=model), using)
+    notify.after_commit(partial(telemetry.record_estimate_error, error, model=model), using)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     factor = observe_calibration(row.token_calibration.get(model), counted, context.tokens)

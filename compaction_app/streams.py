@@ -16,7 +16,7 @@ from typing import Any, Self
 from asgiref.sync import sync_to_async
 
 from compaction_app import turns
-from compaction_app.connections import require_no_transaction
+from compaction_app.compaction.connections import require_no_transaction
 from compaction_app.context.request import ContextRequest
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage

@@ -16,14 +16,14 @@ from django.conf import settings as django_settings
 from django.db import router
 from django.utils import timezone
 
-from compaction_app import runs
-from compaction_app.compaction import Outcome, compact_chat_history, next_now
+from compaction_app.compaction import runs
+from compaction_app.compaction.execute import Outcome, compact_chat_history, next_now
+from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.opening import CompactionRequest, open_run
 from compaction_app.tree import branches
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 

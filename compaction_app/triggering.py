@@ -13,15 +13,21 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.compaction import Outcome, acompact_chat_history, compact_chat_history, next_now, raise_for
+from compaction_app.compaction.connections import require_no_transaction
+from compaction_app.compaction.execute import (
+    Outcome,
+    acompact_chat_history,
+    compact_chat_history,
+    next_now,
+    raise_for,
+)
+from compaction_app.compaction.trigger import CompactionRequest, Opening, open_run
 from compaction_app.conf import Mode
-from compaction_app.connections import require_no_transaction
 from compaction_app.context.reading import allowances_at
 from compaction_app.context.request import ContextRequest
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.opening import CompactionRequest, Opening, open_run
 from compaction_app.tree.branches import require_tip, using_of
 from compaction_app.values import Trigger
 

@@ -14,8 +14,8 @@ from asgiref.sync import sync_to_async
 
 from compaction_app import replies, sendings
 from compaction_app.appending import append_message
+from compaction_app.compaction.connections import give_back_connection, require_no_transaction
 from compaction_app.conf import Mode
-from compaction_app.connections import give_back_connection, require_no_transaction
 from compaction_app.context.reading import allowances_at, context_at, session_of
 from compaction_app.context.reasoning_room import with_reasoning_that_fits
 from compaction_app.context.request import Allowances, ContextRequest

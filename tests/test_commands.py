@@ -13,8 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from compaction_app import chat, importing, runs, tasks
-from compaction_app.compaction import compact_chat_history
+from compaction_app import chat, importing, tasks
+from compaction_app.compaction import runs
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import SummarizerError

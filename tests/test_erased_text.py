@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import reverse
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import acompact_chat_history
+from compaction_app.compaction.execute import acompact_chat_history
 from compaction_app.exceptions import CompactionFailed, InvalidMessage, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow

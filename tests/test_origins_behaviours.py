@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from compaction_app.compaction.planning import get_messages_to_summarize
 from compaction_app.conf import CONTEXT_WINDOWS, DEFAULTS
-from compaction_app.planning import get_messages_to_summarize
 from compaction_app.summarizers import openai
 from compaction_app.summarizers.prompts import size_hint
 from compaction_app.testing.builders import messages_of

@@ -7,12 +7,12 @@ import pytest
 from django.db import connections
 
 from compaction_app import chat, spending
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.compaction.prices import cost_of
 from compaction_app.conf import find_problems
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.messages.summary import count_summary
 from compaction_app.models import CompactionRun
-from compaction_app.prices import cost_of
 from compaction_app.spending import add_spending, session_spending
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
@@ -181,7 +181,7 @@ class TestRuns:
             add_spending(late, [call(input=1_000)], PRICES, "default")
             return count_summary(text, count)
 
-        monkeypatch.setattr("compaction_app.committing.count_summary", meanwhile)
+        monkeypatch.setattr("compaction_app.compaction.commit.count_summary", meanwhile)
         compact_chat_history(run.pk)
         assert spent(run) == (1_100, 20, 0, Decimal("0.0002") + Decimal("0.000045"))
         assert run.status == "succeeded"

@@ -18,7 +18,7 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import acompact_chat_history
+from compaction_app.compaction.execute import acompact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps

@@ -5,7 +5,7 @@ from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 
 from compaction_app import chat, signals
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.builders import grow

@@ -23,9 +23,9 @@ from django.utils import timezone
 
 from compaction_app.admin import broker, display
 from compaction_app.admin.records import Tool
+from compaction_app.compaction.guard import NO_PROGRESS_FAILURES
 from compaction_app.conf import Mode, Settings, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.guard import NO_PROGRESS_FAILURES
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.values import ErrorCode, RunStatus

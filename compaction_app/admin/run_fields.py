@@ -12,8 +12,8 @@ from django.utils.html import format_html
 from compaction_app.admin import display
 from compaction_app.admin.dated import DatedAdmin
 from compaction_app.admin.health import due_since, is_late
+from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.runs import MAX_ATTEMPTS
 from compaction_app.values import EventKind, RunStatus
 
 COLUMNS = (

@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, JsonResponse, UnreadablePostError
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from compaction_app.compaction import CLAIMED
+from compaction_app.compaction.execute import CLAIMED
 from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, ConfigurationError
 
 #: Characters of a detail: it may name a key that the caller made up, however long.

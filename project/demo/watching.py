@@ -19,9 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from compaction_app import chat
+from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.context.request import allowances_for
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.runs import MAX_ATTEMPTS
 from compaction_app.values import RunStatus
 from project.demo import reading
 from project.demo.words import number

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from compaction_app.admin import health
+from compaction_app.compaction.guard import held_back
 from compaction_app.context.request import allowances_for
-from compaction_app.guard import held_back
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression

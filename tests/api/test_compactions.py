@@ -5,7 +5,7 @@ from django.core.cache import cache
 from django.db import connections
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow

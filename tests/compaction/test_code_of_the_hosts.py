@@ -13,7 +13,7 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import WordTokenCounter

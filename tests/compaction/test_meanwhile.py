@@ -7,8 +7,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, connections
 
-from compaction_app import chat, runs
-from compaction_app.compaction import compact_chat_history
+from compaction_app import chat
+from compaction_app.compaction import runs
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
@@ -118,12 +119,12 @@ class TestMeanwhile:
 
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
         """The lease expires by itself while the first worker waits for its model; another makes the summary."""
-        monkeypatch.setattr("compaction_app.preparing.lease_seconds", lambda *_: 0.05)
+        monkeypatch.setattr("compaction_app.compaction.prepare.lease_seconds", lambda *_: 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.preparing.lease_seconds", lambda *_: 60)
+            monkeypatch.setattr("compaction_app.compaction.prepare.lease_seconds", lambda *_: 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)

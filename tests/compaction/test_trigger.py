@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import load
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow

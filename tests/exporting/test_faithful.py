@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from tests.bundling import SUMMARY, assert_every_prompt_is_what_was_sent, export, loop, prose, sent, site, talk

@@ -8,7 +8,8 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db import connections
 
-from compaction_app import chat, compaction, tasks
+from compaction_app import chat, tasks
+from compaction_app.compaction import execute
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.messages.summary import count_summary
@@ -112,7 +113,7 @@ class CompactingWorld(CheckedWorld):
         self.teller.script.clear()
         self.teller.script.append(answer)
         if awaited:
-            claimed = async_to_sync(compaction.acompact_chat_history)(run.pk) is not None
+            claimed = async_to_sync(execute.acompact_chat_history)(run.pk) is not None
         else:
             claimed = tasks.compact_branch(run.pk) != "not claimed"
         self.teller.script.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from compaction_app import compaction, runs
+from compaction_app.compaction import execute, runs
 from compaction_app.models import CompactionRun
 from tests.state_machine.teller import Answer
 from tests.state_machine.world import pick
@@ -46,7 +46,7 @@ def redact(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
 
 def claim(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     calls = world.teller.calls
-    assert compaction.compact_chat_history(run.pk) is None, "two workers have the same run"
+    assert execute.compact_chat_history(run.pk) is None, "two workers have the same run"
     assert world.teller.calls == calls
 
 

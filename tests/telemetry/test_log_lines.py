@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.log_lines import line, log
 from compaction_app.models import CompactionRun

@@ -4,7 +4,7 @@ import pytest
 from django.db import transaction
 
 from compaction_app import chat
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow

@@ -9,7 +9,7 @@ from django.db import connections
 from opentelemetry.trace import SpanKind, StatusCode
 
 from compaction_app import chat, telemetry
-from compaction_app.compaction import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps

@@ -14,7 +14,7 @@ from django.utils import timezone
 from tqdm import tqdm
 
 from compaction_app import chat
-from compaction_app.compaction import CLAIMED
+from compaction_app.compaction.execute import CLAIMED
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import Allowances, allowances_for
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage

@@ -8,14 +8,14 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from compaction_app import runs, signs
+from compaction_app.compaction import notify, runs
+from compaction_app.compaction.connections import give_back_connection
+from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Settings, settings_from_snapshot
-from compaction_app.connections import give_back_connection
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
 from compaction_app.log_lines import log, log_error
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import counter
-from compaction_app.planning import plan_compaction
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention import ledger
 from compaction_app.summarizers.cascade import lease_seconds, make_summarizer
@@ -205,4 +205,4 @@ def _note_start(work: Work, using: str) -> None:
         tokens=work.plan.replaced_tokens,
         target=work.plan.target_tokens,
     )
-    signs.run_started(run, using)
+    notify.run_started(run, using)

@@ -11,8 +11,11 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from compaction_app import runs, signs
-from compaction_app.connections import give_back_connection
+from compaction_app.compaction import notify, runs
+from compaction_app.compaction.connections import give_back_connection
+from compaction_app.compaction.prepare import Event, Work
+from compaction_app.compaction.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
+from compaction_app.compaction.trigger import CompactionRequest, open_locked, say_why_not
 from compaction_app.context.assembly import Surroundings
 from compaction_app.context.request import Allowances
 from compaction_app.exceptions import MessageNotFound, SummarizerError
@@ -21,9 +24,6 @@ from compaction_app.messages.summary import count_summary
 from compaction_app.messages.validation import readable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
-from compaction_app.opening import CompactionRequest, open_locked, say_why_not
-from compaction_app.preparing import Event, Work
-from compaction_app.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
 from compaction_app.values import (
@@ -309,7 +309,7 @@ def _note_done(work: Work, using: str) -> None:
         retention=_rounded(run.retention_after),
         cost=run.cost,
     )
-    signs.run_ended(run, using)
+    notify.run_ended(run, using)
 
 
 def _rounded(share: float | None) -> float | None:

@@ -16,17 +16,17 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app import runs, signs
+from compaction_app.compaction import notify, runs
+from compaction_app.compaction.guard import held_back
+from compaction_app.compaction.planning import plan_compaction
+from compaction_app.compaction.policies import ask_policy, code_of
 from compaction_app.conf import Mode
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.reading import history_after_free_layers
 from compaction_app.context.request import Allowances
-from compaction_app.guard import held_back
 from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
-from compaction_app.planning import plan_compaction
-from compaction_app.policies import ask_policy, code_of
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.tree import branches
 from compaction_app.values import (
@@ -204,7 +204,7 @@ def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str
             message_id=request.tip.pk,
             payload={"reason": reason, **numbers},
         )
-    signs.suppressed(Strategy.AUTO_COMPACT, request.trigger, reason, request.using)
+    notify.suppressed(Strategy.AUTO_COMPACT, request.trigger, reason, request.using)
     return Opening(None, reason, numbers)
 
 
@@ -250,7 +250,7 @@ def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     run.save(using=request.using, force_insert=True)
     values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
     log(logger, logging.INFO, "skip", **values)
-    signs.run_ended(run, request.using)
+    notify.run_ended(run, request.using)
     return run
 
 

@@ -15,11 +15,11 @@ from asgiref.sync import sync_to_async
 from opentelemetry.trace import Span
 
 from compaction_app import telemetry
-from compaction_app.committing import break_off, fail_work, put_back, settle
-from compaction_app.connections import require_no_transaction
+from compaction_app.compaction.commit import break_off, fail_work, put_back, settle
+from compaction_app.compaction.connections import require_no_transaction
+from compaction_app.compaction.prepare import Work, claim, prepare
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.preparing import Work, claim, prepare
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.cascade import arun_summarizer, run_summarizer
 from compaction_app.values import RunStatus, SummaryDraft

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from compaction_app import signs
+from compaction_app.compaction import notify
 from compaction_app.log_lines import log
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, SkipReason
@@ -132,7 +132,7 @@ def _finish(run: CompactionRun, **ended: Any) -> bool:
         return False
     for name, value in ended.items():
         setattr(run, name, value)
-    signs.run_ended(run, run._state.db or "default")
+    notify.run_ended(run, run._state.db or "default")
     return True
 
 

@@ -1,0 +1,1 @@
+"""Compacting a branch: deciding, planning, the run, its commit."""
