@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 
-from compaction_app import erasure
-from compaction_app.appending import append_message, append_messages, start_session
 from compaction_app.context.reading import get_context, should_compact
+from compaction_app.conversation import erase
+from compaction_app.conversation.append import append_message, append_messages, start_session
+from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
+from compaction_app.conversation.complete import acomplete, complete
+from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.streams import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.tree import branches
 from compaction_app.tree.branches import require_tip
-from compaction_app.triggering import MAX_INSTRUCTIONS, acompact, compact, request_compaction
-from compaction_app.turns import acomplete, complete
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
@@ -36,22 +36,22 @@ def find_summary(tip: ChatMessage) -> ChatMessage | None:
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary, and every live one built on it, out of use; the originals are back on the next read."""
-    return erasure.retire_summary(summary, reason=reason)
+    return erase.retire_summary(summary, reason=reason)
 
 
 def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
     """Take a message's text out for good, and empty every summary that may hold it."""
-    return erasure.redact_message(message, replacement=replacement)
+    return erase.redact_message(message, replacement=replacement)
 
 
 def delete_message(message: ChatMessage) -> int:
     """Delete a message and everything below it; returns how many rows went."""
-    return erasure.delete_message(message)
+    return erase.delete_message(message)
 
 
 def delete_session(session: ChatSession) -> None:
     """Delete a conversation and all that compaction recorded about it."""
-    erasure.delete_session(session)
+    erase.delete_session(session)
 
 
 def tips(session: ChatSession) -> list[ChatMessage]:

@@ -21,10 +21,10 @@ from compaction_app.api.problems import Code, Problem
 from compaction_app.api.throttling import count_manual_compaction
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.context.request import allowances_for
+from compaction_app.conversation.compact import request_opening
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree.branches import using_of
-from compaction_app.triggering import request_opening
 from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])

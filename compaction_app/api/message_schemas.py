@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from compaction_app.api import examples
 from compaction_app.api.context_schemas import SentContext
 from compaction_app.api.fields import Body, Id, JsonObject, RoleName, ShortText, whole
-from compaction_app.usage_reports import MAX_REPORTED
+from compaction_app.conversation.usage import MAX_REPORTED
 
 #: Characters.
 MAX_REPLACEMENT = 10_000

@@ -21,7 +21,7 @@ from compaction_app.api.message_schemas import MessageCreated, MessageIn, Messag
 from compaction_app.api.paging import Cursor, Limit, number_in, page
 from compaction_app.api.permissions import Action
 from compaction_app.api.problems import Code, Problem
-from compaction_app.appending import append_once
+from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.log_lines import log_error
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql

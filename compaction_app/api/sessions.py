@@ -21,8 +21,8 @@ from compaction_app.api.paging import CURSOR, Limit, number_in, page, wrong_curs
 from compaction_app.api.permissions import FREE_SETTINGS, Action, is_allowed
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.session_schemas import SessionIn, SessionListed, SessionOut, SessionPatch
-from compaction_app.appending import start_session
 from compaction_app.conf import DEFAULTS, SITE_ONLY
+from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import using_of

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.conversation.usage import MAX_REPORTED
 from compaction_app.models import ChatMessage
-from compaction_app.usage_reports import MAX_REPORTED
 from tests.api.asking import World, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]

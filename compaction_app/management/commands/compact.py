@@ -17,12 +17,12 @@ from compaction_app import chat
 from compaction_app.compaction.execute import CLAIMED
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import Allowances, allowances_for
+from compaction_app.conversation.compact import finish_now
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.tree.branches import History
-from compaction_app.triggering import finish_now
 from compaction_app.values import Kind, RunStatus
 
 # Each compaction must raise the cutoff, so this only ends a defect.

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from compaction_app.replies import Reply, first_choice, reasoning_of, reported_by, require_something, usage_of
+from compaction_app.conversation.chat_model import (
+    Reply,
+    first_choice,
+    reasoning_of,
+    reported_by,
+    require_something,
+    usage_of,
+)
 
 
 class ReplyDraft:

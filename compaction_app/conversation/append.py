@@ -15,8 +15,8 @@ from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app import sendings
 from compaction_app.context.budget import calibration_of
+from compaction_app.conversation import sendings
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.messages.arguments import check_dict, check_list_of_dicts, check_reasoning
 from compaction_app.messages.validation import check_json, check_moment, check_text

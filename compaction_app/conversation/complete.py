@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from compaction_app import replies, sendings
-from compaction_app.appending import append_message
 from compaction_app.compaction.connections import give_back_connection, require_no_transaction
 from compaction_app.conf import Mode
 from compaction_app.context.reading import allowances_at, context_at, session_of
 from compaction_app.context.reasoning_room import with_reasoning_that_fits
 from compaction_app.context.request import Allowances, ContextRequest
+from compaction_app.conversation import chat_model, sendings
+from compaction_app.conversation.append import append_message
+from compaction_app.conversation.compact import afinish_now, finish_now, open_now, request_after
+from compaction_app.conversation.usage import report_of
 from compaction_app.exceptions import (
     CompactionFailed,
     CompactionRefused,
@@ -30,8 +32,6 @@ from compaction_app.exceptions import (
 from compaction_app.messages.arguments import check_params
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import require_tip, using_of
-from compaction_app.triggering import afinish_now, finish_now, open_now, request_after
-from compaction_app.usage_reports import report_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
 
 Answer = TypeVar("Answer")
@@ -58,10 +58,10 @@ def complete(
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     Must not run inside a transaction: none is held while the model is called.
     """
-    replies.require_client(client, is_awaited=False)
+    chat_model.require_client(chat_model, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = begin(tip, request, include_reasoning, params)
-    turn, reply = with_recovery(turn, lambda asked: replies.ask(client, asked.arguments))
+    turn, reply = with_recovery(turn, lambda asked: chat_model.ask(chat_model, asked.arguments))
     return end(turn, reply)
 
 
@@ -77,10 +77,10 @@ async def acomplete(
     **params: Any,
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
-    replies.require_client(client, is_awaited=True)
+    chat_model.require_client(chat_model, is_awaited=True)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = await sync_to_async(begin)(tip, request, include_reasoning, params)
-    turn, reply = await awith_recovery(turn, lambda asked: replies.aask(client, asked.arguments))
+    turn, reply = await awith_recovery(turn, lambda asked: chat_model.aask(chat_model, asked.arguments))
     return await sync_to_async(end)(turn, reply)
 
 
@@ -147,11 +147,11 @@ def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answ
     """Ask; where the provider finds the prompt too long, compact now and ask once more."""
     try:
         return turn, ask(turn)
-    except replies.ProviderOverflow as overflow:
+    except chat_model.ProviderOverflow as overflow:
         with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
             run = finish_now(_open_overflow(turn))
         turn = _sent_again(turn, run, overflow)
-    with _told_as_overflow(turn, replies.ProviderOverflow):
+    with _told_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, ask(turn)
 
 
@@ -159,11 +159,11 @@ async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -
     """:func:`with_recovery` with both models awaited."""
     try:
         return turn, await ask(turn)
-    except replies.ProviderOverflow as overflow:
+    except chat_model.ProviderOverflow as overflow:
         with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
             run = await afinish_now(await sync_to_async(_open_overflow)(turn))
         turn = await sync_to_async(_sent_again)(turn, run, overflow)
-    with _told_as_overflow(turn, replies.ProviderOverflow):
+    with _told_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, await ask(turn)
 
 
@@ -198,7 +198,7 @@ def _overflow(turn: Turn) -> ContextOverflow:
     )
 
 
-def end(turn: Turn, reply: replies.Reply) -> ChatMessage:
+def end(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
     """Append the reply and request the next compaction."""
     session = session_of(turn.tip)
     try:

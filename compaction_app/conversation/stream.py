@@ -15,14 +15,14 @@ from typing import Any, Self
 
 from asgiref.sync import sync_to_async
 
-from compaction_app import turns
 from compaction_app.compaction.connections import require_no_transaction
 from compaction_app.context.request import ContextRequest
+from compaction_app.conversation import complete
+from compaction_app.conversation.chat_model import AsyncOpenedStream, OpenedStream, Reply, require_client
+from compaction_app.conversation.complete import Turn
+from compaction_app.conversation.reply_chunks import ReplyDraft
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
-from compaction_app.replies import AsyncOpenedStream, OpenedStream, Reply, require_client
-from compaction_app.reply_chunks import ReplyDraft
-from compaction_app.turns import Turn
 
 
 def stream(
@@ -45,8 +45,8 @@ def stream(
     """
     require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = turns.begin(tip, request, include_reasoning, params)
-    turn, opened = turns.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
+    turn = complete.begin(tip, request, include_reasoning, params)
+    turn, opened = complete.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
     return ReplyStream(turn, opened)
 
 
@@ -70,8 +70,8 @@ def astream(
 
     async def open_it() -> tuple[Turn, AsyncOpenedStream]:
         request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-        turn = await sync_to_async(turns.begin)(tip, request, include_reasoning, params)
-        return await turns.awith_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
+        turn = await sync_to_async(complete.begin)(tip, request, include_reasoning, params)
+        return await complete.awith_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
 
     return AsyncReplyStream(open_it)
 
@@ -165,7 +165,7 @@ class ReplyStream(_Streamed):
             last.append(chunk)
             chunk = self._receive()
         self.close()
-        self.message = turns.end(self._turn, self._whole())
+        self.message = complete.end(self._turn, self._whole())
         self._last.extend(last)
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class AsyncReplyStream(_Streamed):
             last.append(chunk)
             chunk = await self._receive(opened)
         await self.aclose()
-        self.message = await sync_to_async(turns.end)(turn, self._whole())
+        self.message = await sync_to_async(complete.end)(turn, self._whole())
         self._last.extend(last)
 
     async def aclose(self) -> None:

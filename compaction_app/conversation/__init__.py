@@ -1,0 +1,1 @@
+"""What a turn does: append, complete, stream, compact, erase."""
