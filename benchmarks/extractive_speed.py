@@ -16,9 +16,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from compaction_app.import_formats import Conversation  # noqa: E402
 from compaction_app.retention.extractive import summarize_extractively  # noqa: E402  # the path above makes them importable
 from compaction_app.tokens import ExactTokenCounter  # noqa: E402
+from compaction_app.transfer.formats import Conversation  # noqa: E402
 from compaction_app.values import Message  # noqa: E402
 
 AIM = 80_000
@@ -76,7 +76,7 @@ def messages_of(path: Path) -> list[Message]:
 
 
 def read(path: Path) -> list[Conversation]:
-    from compaction_app.import_formats import decode, read_json, read_lines
+    from compaction_app.transfer.formats import decode, read_json, read_lines
 
     if path.suffix == ".jsonl":
         return read_lines(enumerate(path.read_bytes().splitlines(keepends=True), start=1), max_bytes=1 << 22)

@@ -14,9 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from compaction_app import chat, importing
-from compaction_app.import_formats import Conversation
+from compaction_app import chat
 from compaction_app.models import ChatMessage
+from compaction_app.transfer import importing
+from compaction_app.transfer.formats import Conversation
 from compaction_app.values import ChatContext
 
 REPOSITORY = Path(__file__).resolve().parent.parent

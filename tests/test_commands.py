@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from compaction_app import chat, importing, tasks
+from compaction_app import chat, tasks
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.context.reading import is_over_threshold
@@ -22,6 +22,7 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.transfer import importing
 from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ChatContext, Origin, RunStatus

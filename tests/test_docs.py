@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from compaction_app import bundles, chat
+from compaction_app import chat
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.models import ChatMessage
-from compaction_app.rebuilding import Proof, Unbuilt
+from compaction_app.transfer import bundles
+from compaction_app.transfer.rebuild import Proof, Unbuilt
 from compaction_app.values import ErrorCode, EventKind, SkipReason, Strategy, Suppression
 from tests.bundling import talk
 from tests.conftest import REPOSITORY

@@ -11,9 +11,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
-from compaction_app import chat, importing
+from compaction_app import chat
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.transfer import importing
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.django_db

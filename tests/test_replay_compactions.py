@@ -10,13 +10,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from compaction_app import chat
-from compaction_app.bundle_replay import retention_of
-from compaction_app.bundles import FILES, read_bundle
 from compaction_app.exceptions import BundleError
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.transfer.bundles import FILES, read_bundle
+from compaction_app.transfer.replay import retention_of
 from tests.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,11 +13,12 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import DatabaseError, connection
 
-from compaction_app import chat, importing
+from compaction_app import chat
 from compaction_app.exceptions import ImportFailed
-from compaction_app.import_formats import Conversation
-from compaction_app.importing import Imported
 from compaction_app.models import ChatSession
+from compaction_app.transfer import importing
+from compaction_app.transfer.formats import Conversation
+from compaction_app.transfer.importing import Imported
 from project.demo.processes import DemoFailed
 
 USERNAME = "demo"

@@ -22,8 +22,8 @@ from rich.progress import Progress
 from rich.text import Text
 
 from compaction_app import chat, tasks
-from compaction_app.import_formats import Conversation
 from compaction_app.models import ChatSession
+from compaction_app.transfer.formats import Conversation
 from compaction_app.tree.verify import verify_session
 from project.celery import app as celery_app
 from project.demo import loading, places

@@ -15,11 +15,11 @@ from django.core.management import CommandError
 from django.db import connection
 
 from compaction_app import chat
-from compaction_app.bundle_export import index_of, safe_name
-from compaction_app.bundle_folders import new_folder
-from compaction_app.bundles import EXPORT
 from compaction_app.exceptions import BundleError
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.transfer.bundle_folders import new_folder
+from compaction_app.transfer.bundles import EXPORT
+from compaction_app.transfer.export import index_of, safe_name
 from tests.bundling import Export, export, run, talk
 from tests.conftest import REPOSITORY
 

@@ -6,8 +6,8 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from compaction_app.rebuilding import rebuild, succeeded_runs
 from compaction_app.testing import steps
+from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from tests.bundling import export, talk
 
 # Compacting calls a model, which no open transaction may wait for.

@@ -12,10 +12,10 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from compaction_app import importing
 from compaction_app.exceptions import CompactionError
-from compaction_app.importing import Imported
 from compaction_app.management.arguments import NOT_FOUND, add_database, add_json
+from compaction_app.transfer import importing
+from compaction_app.transfer.importing import Imported
 
 _SHOWN = 20
 

@@ -13,9 +13,16 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from compaction_app import bundles
-from compaction_app.bundle_folders import INDEX, Contents, new_folder, require_apart
-from compaction_app.bundle_replay import (
+from compaction_app.conf import RULES, Settings, get_settings
+from compaction_app.exceptions import BundleError, ConfigurationError
+from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
+from compaction_app.models.managers import counter
+from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
+from compaction_app.summarizers.provider_errors import Failure
+from compaction_app.transfer import bundles
+from compaction_app.transfer.bundle_folders import INDEX, Contents, new_folder, require_apart
+from compaction_app.transfer.bundles import Bundle, find_bundles, missing_bundles, read_bundle
+from compaction_app.transfer.replay import (
     Ask,
     Replay,
     Scores,
@@ -25,13 +32,6 @@ from compaction_app.bundle_replay import (
     replay,
     with_prompt,
 )
-from compaction_app.bundles import Bundle, find_bundles, missing_bundles, read_bundle
-from compaction_app.conf import RULES, Settings, get_settings
-from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
-from compaction_app.models.managers import counter
-from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
-from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 
 SCORES, REPLAYED, CHANGES = "scores.json", "replayed-output.md", "changes.diff"

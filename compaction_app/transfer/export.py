@@ -11,10 +11,18 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from compaction_app.bundles import FORMAT, METADATA, OUTPUT, as_json, metadata_of, texts_of, write_texts
-from compaction_app.leaks import Leaks, find_holders, find_leaks, strangers
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.rebuilding import Proof, Rebuilt, Unbuilt, rebuild, succeeded_runs
+from compaction_app.transfer.bundles import (
+    FORMAT,
+    METADATA,
+    OUTPUT,
+    as_json,
+    metadata_of,
+    texts_of,
+    write_texts,
+)
+from compaction_app.transfer.leaks import Leaks, find_holders, find_leaks, strangers
+from compaction_app.transfer.rebuild import Proof, Rebuilt, Unbuilt, rebuild, succeeded_runs
 from compaction_app.tree import branches
 from compaction_app.values import Kind
 

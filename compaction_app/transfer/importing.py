@@ -21,8 +21,8 @@ from django.db import IntegrityError, connections, transaction
 from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.import_formats import Conversation, decode, is_one_value, read_json, read_lines
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.transfer.formats import Conversation, decode, is_one_value, read_json, read_lines
 
 logger = logging.getLogger("compaction_app.importing")
 

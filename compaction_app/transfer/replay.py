@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compaction_app.bundles import OUTPUT, Bundle
 from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
-from compaction_app.leaks import Leaks, find_leaks
 from compaction_app.messages.validation import readable
 from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_of
@@ -26,6 +24,8 @@ from compaction_app.summarizers.openai import ModelEntry, ask, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.tokens import Count
+from compaction_app.transfer.bundles import OUTPUT, Bundle
+from compaction_app.transfer.leaks import Leaks, find_leaks
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Asks the request of a bundle.

@@ -16,13 +16,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from compaction_app.bundle_folders import Contents
 from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import render_messages
-from compaction_app.rebuilding import Rebuilt
 from compaction_app.retention.ledger import following_messages
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.summarizers.prompts import WRITING
+from compaction_app.transfer.bundle_folders import Contents
+from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest
 
 #: Rises when a bundle of before can not be read any more.
