@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.core.checks import register
 
-from compaction_app import checks
+from compaction_app.management import checks
 
 
 class CompactionConfig(AppConfig):

@@ -13,7 +13,8 @@ from django.core.checks.registry import registry
 from django.db import connections
 from django.test import override_settings
 
-from compaction_app import checks, conf
+from compaction_app import conf
+from compaction_app.management import checks
 
 pytestmark = pytest.mark.pure
 

@@ -15,9 +15,9 @@ from typing import Any
 from django.db.models import CharField, Count, Q, Value
 from django.db.models.functions import Left
 
+from compaction_app.admin.branch_map import draw, is_small
 from compaction_app.admin.display import number, shortened
-from compaction_app.branch_map import draw, is_small
-from compaction_app.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place, Stretch
+from compaction_app.admin.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place, Stretch
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import using_of
 from compaction_app.tree.lanes import Filling, Lane, Span, fillings, read_lanes, read_spans

@@ -22,6 +22,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.compacting import CompactForm, Report, at_most, is_off
+from compaction_app.admin.map_parts import GAUGE_WIDTH
 from compaction_app.admin.maps import BranchMap, read_shape
 from compaction_app.admin.overview import Figures, in_force
 from compaction_app.admin.pagers import counted
@@ -30,7 +31,6 @@ from compaction_app.admin.verification import VerifyingAdmin
 from compaction_app.admin.whole_sessions import SessionsReport, enqueue_sessions
 from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.map_parts import GAUGE_WIDTH
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import using_of

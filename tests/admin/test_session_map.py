@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import maps
-from compaction_app.branch_map import EVERY_DEPTH
+from compaction_app.admin.branch_map import EVERY_DEPTH
 from tests.admin.pages import ARABIC, VIEW, figures, page_of, url
 from tests.admin.records import forked, words
 from tests.trees import chain, star, start_session, summarize

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from compaction_app.map_parts import Bar, Lane
+from compaction_app.admin.map_parts import Bar, Lane
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from compaction_app.map_lines import Line
+from compaction_app.admin.map_lines import Line
 
 #: Pixels between two lanes of a row, and between a lane and a line that passes it.
 APART = 10

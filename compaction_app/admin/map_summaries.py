@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from compaction_app.map_parts import Lane, Span
+from compaction_app.admin.map_parts import Lane, Span
 
 #: Bars drawn at most, those in use at a tip not counted; the live ones beyond are one bar a lane.
 MOST_SUMMARIES = 6

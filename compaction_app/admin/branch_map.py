@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
-from compaction_app.map_lines import Line, make_lines, numbered
-from compaction_app.map_marks import REACH, marks_of, stretches_of
-from compaction_app.map_parts import (
+from compaction_app.admin.map_lines import Line, make_lines, numbered
+from compaction_app.admin.map_marks import REACH, marks_of, stretches_of
+from compaction_app.admin.map_parts import (
     GAUGE_WIDTH,
     Bar,
     DrawnLane,
@@ -28,9 +28,9 @@ from compaction_app.map_parts import (
     Row,
     Span,
 )
-from compaction_app.map_rows import pack, wanted_room
-from compaction_app.map_scale import CHARACTER, make_scale
-from compaction_app.map_summaries import choose, first_covered
+from compaction_app.admin.map_rows import pack, wanted_room
+from compaction_app.admin.map_scale import CHARACTER, make_scale
+from compaction_app.admin.map_summaries import choose, first_covered
 
 #: Up to this depth, and this many messages, every message has a mark of its own.
 EVERY_DEPTH = 24

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from compaction_app.map_scale import Scale
+from compaction_app.admin.map_scale import Scale
 
 #: Pixels of a gauge: what is available.
 GAUGE_WIDTH = 48

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from compaction_app.map_lines import Line
-from compaction_app.map_parts import Bar, Lane, Mark, MarkKind, Place, Span, Stretch
-from compaction_app.map_scale import Scale
+from compaction_app.admin.map_lines import Line
+from compaction_app.admin.map_parts import Bar, Lane, Mark, MarkKind, Place, Span, Stretch
+from compaction_app.admin.map_scale import Scale
 
 #: Pixels that a mark takes to each side, where the pointer finds it.
 REACH = 8
