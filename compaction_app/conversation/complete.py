@@ -58,10 +58,10 @@ def complete(
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     Must not run inside a transaction: none is held while the model is called.
     """
-    chat_model.require_client(chat_model, is_awaited=False)
+    chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = begin(tip, request, include_reasoning, params)
-    turn, reply = with_recovery(turn, lambda asked: chat_model.ask(chat_model, asked.arguments))
+    turn, reply = with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
     return end(turn, reply)
 
 
@@ -77,10 +77,10 @@ async def acomplete(
     **params: Any,
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
-    chat_model.require_client(chat_model, is_awaited=True)
+    chat_model.require_client(client, is_awaited=True)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = await sync_to_async(begin)(tip, request, include_reasoning, params)
-    turn, reply = await awith_recovery(turn, lambda asked: chat_model.aask(chat_model, asked.arguments))
+    turn, reply = await awith_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
     return await sync_to_async(end)(turn, reply)
 
 
