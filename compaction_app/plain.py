@@ -23,7 +23,6 @@ from compaction_app.context.assembly import Shown, climb, tokens_after_free_laye
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.log_lines import log, log_error
 from compaction_app.messages.arguments import (
     check_asking,
     check_summarize,
@@ -38,6 +37,7 @@ from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.summarizers.drafts import wrong_draft
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter
+from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
 from compaction_app.values import (
     Branch,

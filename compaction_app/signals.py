@@ -25,7 +25,7 @@ from typing import Any
 from django.db import transaction
 from django.dispatch import Signal
 
-from compaction_app.log_lines import log
+from compaction_app.telemetry import log
 
 logger = logging.getLogger("compaction_app.signals")
 

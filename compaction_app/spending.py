@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce
 
 from compaction_app import telemetry
 from compaction_app.compaction.prices import cost_of, cost_of_call
-from compaction_app.log_lines import log
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.telemetry import log
 from compaction_app.values import ModelCall
 
 logger = logging.getLogger("compaction_app.spending")

@@ -22,8 +22,8 @@ from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import allowances_for
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.telemetry import log
 from compaction_app.tree import branches
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 

@@ -1,15 +1,22 @@
-"""Spans and metrics, through the API of OpenTelemetry: without an SDK in the host's process all of it does nothing.
+"""Spans, metrics and log lines. They hold ids, numbers, codes and names of models, never text of a conversation.
 
-A run is one span, each call of its models a span below it, in the names of the GenAI semantic conventions where
-they have one. Attributes are ids, names of models, numbers and codes. An exception is recorded by the name of its
-class alone, for its text may quote the conversation. docs/telemetry.md lists every name.
+Spans and metrics go through the API of OpenTelemetry and do nothing where the host's process has no SDK. A run is
+one span, each call of its models a span below it, in the names of the GenAI semantic conventions where they have
+one. An exception is recorded by the name of its class alone, because its text may quote the conversation.
+
+A log line reads ``event key=value key=value``. docs/telemetry.md lists every name.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -231,3 +238,61 @@ def record_estimate_error(error: float, *, model: str) -> None:
     # A histogram takes no negative values.
     direction = "under" if error < 0 else "over"
     _estimate_error.record(abs(error), {"gen_ai.request.model": model, "compaction.direction": direction})
+
+
+_PLAIN = re.compile(r"[^\s\"=]+")
+
+
+def log(logger: logging.Logger, level: int, event: str, /, **values: Any) -> None:
+    """Log one line. What is None is left out.
+
+    The record has the same as ``record.compaction``, a dict, for formatters that write JSON.
+    """
+    if not logger.isEnabledFor(level):
+        return
+    said = {name: _simple(value) for name, value in values.items() if value is not None}
+    # The caller's own place in the code, not this one, is what a line number should name.
+    logger.log(level, "%s", line(event, said), extra={"compaction": {"event": event, **said}}, stacklevel=2)
+
+
+def log_error(logger: logging.Logger, error: BaseException, /, **values: Any) -> None:
+    """Log an ``error`` line with the type of an exception and where it was raised, but not its words.
+
+    Code of a host's (a redactor, a policy, a summarizer) may quote the conversation in what it raises.
+    """
+    values |= {"type": type(error).__name__}
+    said = {name: _simple(value) for name, value in values.items() if value is not None}
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    extra = {"compaction": {"event": "error", **said}}
+    logger.error("%s\n%s", line("error", said), frames, extra=extra, stacklevel=2)
+
+
+def line(event: str, values: Mapping[str, Any]) -> str:
+    """``skip session=… reason=cooldown covered=0.85``; a value with spaces, quotes or ``=`` is quoted as in JSON."""
+    return " ".join([event, *(f"{name}={_shown(value)}" for name, value in values.items())])
+
+
+def _simple(value: Any) -> Any:
+    """What a JSON formatter takes: numbers as they are, lists of ids as lists, all else as text."""
+    if isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, Decimal):
+        return _amount(value)
+    return [_simple(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _amount(value: Decimal) -> str:
+    """Money as people write it: ``0.0004825``, and ``0`` for what the column holds as ``0E-8``."""
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_shown, value)) or "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -23,8 +23,8 @@ from compaction_app.api.permissions import Action
 from compaction_app.api.problems import Code, Problem
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
-from compaction_app.log_lines import log_error
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import using_of
 from compaction_app.values import ChatContext, Kind, Strategy
 

@@ -32,7 +32,7 @@ from compaction_app.api import compactions, contexts, messages, sessions
 from compaction_app.api.authentication import SessionUser, challenge_of
 from compaction_app.api.bodies import JsonBody, check_size
 from compaction_app.api.problems import STATUS, Code, Problem, problem_of
-from compaction_app.log_lines import log_error
+from compaction_app.telemetry import log_error
 
 logger = logging.getLogger("compaction_app.api")
 

@@ -17,7 +17,7 @@ from django.core.cache import cache
 
 from compaction_app.api.problems import Code, Problem
 from compaction_app.conf import site_setting
-from compaction_app.log_lines import log_error
+from compaction_app.telemetry import log_error
 
 logger = logging.getLogger("compaction_app.api")
 

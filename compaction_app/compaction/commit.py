@@ -19,12 +19,12 @@ from compaction_app.compaction.trigger import CompactionRequest, open_locked, sa
 from compaction_app.context.assembly import Surroundings
 from compaction_app.context.request import Allowances
 from compaction_app.exceptions import MessageNotFound, SummarizerError
-from compaction_app.log_lines import log, log_error
 from compaction_app.messages.summary import count_summary
 from compaction_app.messages.validation import readable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.summarizers.prompts import tighter
+from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.values import (
     CompactionPlan,

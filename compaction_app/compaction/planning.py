@@ -15,8 +15,8 @@ from typing import Protocol
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.log_lines import log
 from compaction_app.messages.summary import SUMMARY_WRAPPER_TOKENS
+from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary
 
 logger = logging.getLogger("compaction_app.planning")

@@ -13,9 +13,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from compaction_app.conf import load
-from compaction_app.log_lines import log, log_error
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage
+from compaction_app.telemetry import log, log_error
 from compaction_app.values import Budget, PolicyDecision
 
 logger = logging.getLogger("compaction_app.opening")

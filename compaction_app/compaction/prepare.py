@@ -13,7 +13,6 @@ from compaction_app.compaction.connections import give_back_connection
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
-from compaction_app.log_lines import log, log_error
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import counter
 from compaction_app.redaction import guarded_redactor_of
@@ -21,6 +20,7 @@ from compaction_app.retention import ledger
 from compaction_app.summarizers.cascade import lease_seconds, make_summarizer
 from compaction_app.summarizers.limits import SummarizerLimit
 from compaction_app.summarizers.prompts import refuse_draft, request_for
+from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.values import (

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from compaction_app.compaction import notify
-from compaction_app.log_lines import log
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
+from compaction_app.telemetry import log
 from compaction_app.values import EventKind, RunStatus, SkipReason
 
 logger = logging.getLogger("compaction_app.runs")

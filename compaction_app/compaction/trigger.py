@@ -24,10 +24,10 @@ from compaction_app.conf import Mode
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.reading import history_after_free_layers
 from compaction_app.context.request import Allowances
-from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.summarizers.prompts import prompt_version
+from compaction_app.telemetry import log
 from compaction_app.tree import branches
 from compaction_app.values import (
     Branch,

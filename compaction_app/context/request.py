@@ -15,11 +15,11 @@ from compaction_app.conf import Settings, get_settings
 from compaction_app.context.assembly import Surroundings
 from compaction_app.context.budget import calibration_of, make_budget, reply_reserve, window_of
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.log_lines import log
 from compaction_app.messages.arguments import check_asking, check_list_of_dicts
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import counter
+from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, Role
 

@@ -18,10 +18,10 @@ from django.utils import timezone
 from compaction_app.compaction import notify
 from compaction_app.compaction.runs import record
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.log_lines import log
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.managers import UNLIMITED, counter, lock_session
+from compaction_app.telemetry import log
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import require_row, using_of
 from compaction_app.values import EventKind, Kind, Role

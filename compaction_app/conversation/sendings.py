@@ -14,9 +14,9 @@ from compaction_app.compaction.runs import record
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.conversation.usage import prompt_tokens, provider_compaction
-from compaction_app.log_lines import log
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session
+from compaction_app.telemetry import log
 from compaction_app.values import ChatContext, EventKind, Strategy
 
 logger = logging.getLogger("compaction_app.sendings")

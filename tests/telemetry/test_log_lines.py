@@ -9,8 +9,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.log_lines import line, log
 from compaction_app.models import CompactionRun
+from compaction_app.telemetry import line, log
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import small
@@ -163,7 +163,7 @@ class TestLogs:
         assert SECRET not in " ".join(said)
         records = [r for r in caplog.records if hasattr(r, "compaction")]
         assert all(line(r.compaction["event"], self.rest(r.compaction)) == r.getMessage() for r in records)
-        assert all(r.filename != "log_lines.py" for r in records), "a line names the place that wrote it"
+        assert all(r.filename != "telemetry.py" for r in records), "a line names the place that wrote it"
 
     def rest(self, told):
         return {name: value for name, value in told.items() if name != "event"}
