@@ -316,7 +316,7 @@ def test_the_pure_floors_never_ask_what_time_it_is() -> None:
     assert asked == []
 
 
-def test_recursive_statements_stand_in_one_module() -> None:
+def test_recursive_statements_are_in_one_module() -> None:
     """Whoever changes the tree's columns finds every walk through it in one place."""
     found = {
         module for module, path in sources() if re.search(r"\bRECURSIVE\b|\bsql\.(PATH|SUBTREE)\b", path.read_text())

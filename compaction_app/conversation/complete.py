@@ -148,10 +148,10 @@ def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answ
     try:
         return turn, ask(turn)
     except chat_model.ProviderOverflow as overflow:
-        with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
+        with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
             run = finish_now(_open_overflow(turn))
         turn = _sent_again(turn, run, overflow)
-    with _told_as_overflow(turn, chat_model.ProviderOverflow):
+    with _raised_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, ask(turn)
 
 
@@ -160,10 +160,10 @@ async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -
     try:
         return turn, await ask(turn)
     except chat_model.ProviderOverflow as overflow:
-        with _told_as_overflow(turn, CompactionFailed, CompactionRefused):
+        with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
             run = await afinish_now(await sync_to_async(_open_overflow)(turn))
         turn = await sync_to_async(_sent_again)(turn, run, overflow)
-    with _told_as_overflow(turn, chat_model.ProviderOverflow):
+    with _raised_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, await ask(turn)
 
 
@@ -181,7 +181,7 @@ def _sent_again(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
 
 
 @contextmanager
-def _told_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
+def _raised_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
     """Any of these errors is, to the caller, a prompt that does not fit."""
     try:
         yield

@@ -42,7 +42,7 @@ _INLINE_CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 
 
 def summary_message(text: str) -> str:
-    """How a summary stands in a context. A text that holds the closing tag cannot end it early."""
+    """How a summary is shown in a context. A text that holds the closing tag cannot end it early."""
     return _SUMMARY.format(text=_SUMMARY_TAG.sub("&lt;", text.strip()))
 
 
