@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from project.embedded import EmbeddedPostgres  # noqa: E402  # the path above makes it importable
-from tests.replay_process import Digests, elsewhere, result_of  # noqa: E402
+from tests.transfer.replay_process import Digests, elsewhere, result_of  # noqa: E402
 
 WINDOWS = (4_000, 8_000)
 SEEDS = (0, 1)
@@ -78,7 +78,7 @@ def measure() -> None:
 
     logging.disable(logging.CRITICAL)
     call_command("migrate", verbosity=0)
-    from tests.replaying import DEMO, lines
+    from tests.transfer.replaying import DEMO, lines
 
     for line in lines(Path(os.environ["SURVIVAL_DATA"]) if os.environ["SURVIVAL_DATA"] else None):
         for window in WINDOWS:
@@ -90,8 +90,8 @@ def measure() -> None:
 
 
 def tell(line: Any, window: int, **options: Any) -> None:
-    from tests.replaying import DEMO, Generation, replay
-    from tests.survival import demo, history_text, search
+    from tests.retention.survival import demo, history_text, search
+    from tests.transfer.replaying import DEMO, Generation, replay
 
     shares, plants, misleading = [], [], 0
     planted = demo().plants

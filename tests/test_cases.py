@@ -17,15 +17,19 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
-from tests.origins import names_of_tests
+from tests.docs.origins import names_of_tests
 from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BRANCHES, PROMPTS = "tests/test_branches.py", "tests/test_prompts.py"
+BRANCHES, PROMPTS = "tests/tree/test_branches.py", "tests/summarizers/test_prompts.py"
 SUMMARIZING, TRIGGER = "tests/compaction/test_summarizing.py", "tests/compaction/test_trigger.py"
-BUDGET, PLANNING, PRUNING = "tests/test_budget.py", "tests/test_planning.py", "tests/test_pruning.py"
-HERE, REFUSALS = "tests/test_cases.py", "tests/test_refusals.py"
+BUDGET, PLANNING, PRUNING = (
+    "tests/context/test_budget.py",
+    "tests/compaction/test_planning.py",
+    "tests/context/test_pruning.py",
+)
+HERE, REFUSALS = "tests/test_cases.py", "tests/summarizers/test_refusals.py"
 
 #: Case of the design → tests, in its order.
 HELD: dict[str, list[str]] = {

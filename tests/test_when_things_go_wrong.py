@@ -30,7 +30,7 @@ from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
 from tests.conftest import StartWorker
-from tests.summarizing import GOOD, KEY, KEY_VARIABLE
+from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -46,7 +46,7 @@ class TestDocument:
         package = Path(telemetry.__file__).parent
         written = {
             event
-            for path in package.glob("*.py")
+            for path in package.rglob("*.py")
             for event in re.findall(r"\blog\(\s*logger,\s*(?:level|logging\.\w+),\s*\"(\w+)\"", path.read_text())
         }
         table = text[text.index("| line | level |") : text.index("## Spans and metrics")]

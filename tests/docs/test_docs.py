@@ -1,0 +1,113 @@
+"""What docs/tuning.md and docs/replay.md name is there: settings, commands, options, codes; the snippet runs."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from compaction_app import chat
+from compaction_app.conf import DEFAULTS, Mode
+from compaction_app.models import ChatMessage
+from compaction_app.transfer import bundles
+from compaction_app.transfer.rebuild import Proof, Unbuilt
+from compaction_app.values import ErrorCode, EventKind, SkipReason, Strategy, Suppression
+from tests.conftest import REPOSITORY
+from tests.transfer.bundling import talk
+
+DOCUMENTS = [REPOSITORY / "docs" / name for name in ("tuning.md", "replay.md")]
+#: Of the environment, and of an entry of SUMMARIZER_MODELS.
+OTHER_NAMES = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "COMPACTION"}
+COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
+
+
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: path.name)
+def text(request: pytest.FixtureRequest) -> str:
+    return str(request.param.read_text())
+
+
+def options_of(command: str) -> set[str]:
+    parser = load_command_class(get_commands()[command], command).create_parser("manage.py", command)
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+@pytest.mark.pure
+def test_every_setting_is_one(text: str) -> None:
+    named = set(re.findall(r"`([A-Z][A-Z_]{3,})`", text))
+    assert named
+    assert named - set(DEFAULTS) - OTHER_NAMES == set()
+
+
+@pytest.mark.pure
+def test_every_command_and_option_is_one(text: str) -> None:
+    named = COMMAND.findall(text)
+    assert named
+    for command, rest in named:
+        if command == "shell":
+            continue
+        assert set(re.findall(r"--[\w-]+", rest)) <= options_of(command), command
+
+
+@pytest.mark.pure
+def test_every_option_in_a_table_is_one() -> None:
+    text = DOCUMENTS[1].read_text()
+    commands = ("export_compactions", "replay_compactions")
+    options = {option for command in commands for option in options_of(command)}
+    named = re.findall(r"^\| (`--.*?) \|", text, re.MULTILINE)
+    assert len(named) == 11
+    assert set(re.findall(r"--[\w-]+", " ".join(named))) <= options
+
+
+@pytest.mark.pure
+def test_every_code_is_one() -> None:
+    codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *Proof, *Unbuilt}
+    words = {"other_branch", "api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
+    for path in DOCUMENTS:
+        named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", path.read_text()))
+        assert named - set(map(str, codes)) - set(get_commands()) - words == set(), path.name
+
+
+@pytest.mark.pure
+def test_everything_that_can_keep_a_compaction_back_is_explained() -> None:
+    text = DOCUMENTS[0].read_text()
+    for code in (*Suppression, SkipReason.BASE_CHANGED, SkipReason.BRANCH_GONE, Mode.OFF, Mode.DETERMINISTIC):
+        assert re.search(rf"`\"?{code}\"?`", text), code
+
+
+@pytest.mark.pure
+def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
+    text = DOCUMENTS[1].read_text()
+    files = (bundles.SYSTEM, bundles.USER, bundles.HISTORY, bundles.OUTPUT, bundles.METADATA, bundles.REQUEST)
+    for word in (*files, *Proof, *Unbuilt):
+        assert f"`{word}`" in text, word
+
+
+@pytest.mark.pure
+def test_links_lead_somewhere(text: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            headings = [re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in text.splitlines()]
+            assert target[1:] in headings
+        else:
+            assert (Path(DOCUMENTS[0].parent) / target).is_file()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_readmes_example_of_a_test_runs() -> None:
+    snippets = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    (snippet,) = [text for text in snippets if "ScriptedOpenAIServer" in text]
+    exec(snippet, {})  # it asserts by itself
+    assert [message.content for message in ChatMessage.objects.order_by("id")] == ["Ready?", "Aye."]
+
+
+@pytest.mark.django_db
+def test_the_snippet_runs() -> None:
+    talk(chat.start_session(), None, 2)
+    (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.DOTALL)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(snippet, {})  # our own document, so that it goes on working
+    assert "in full" in out.getvalue()
+    assert "none False" in out.getvalue()

@@ -1,0 +1,240 @@
+"""System checks, whole: the id that hosts silence, the message they read and the hint they follow."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, Error, Warning, run_checks  # noqa: A004  # Django's names for them
+from django.core.checks.registry import registry
+from django.db import connections
+from django.test import override_settings
+
+from compaction_app import conf
+from compaction_app.management import checks
+
+pytestmark = pytest.mark.pure
+
+
+def found() -> list[CheckMessage]:
+    """What ``manage.py check`` says of this app, by id: Django runs checks in no certain order.
+
+    Without databases: from Django 6.1 on its own checks of JSON fields connect to those it is given.
+    """
+    messages = [message for message in run_checks(databases=[]) if str(message.id).startswith("compaction_app.")]
+    return sorted(messages, key=lambda message: str(message.id))
+
+
+def test_a_project_that_is_in_order_hears_nothing() -> None:
+    assert found() == []
+
+
+def test_all_checks_are_registered_once() -> None:
+    registered = [check for check in registry.get_checks() if check.__module__ == "compaction_app.management.checks"]
+    assert sorted(map(id, registered)) == sorted(map(id, checks.ALL))
+
+
+# -- settings --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        (
+            {"TRIGGER_RATIO": 1.5},
+            Error(
+                "COMPACTION['TRIGGER_RATIO'] must lie strictly between 0 and 1, not 1.5.",
+                hint="Correct or remove TRIGGER_RATIO.",
+                id="compaction_app.E101",
+            ),
+        ),
+        (
+            {"TRIGGER_RATIO": 0.4},
+            Warning(
+                "TRIGGER_RATIO 0.4 is outside 0.5 to 0.95: compaction will be frequent, or too late.",
+                hint="Use a value from 0.5 to 0.95, unless this is a test.",
+                id="compaction_app.W001",
+            ),
+        ),
+        (
+            None,
+            Error(
+                "settings.COMPACTION must be a dict, not None.",
+                hint="Use a dict of keys.",
+                id="compaction_app.E001",
+            ),
+        ),
+        (
+            {"TRIGGER": 0.7},
+            Error(
+                "settings.COMPACTION has unknown keys: TRIGGER.",
+                hint=f"Known keys are {', '.join(conf.DEFAULTS)}.",
+                id="compaction_app.E002",
+            ),
+        ),
+        (
+            {"RECENT_MESSAGES_RATIO": 0.8},
+            Error(
+                "RECENT_MESSAGES_RATIO must be below TRIGGER_RATIO, or a compaction would cover nothing.",
+                hint="Lower RECENT_MESSAGES_RATIO or raise TRIGGER_RATIO.",
+                id="compaction_app.E010",
+            ),
+        ),
+        (
+            {"SUMMARIZER": "nowhere.Summarizer"},
+            Error(
+                "COMPACTION['SUMMARIZER'] names 'nowhere.Summarizer', which can not be imported: "
+                "No module named 'nowhere'.",
+                hint="Correct or remove SUMMARIZER.",
+                id="compaction_app.E126",
+            ),
+        ),
+    ],
+)
+def test_a_problem_of_the_settings_is_a_check_message(configured: Any, expected: CheckMessage) -> None:
+    """Each problem that ``find_problems`` knows, with its id and its hint; warnings stay warnings."""
+    with override_settings(COMPACTION=configured):
+        assert found() == [expected]
+
+
+def test_every_wrong_key_is_reported_at_once() -> None:
+    with override_settings(COMPACTION={"PRUNE": 1, "POLICY": "x", "PRICES": []}):
+        assert [message.id for message in found()] == [
+            "compaction_app.E114",
+            "compaction_app.E134",
+            "compaction_app.E137",
+        ]
+
+
+def test_a_project_silences_a_check_by_its_id() -> None:
+    with override_settings(COMPACTION={"TRIGGER_RATIO": 0.4}, SILENCED_SYSTEM_CHECKS=["compaction_app.W001"]):
+        assert [message.is_silenced() for message in found()] == [True]
+
+
+# -- databases -------------------------------------------------------------------------------------------
+
+
+class ElsewhereRouter:
+    """A host that keeps this app's tables in the database called "chats"."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        return db == "chats" if app_label == "compaction_app" else None
+
+
+@pytest.fixture
+def databases() -> Iterator[dict[str, Any]]:
+    """The aliases that are configured; those that a test adds are taken away again."""
+    before = dict(connections.settings)
+    yield connections.settings
+    for alias in set(connections.settings) - set(before):
+        del connections.settings[alias]
+        if hasattr(connections._connections, alias):
+            delattr(connections._connections, alias)
+
+
+def add_database(databases: dict[str, Any], alias: str, vendor: str = "sqlite", **options: Any) -> None:
+    """A database that is configured and never connected to, of a vendor whose driver need not be here."""
+    databases[alias] = dict(connections.settings["default"]) | {"NAME": ":memory:"} | options
+    connections[alias].vendor = vendor
+
+
+def unsupported(alias: str, vendor: str) -> Error:
+    return Error(
+        f"Database '{alias}' holds chat messages and is {vendor}, which has no conditional unique constraints.",
+        hint="Use SQLite or PostgreSQL, or keep compaction_app out of this database with a router.",
+        id="compaction_app.E020",
+    )
+
+
+@pytest.mark.parametrize("vendor", ["mysql", "oracle", "microsoft", "cockroachdb"])
+def test_a_database_without_conditional_constraints_is_an_error(databases: dict[str, Any], vendor: str) -> None:
+    """Rule 10 stands on them: without, two workers could compact one branch at once."""
+    add_database(databases, "legacy", vendor)
+    assert found() == [unsupported("legacy", vendor)]
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_the_two_supported_databases_pass(databases: dict[str, Any], vendor: str) -> None:
+    add_database(databases, "chats", vendor)
+    assert found() == []
+
+
+def test_only_databases_that_hold_messages_are_judged(databases: dict[str, Any]) -> None:
+    """The router says where this app's tables are; another app's database is none of its business."""
+    add_database(databases, "legacy", "mysql")
+    add_database(databases, "chats", "oracle", ATOMIC_REQUESTS=True)
+    databases["legacy"]["ATOMIC_REQUESTS"] = True
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ElsewhereRouter"]):
+        assert found() == [unsupported("chats", "oracle"), atomic_requests("chats")]
+
+
+def test_a_project_without_a_database_hears_nothing(databases: dict[str, Any]) -> None:
+    """Django's dummy backend stores nothing, so nothing can go wrong in it."""
+    add_database(databases, "none", "unknown", ENGINE="django.db.backends.dummy")
+    assert found() == []
+
+
+def atomic_requests(alias: str) -> Warning:
+    return Warning(
+        f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
+        "since no transaction may be open while a model is being called.",
+        hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
+        id="compaction_app.W002",
+    )
+
+
+def test_atomic_requests_point_to_the_rule_of_durable_transactions(databases: dict[str, Any]) -> None:
+    add_database(databases, "chats", ATOMIC_REQUESTS=True)
+    assert found() == [atomic_requests("chats")]
+
+
+def test_sqlite_without_immediate_transactions_is_a_warning(databases: dict[str, Any]) -> None:
+    """Deferred, two writers at once fail instead of waiting for each other."""
+    add_database(databases, "chats", OPTIONS={})
+    assert found() == [
+        Warning(
+            "Database 'chats' is SQLite without transaction_mode IMMEDIATE: a chat turn and a worker that "
+            "write at once fail with 'database is locked' instead of waiting.",
+            hint="Set DATABASES['chats']['OPTIONS'] = {'transaction_mode': 'IMMEDIATE', 'timeout': 30}.",
+            id="compaction_app.W004",
+        )
+    ]
+
+
+# -- two compactions -------------------------------------------------------------------------------------
+
+
+def test_a_provider_that_compacts_too_is_a_warning() -> None:
+    """This app's record is the one that counts, and the provider's would make it wrong."""
+    with override_settings(COMPACTION={"PROVIDER_CONTEXT_MANAGEMENT": True}):
+        assert found() == [
+            Warning(
+                "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app would both shorten "
+                "the conversation.",
+                hint="Turn one of them off: the provider's context management, or this app with MODE 'off'.",
+                id="compaction_app.W003",
+            )
+        ]
+
+
+def test_a_declaration_that_is_no_flag_is_its_keys_error_only() -> None:
+    with override_settings(COMPACTION={"PROVIDER_CONTEXT_MANAGEMENT": "yes"}):
+        assert [message.id for message in found()] == ["compaction_app.E136"]
+
+
+# -- documentation ---------------------------------------------------------------------------------------
+
+
+def test_every_id_is_documented() -> None:
+    """The docstring is where a host looks up an id: each key's own, and those of the other problems."""
+    documented = dict(re.findall(r"\bE(1\d\d) ([A-Z_]+)", str(checks.__doc__)))
+    assert {f"compaction_app.E{number}": key for number, key in documented.items()} == {
+        problem_id: key for key, problem_id in conf._KEY_IDS.items()
+    }
+    sources = inspect.getsource(checks) + inspect.getsource(conf)
+    written = set(re.findall(r"compaction_app\.([EW]\d{3})", sources))
+    assert {"E001", "E002", "E003", "E010", "E011", "E012", "E020", "W001", "W002", "W003", "W004"} == written
+    assert all(f"- {ident} " in str(checks.__doc__) for ident in written)

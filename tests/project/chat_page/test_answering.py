@@ -1,0 +1,62 @@
+"""Which model answers on the chat page, and the offline assistant where there is none."""
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatSession, CompactionRun
+from project import offline_assistant
+from project.chat import turns
+from tests.project.chat_page.pages import grow, newest, send, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOfflineAssistant:
+    def test_without_key_and_address_it_answers_and_says_so(self, browser, session):
+        chat.append_messages(session, None, [{"role": "user", "content": "The boat is called Alma."}])
+        send(browser, session, "What is the boat called?", parent=newest(session))
+        reply = newest(session)
+        assert (reply.model, turns.model_for(session)) == (offline_assistant.NAME, None)
+        assert "“The boat is called Alma.”\n— an earlier message of yours" in reply.content
+        assert reply.sent_context["tokens"] > 0
+        page = text_of(browser.get(url("session", session)))
+        assert "Replies come from the <strong>offline assistant</strong>" in page
+        assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
+
+    def test_it_finds_a_fact_that_stands_in_the_summary_only(self, browser, session):
+        """So that one sees without a key what a summary has kept."""
+        fact = {"role": "user", "content": "Decision: the boat is called Alma Svartnakken."}
+        tip = chat.append_messages(session, None, [fact, {"role": "assistant", "content": "Noted."}])[-1]
+        tip = grow(session, 20, parent=tip, content="And tell me about the leaking roof. " * 8)
+        chat.compact(tip)
+        shown = [m for m in chat.get_context(tip).messages if "Alma" in m.content]
+        assert [m.origin for m in shown] == ["summary"]
+        send(browser, session, "What is the boat called?", parent=tip)
+        content = newest(session).content
+        assert "Alma Svartnakken" in content
+        assert "— the summary" in content
+
+    def test_its_replies_are_compacted_like_any_other(self, browser, session):
+        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
+        send(browser, session, "What about the roof?", parent=tip)
+        assert CompactionRun.objects.get().tip == newest(session)
+
+
+@pytest.mark.pure
+class TestModels:
+    """Which model answers: the site's, else the conversation's, else the default."""
+
+    @pytest.mark.parametrize(
+        ("site", "own", "model"),
+        [("site", "own", "site"), ("", "own", "own"), ("", "", turns.DEFAULT_MODEL)],
+    )
+    def test_the_model_that_answers(self, settings, site, own, model):
+        settings.OPENAI_API_KEY = "key"
+        settings.CHAT_MODEL = site
+        assert turns.model_for(ChatSession(model=own)) == model
+
+    def test_without_an_endpoint_there_is_none(self, settings):
+        settings.CHAT_MODEL = "site"
+        assert turns.model_for(ChatSession(model="own")) is None
+        assert turns.model_of_new_session() == ""

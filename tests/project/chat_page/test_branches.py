@@ -1,0 +1,179 @@
+"""Branches on the chat page: forks, variants, and the pages of a long one."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage
+from compaction_app.testing import steps
+from compaction_app.values import Role
+from project.chat import reading
+from project.chat.shown import PAGE_SIZE
+from tests.project.chat_page.pages import grow, newest, send, stored, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.django_db(transaction=True)
+class TestBranches:
+    def test_an_edit_makes_a_sibling_with_a_reply_of_its_own(self, browser, session, endpoint):
+        send(browser, session, "First wording")
+        original = ChatMessage.objects.get(content="First wording")
+        response = browser.post(url("edit", session, original), {"content": "Second wording"})
+        reply = newest(session)
+        edited = reply.parent
+        assert (edited.content, edited.parent, edited.role) == ("Second wording", None, Role.USER)
+        assert response.url == f"{url('branch', session, reply)}#m{reply.pk}"
+        assert ChatMessage.objects.filter(content="First wording").exists()
+        page = text_of(browser.get(response.url))
+        assert "Second wording" in page
+        assert "First wording" not in page
+        assert "variant 2 of 2" in page
+
+    def test_an_edit_keeps_name_and_attachments(self, browser, session):
+        image = {"type": "image", "name": "roof.png", "url": "https://example.com/roof.png", "tokens": 50}
+        original = chat.append_message(session, role=Role.USER, content="Look", name="Birk", attachments=[image])
+        browser.post(url("edit", session, original), {"content": "Look again"})
+        edited = ChatMessage.objects.get(content="Look again")
+        assert (edited.name, edited.attachments) == ("Birk", [image])
+
+    def test_the_box_of_an_edit_holds_the_whole_text(self, browser, session):
+        long = "word " * reading.SHOWN_CHARACTERS
+        message = chat.append_message(session, role=Role.USER, content=long)
+        page = text_of(browser.get(url("branch", session, message), {"edit": message.pk}))
+        assert long.strip() in page
+
+    @pytest.mark.parametrize("content", ["", "a\x00b"])
+    def test_an_edit_that_can_not_be_stored_comes_back(self, browser, session, content):
+        message = grow(session, 1)
+        grow(session, 1, parent=message)
+        response = browser.post(url("edit", session, message), {"content": content})
+        assert response.status_code == 422
+        assert f'action="{url("edit", session, message)}"' in text_of(response)
+        assert stored(session) == 2
+
+    def test_an_edit_that_the_app_refuses_comes_back(self, browser, session, settings):
+        message = grow(session, 1)
+        settings.COMPACTION = {**settings.COMPACTION, "MAX_MESSAGE_BYTES": 10}
+        response = browser.post(url("edit", session, message), {"content": "More than ten bytes"})
+        assert response.status_code == 422
+        assert "MAX_MESSAGE_BYTES allows 10." in text_of(response)
+
+    def test_only_messages_of_the_user_can_be_edited(self, browser, session):
+        reply = grow(session, 2)
+        assert browser.post(url("edit", session, reply), {"content": "x"}).status_code == 404
+        chat.redact_message(reply.parent)
+        assert browser.post(url("edit", session, reply.parent), {"content": "x"}).status_code == 404
+        page = text_of(browser.get(url("branch", session, reply)))
+        assert ">Edit<" not in page
+        assert "redacted" in page
+
+    def test_regenerating_makes_a_sibling_of_the_reply(self, browser, session, endpoint):
+        send(browser, session, "Hello")
+        first = newest(session)
+        endpoint.script([steps.reply("Another answer.")])
+        browser.post(url("regenerate", session, first))
+        second = newest(session)
+        assert (second.content, second.parent) == ("Another answer.", first.parent)
+        assert endpoint.requests[0]["messages"] == endpoint.requests[1]["messages"]
+        assert [m.content for m in chat.variants(first)] == ["Ahoy from the model.", "Another answer."]
+
+    def test_a_message_that_answers_nothing_has_no_other_answer(self, browser, session):
+        greeting = chat.append_message(session, role=Role.ASSISTANT, content="Welcome!")
+        response = browser.post(url("regenerate", session, greeting))
+        assert "This message answers nothing" in text_of(browser.get(response.url))
+        assert stored(session) == 1
+
+    def test_the_switch_leads_to_the_variant_before_and_after(self, browser, session):
+        question = grow(session, 1)
+        replies = [
+            chat.append_message(session, question, role=Role.ASSISTANT, content=f"Answer {n}.") for n in range(3)
+        ]
+        page = text_of(browser.get(url("branch", session, replies[1])))
+        assert "2/3" in page
+        assert f'href="{url("branch", session, replies[0])}#m{replies[0].pk}"' in page
+        assert f'href="{url("branch", session, replies[2])}#m{replies[2].pk}"' in page
+        assert "Answer 1." in page
+        assert "Answer 0." not in page
+
+    def test_roots_are_variants_of_each_other(self, browser, session):
+        for content in ("Beginning one", "Beginning two"):
+            tip = chat.append_message(session, role=Role.USER, content=content)
+        chat.append_message(chat.start_session(owner=session.owner), role=Role.USER, content="Elsewhere")
+        assert "2/2" in text_of(browser.get(url("branch", session, tip)))
+
+    def test_a_message_leads_to_the_newest_tip_below_it(self, browser, session):
+        fork = grow(session, 2)
+        grow(session, 4, parent=fork, content="Older branch ")
+        tip = grow(session, 2, parent=fork, content="Newer branch ")
+        page = text_of(browser.get(url("branch", session, fork)))
+        assert "Newer branch 1" in page
+        assert "Older branch" not in page
+        assert f'name="parent" value="{tip.pk}"' in page
+
+    def test_a_tip_shows_its_own_branch(self, browser, session):
+        fork = grow(session, 2)
+        old = grow(session, 4, parent=fork, content="Older branch ")
+        grow(session, 2, parent=fork, content="Newer branch ")
+        page = text_of(browser.get(url("branch", session, old)))
+        assert "Older branch 3" in page
+        assert "Newer branch" not in page
+        assert "Newer branch 1" in text_of(browser.get(url("session", session)))
+
+    def test_a_summary_is_neither_a_variant_nor_a_tip(self, browser, session):
+        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
+        chat.compact(tip)
+        summary = chat.find_summary(tip)
+        assert browser.get(url("branch", session, summary)).status_code == 404
+        page = text_of(browser.get(url("session", session)))
+        assert f'name="parent" value="{tip.pk}"' in page
+        assert "variant" not in page
+
+
+class TestPages:
+    """A branch of any length is shown a page at a time."""
+
+    def test_the_newest_messages_are_shown_first_and_the_earlier_ones_on_demand(self, browser, session):
+        tip = grow(session, 2 * PAGE_SIZE + 10, content="Message ")
+        page = text_of(browser.get(url("session", session)))
+        shown = [int(n) for n in re.findall(r">Message (\d+)<", page)]
+        assert shown == list(range(PAGE_SIZE + 10, 2 * PAGE_SIZE + 10))
+        earlier = PAGE_SIZE + 10
+        assert f"?end={earlier}#latest" in page
+        page = text_of(browser.get(url("branch", session, tip), {"end": earlier}))
+        shown = [int(n) for n in re.findall(r">Message (\d+)<", page)]
+        assert shown == list(range(10, PAGE_SIZE + 10))
+        assert "?end=10#latest" in page
+        assert f"?end={2 * PAGE_SIZE + 10}#latest" in page
+        page = text_of(browser.get(url("branch", session, tip), {"end": 10}))
+        assert [int(n) for n in re.findall(r">Message (\d+)<", page)] == list(range(10))
+        assert "Show earlier" not in page
+
+    def test_what_is_sent_from_an_earlier_page_goes_to_the_tip(self, browser, session):
+        tip = grow(session, 2 * PAGE_SIZE)
+        page = text_of(browser.get(url("branch", session, tip), {"end": 5}))
+        assert f'name="parent" value="{tip.pk}"' in page
+
+    def test_a_variant_far_above_the_tip_is_on_the_page_that_it_leads_to(self, browser, session):
+        root = grow(session, 2)
+        grow(session, 1, parent=root, content="One way ")
+        other = chat.append_message(session, root, role=Role.USER, content="Another way")
+        grow(session, 3 * PAGE_SIZE, parent=other)
+        page = text_of(browser.get(url("branch", session, other)))
+        assert f'id="m{other.pk}"' in page
+        assert "2/2" in page
+
+    def test_an_end_beyond_the_branch_is_its_end(self, browser, session):
+        tip = grow(session, 3, content="Message ")
+        assert ">Message 2<" in text_of(browser.get(url("branch", session, tip), {"end": 2**62}))
+
+    def test_a_long_text_is_cut_and_shown_whole_on_demand(self, browser, session):
+        long = "word " * reading.SHOWN_CHARACTERS
+        message = chat.append_message(session, role=Role.USER, content=long)
+        page = text_of(browser.get(url("session", session)))
+        assert f"{len(long) - reading.SHOWN_CHARACTERS} more characters" in page
+        assert len(page) < len(long)
+        whole = browser.get(url("text", session, message))
+        assert whole["Content-Type"] == "text/plain; charset=utf-8"
+        assert text_of(whole) == long

@@ -1,0 +1,120 @@
+"""Commands in the chat box."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.values import RunStatus
+from project.chat import commands
+from tests.project.chat_page.pages import WINDOW, grow, send, stored, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/compact", commands.Command("compact")),
+        ("/compact  keep the names\nand dates ", commands.Command("compact", "keep the names\nand dates")),
+        ("/Compactions", commands.Command("compactions")),
+        ("/compakt", commands.Command("compakt")),
+        (" /compact", None),
+        ("/etc/passwd holds what?", None),
+        ("/", None),
+        ("// a comment", None),
+        ("/2 of it", None),
+        ("either/or", None),
+    ],
+)
+def test_a_command_is_a_slash_and_a_word_at_the_very_beginning(text, command):
+    assert commands.parse(text) == command
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCommands:
+    def told(self, browser, response):
+        page = text_of(browser.get(response.url))
+        return re.findall(r'<p class="notice [a-z]+">(.*?)</p>', page)
+
+    def test_compact_starts_a_compaction_and_stores_no_message(self, browser, session, full, broker):
+        response = send(browser, session, "/compact keep the boat's name", parent=full)
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.instructions, run.status) == ("manual", "keep the boat's name", RunStatus.READY)
+        assert self.told(browser, response) == [
+            "A compaction was started in the background; this page shows how it goes."
+        ]
+        assert stored(session) == 20
+
+    def test_compact_says_that_one_is_open_already(self, browser, session, full):
+        send(browser, session, "/compact", parent=full)
+        told = self.told(browser, send(browser, session, "/compact", parent=full))
+        assert told[-1].startswith("A compaction of this branch is open already")
+        assert CompactionRun.objects.count() == 1
+
+    def test_compact_says_that_there_is_nothing_to_compact(self, browser, session):
+        nothing = "There is nothing to compact: everything older is summarized, or there is too little."
+        tip = grow(session, 2)
+        assert self.told(browser, send(browser, session, "/compact", parent=tip)) == [nothing]
+        empty = chat.start_session(owner=session.owner)
+        assert self.told(browser, send(browser, empty, "/compact")) == ["There is nothing to compact yet."]
+
+    def test_compact_says_that_compaction_is_off(self, browser, session):
+        session.settings = {"MODE": "off"}
+        session.save()
+        told = self.told(browser, send(browser, session, "/compact", parent=grow(session, 4)))
+        assert told == ["Compaction is off for this conversation."]
+
+    def test_compact_says_what_came_of_it_where_it_runs_inline(self, browser, session, full):
+        session.settings = {**WINDOW, "MODE": "deterministic"}
+        session.save()
+        (told,) = self.told(browser, send(browser, session, "/compact", parent=full))
+        assert re.fullmatch(r"Compacted: generation 1, [\d,]+ → [\d,]+ tokens\.", told)
+
+    def test_instructions_that_are_too_long_come_back(self, browser, session, full):
+        response = send(browser, session, "/compact " + "x" * 2001, parent=full)
+        assert response.status_code == 422
+        assert "instructions have 2001 characters; 2000 are allowed." in text_of(response)
+        assert not CompactionRun.objects.exists()
+
+    def test_compactions_lists_the_generations_newest_first(self, browser, session, full):
+        chat.compact(full)
+        tip = grow(session, 20, parent=full, content="And what about the harbour wall? " * 8)
+        chat.compact(tip)
+        response = send(browser, session, "/compactions", parent=tip)
+        page = text_of(browser.get(response.url))
+        assert re.findall(r'<th scope="row">(\d+)</th>', page) == ["2", "1"]
+        for run in CompactionRun.objects.filter(generation__isnull=False):
+            assert f"{run.tokens_before:,} → {run.tokens_after:,}" in page
+            assert f"#{run.summary.last_summarized_message.depth}<" in page
+            assert f"#{run.anchor.depth}<" in page
+        assert page.count("in use here") == 1
+        assert "this one, superseded" in page
+        assert stored(session) == 40
+
+    def test_compactions_tells_another_branchs_generation_and_a_retired_one(self, browser, session, full):
+        run = chat.compact(full)
+        elsewhere = grow(session, 2, content="Another beginning ")
+        page = text_of(browser.get(url("branch", session, elsewhere), {"compactions": ""}))
+        assert "<td>another</td>" in page
+        chat.retire_summary(run.summary)
+        page = text_of(browser.get(url("branch", session, full), {"compactions": ""}))
+        assert "<td>retired</td>" in page
+
+    def test_compactions_says_that_there_are_none(self, browser, session):
+        response = send(browser, session, "/compactions")
+        assert "No part of this conversation has been summarized yet." in text_of(browser.get(response.url))
+
+    def test_an_unknown_command_is_explained_and_not_stored(self, browser, session):
+        response = send(browser, session, "/compakt <b>now</b>", parent=grow(session, 2))
+        assert response.status_code == 422
+        page = text_of(response)
+        assert "There is no command /compakt. Known are /compact" in page
+        assert "/compakt &lt;b&gt;now&lt;/b&gt;</textarea>" in page
+        assert stored(session) == 2
+
+    def test_a_space_before_the_slash_makes_it_a_message(self, browser, session):
+        send(browser, session, " /compakt is a slip")
+        assert ChatMessage.objects.filter(content=" /compakt is a slip").exists()

@@ -1,0 +1,61 @@
+"""The list of one's conversations, and how a new one is begun."""
+
+import re
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+
+from compaction_app import chat
+from compaction_app.models import ChatSession
+from project.chat import reading
+from tests.project.chat_page.pages import counted_queries, grow, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+class TestConversations:
+    def test_without_a_conversation_the_list_says_how_to_begin_one(self, browser):
+        page = text_of(browser.get(reverse("chat:sessions")))
+        assert "You have no conversation yet." in page
+
+    def test_a_new_conversation_belongs_to_whoever_began_it(self, browser, marit):
+        response = browser.post(reverse("chat:new"), {"title": "Roof", "system_prompt": "Answer in prose."})
+        session = ChatSession.objects.get()
+        assert (session.owner, session.title, session.system_prompt) == (marit, "Roof", "Answer in prose.")
+        assert response.url == url("session", session)
+        assert "Nothing has been said here yet." in text_of(browser.get(response.url))
+
+    def test_the_list_shows_ones_own_conversations_newest_first(self, browser, marit, stranger):
+        for title in ("First", "Second"):
+            chat.start_session(owner=marit, title=title)
+        chat.start_session(owner=get_user_model().objects.get(username="stranger"), title="Secret")
+        chat.start_session(title="Nobody's")
+        page = text_of(browser.get(reverse("chat:sessions")))
+        assert re.findall(r"<bdi>(\w+)</bdi>", page) == ["Second", "First"]
+
+    def test_the_list_is_paged(self, browser, marit):
+        for number in range(reading.SESSIONS_PAGE_SIZE + 1):
+            chat.start_session(owner=marit, title=f"Talk {number}.")
+        first, second = (text_of(browser.get(reverse("chat:sessions"), {"page": page})) for page in (1, 2))
+        assert "Talk 0." not in first
+        assert "?page=2" in first
+        assert "Talk 0." in second
+        assert "?page=1" in second
+        assert browser.get(reverse("chat:sessions"), {"page": "x"}).status_code == 404
+
+    def test_a_title_that_is_too_long_comes_back_with_the_reason(self, browser):
+        response = browser.post(reverse("chat:new"), {"title": "x" * 256})
+        assert response.status_code == 422
+        assert "at most 255 characters" in text_of(response)
+        assert not ChatSession.objects.exists()
+
+    def test_the_list_takes_the_same_queries_for_one_conversation_and_for_many(self, browser, marit):
+        chat.start_session(owner=marit)
+        with counted_queries() as one:
+            browser.get(reverse("chat:sessions"))
+        for _ in range(20):
+            grow(chat.start_session(owner=marit), 3)
+        with counted_queries() as many:
+            browser.get(reverse("chat:sessions"))
+        assert len(one) == len(many) == 3

@@ -1,0 +1,108 @@
+"""Who may do what on the chat page: nobody anything in somebody else's conversation."""
+
+import uuid
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.urls import reverse
+
+from compaction_app import chat
+from project.chat.pages import CONTENT_SECURITY_POLICY
+from tests.project.chat_page.pages import grow, stored, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+def addresses(session, message):
+    """Every address of the chat, and whether it is posted to."""
+    return [
+        (url("session", session), False),
+        (url("branch", session, message), False),
+        (url("panel", session, message), False),
+        (url("text", session, message), False),
+        (url("post", session), True),
+        (url("post_async", session), True),
+        (url("edit", session, message), True),
+        (url("regenerate", session, message), True),
+    ]
+
+
+class TestPermissions:
+    def test_whoever_is_not_signed_in_is_sent_to_the_sign_in_page(self, session):
+        message = grow(session, 1)
+        own_pages = [(reverse("chat:sessions"), False), (reverse("chat:new"), True)]
+        for address, posted in [*own_pages, *addresses(session, message)]:
+            response = Client().post(address, {"content": "x"}) if posted else Client().get(address)
+            assert response.status_code == 302, address
+            assert response.url == f"{reverse('login')}?next={address}"
+        assert stored(session) == 1
+
+    def test_another_user_finds_nothing_and_changes_nothing(self, stranger, session):
+        """404 and not 403: whether the conversation exists is nobody's business."""
+        message = grow(session, 1)
+        for address, posted in addresses(session, message):
+            response = stranger.post(address, {"content": "x"}) if posted else stranger.get(address)
+            assert response.status_code == 404, address
+        assert stored(session) == 1
+
+    def test_a_message_of_another_conversation_is_not_found_through_ones_own(self, stranger, session):
+        """The ids of messages count up, so that anyone can guess one."""
+        secret = grow(session, 1, content="A secret ")
+        own = chat.start_session(owner=get_user_model().objects.get(username="stranger"))
+        for address, posted in addresses(own, secret)[1:]:
+            data = {"content": "x", "parent": secret.pk}
+            response = stranger.post(address, data) if posted else stranger.get(address)
+            assert response.status_code == 404, address
+        editing = stranger.get(url("branch", own, grow(own, 1)), {"edit": secret.pk})
+        assert editing.status_code == 404
+        assert stored(session) == 1
+
+    def test_a_conversation_without_an_owner_is_nobodys(self, browser):
+        assert browser.get(url("session", chat.start_session())).status_code == 404
+
+    @pytest.mark.parametrize("name", ["new", "post", "post_async", "edit", "regenerate"])
+    def test_a_post_without_the_csrf_token_is_refused(self, marit, session, name):
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(marit)
+        message = grow(session, 1)
+        arguments = {"new": [], "edit": [session.pk, message.pk], "regenerate": [session.pk, message.pk]}
+        address = reverse(f"chat:{name}", args=arguments.get(name, [session.pk]))
+        assert client.post(address, {"content": "x"}).status_code == 403
+        assert stored(session) == 1
+
+    def test_what_changes_something_is_not_done_by_a_get(self, browser, session):
+        message = grow(session, 1)
+        for address, posted in addresses(session, message):
+            assert browser.get(address).status_code == (405 if posted else 200), address
+
+    def test_staff_sees_the_way_to_the_admin(self, browser, marit, session):
+        assert "/admin/" not in text_of(browser.get(reverse("chat:sessions")))
+        marit.is_staff = True
+        marit.save()
+        assert 'href="/admin/"' in text_of(browser.get(reverse("chat:sessions")))
+        in_admin = reverse("admin:compaction_app_chatsession_change", args=[session.pk])
+        assert f'href="{in_admin}"' in text_of(browser.get(url("session", session)))
+
+    def test_one_signs_in_and_is_led_back(self, marit, session):
+        client = Client()
+        wanted = url("session", session)
+        page = client.get(reverse("login"), {"next": wanted})
+        assert page["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+        wrong = client.post(reverse("login"), {"username": "marit", "password": "x", "next": wanted})
+        assert "Please enter a correct username and password" in text_of(wrong)
+        right = {"username": "marit", "password": "wet-gloves-1", "next": wanted}
+        assert client.post(reverse("login"), right).url == wanted
+        assert client.post(reverse("logout")).url == reverse("login")
+
+    def test_an_unknown_address_is_not_found(self, browser, session):
+        nowhere = chat.start_session()
+        assert browser.get(reverse("chat:session", args=[uuid.uuid4()])).status_code == 404
+        assert browser.get(url("session", nowhere)).status_code == 404
+        for number in (10**9, 2**63, 10**40):
+            assert browser.get(reverse("chat:branch", args=[session.pk, number])).status_code == 404
+        for parent in ("x", "-1", "1.5", "²", str(2**63), "9" * 5000):
+            assert browser.post(url("post", session), {"content": "x", "parent": parent}).status_code == 404
+        message = grow(session, 1)
+        for query in ({"end": "x"}, {"edit": "x"}, {"edit": 10**9}):
+            assert browser.get(url("branch", session, message), query).status_code == 404

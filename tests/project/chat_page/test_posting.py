@@ -1,0 +1,242 @@
+"""A message is posted and answered, also where the answer is awaited; whatever fails, the message is kept."""
+
+import socket
+import time
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connections
+from django.test import AsyncClient
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
+from project import offline_assistant
+from project.celery import app as celery_app
+from project.chat import words
+from project.chat.forms import MAX_CHARACTERS
+from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.django_db(transaction=True)
+class TestPosting:
+    def test_a_message_and_its_reply_are_stored_and_shown(self, browser, session, endpoint):
+        response = send(browser, session, "Is anybody there?")
+        message, reply = ChatMessage.objects.order_by("id")
+        assert (message.role, message.content, message.parent) == (Role.USER, "Is anybody there?", None)
+        assert (reply.role, reply.content, reply.parent) == (Role.ASSISTANT, "Ahoy from the model.", message)
+        assert response.url == f"{url('branch', session, reply)}#m{reply.pk}"
+        page = text_of(browser.get(response.url))
+        assert page.index("Is anybody there?") < page.index("Ahoy from the model.")
+
+    def test_a_reply_keeps_what_was_sent_to_get_it(self, browser, session, endpoint):
+        send(browser, session, "Is anybody there?")
+        reply = newest(session)
+        assert reply.model == "scripted"
+        assert reply.usage["prompt_tokens"] > 0
+        assert reply.sent_context["strategy"] == Strategy.NONE
+        assert endpoint.requests[0]["model"] == "scripted"
+        assert endpoint.requests[0]["messages"] == [{"role": "user", "content": "Is anybody there?"}]
+
+    def test_a_message_goes_below_the_one_that_was_answered(self, browser, session, endpoint):
+        first = grow(session, 2)
+        grow(session, 4, parent=first)
+        send(browser, session, "Back to the fork", parent=first)
+        asked = newest(session).parent
+        assert asked.parent == first
+        assert [m["content"] for m in endpoint.requests[0]["messages"]][-1] == "Back to the fork"
+        assert len(endpoint.requests[0]["messages"]) == 3
+
+    def test_the_first_message_names_a_conversation_without_a_title(self, browser, marit):
+        session = chat.start_session(owner=marit)
+        send(browser, session, "  The roof\n leaks, " + "and leaks " * 20)
+        session.refresh_from_db()
+        assert session.title.startswith("The roof leaks, and leaks")
+        assert len(session.title) <= 60
+        assert session.title.endswith("…")
+
+    def test_a_title_that_was_given_stays(self, browser, session):
+        send(browser, session, "Hello")
+        session.refresh_from_db()
+        assert session.title == "The lighthouse"
+
+    def test_line_breaks_of_the_form_are_stored_as_they_were_typed(self, browser, session):
+        """Browsers send CRLF, and PostgreSQL and SQLite would both keep it."""
+        send(browser, session, "one\r\ntwo\n\r\n  three ")
+        assert newest(session).parent.content == "one\ntwo\n\n  three "
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            ("", "Type a message first."),
+            (" \n\t ", "Type a message first."),
+            ("x" * (MAX_CHARACTERS + 1), "This message has 200001 characters; 200000 are allowed."),
+            ("a\x00b", "Null characters are not allowed."),
+        ],
+        ids=["empty", "blank", "too-long", "nul"],
+    )
+    def test_what_can_not_be_stored_comes_back_with_the_reason(self, browser, session, name, content, reason):
+        tip = grow(session, 2)
+        response = send(browser, session, content, parent=tip, name=name)
+        assert response.status_code == 422
+        assert reason in text_of(response)
+        assert stored(session) == 2
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    def test_what_the_app_refuses_comes_back_with_what_was_typed(self, browser, session, settings, name):
+        settings.COMPACTION = {**settings.COMPACTION, "MAX_MESSAGE_BYTES": 10}
+        response = send(browser, session, "More than ten bytes", name=name)
+        assert response.status_code == 422
+        page = text_of(response)
+        assert "MAX_MESSAGE_BYTES allows 10." in page
+        assert "More than ten bytes</textarea>" in page
+        assert stored(session) == 0
+
+    def test_neither_connection_nor_transaction_is_held_while_the_model_is_called(self, browser, session, endpoint):
+        database = connections["default"]
+        seen = []
+
+        def look(exchange):
+            seen.append((database.connection, database.in_atomic_block))
+            steps.reply()(exchange)
+
+        endpoint.script([look])
+        send(browser, session, "Hello")
+        assert seen == [(None, False)]
+        assert stored(session) == 2
+
+    def test_a_full_branch_is_compacted_in_the_background(self, browser, session, endpoint, broker):
+        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
+        send(browser, session, "Hello", parent=tip)
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.status, run.tip) == ("threshold", RunStatus.READY, newest(session))
+        assert run.task_id
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAsyncPosting:
+    """The async view holds no thread while the model writes; what it does is the same."""
+
+    @pytest.fixture
+    def abrowser(self, marit):
+        client = AsyncClient()
+        client.force_login(marit)
+        return client
+
+    def test_a_message_and_its_reply_are_stored(self, abrowser, session, endpoint):
+        response = async_to_sync(abrowser.post)(url("post_async", session), {"content": "Is anybody there?"})
+        message, reply = ChatMessage.objects.order_by("id")
+        assert response.url == f"{url('branch', session, reply)}#m{reply.pk}"
+        assert (message.content, reply.content) == ("Is anybody there?", "Ahoy from the model.")
+        assert reply.sent_context["tokens"] > 0
+
+    def test_without_an_endpoint_the_offline_assistant_answers(self, abrowser, session):
+        async_to_sync(abrowser.post)(url("post_async", session), {"content": "Is anybody there?"})
+        assert newest(session).model == offline_assistant.NAME
+
+    def test_a_failure_is_told_and_the_message_kept(self, abrowser, session, endpoint):
+        endpoint.script([steps.server_error()])
+        response = async_to_sync(abrowser.post)(url("post_async", session), {"content": "Hello"})
+        page = async_to_sync(abrowser.get)(response.url)
+        assert "The model&#x27;s endpoint had an error." in text_of(page)
+        assert stored(session) == 1
+
+    def test_slash_commands_work(self, abrowser, session):
+        tip = grow(session, 2)
+        data = {"content": "/compactions", "parent": tip.pk}
+        response = async_to_sync(abrowser.post)(url("post_async", session), data)
+        assert response.url == f"{url('branch', session, tip)}?compactions#compactions"
+        assert stored(session) == 2
+
+    def test_a_page_that_came_through_asgi_posts_to_the_async_view(self, abrowser, browser, session):
+        asynchronous = text_of(async_to_sync(abrowser.get)(url("session", session)))
+        assert f'action="{url("post_async", session)}"' in asynchronous
+        assert f'action="{url("post", session)}"' in text_of(browser.get(url("session", session)))
+
+
+@pytest.mark.django_db(transaction=True)
+class TestFailures:
+    """Whatever an endpoint does, the person's message is kept and can be answered later."""
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    @pytest.mark.parametrize(
+        ("step", "told"),
+        [
+            (steps.server_error(), words.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
+            (steps.rate_limited(), words.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
+            (steps.insufficient_quota(), words.REPLY_ERRORS[ErrorCode.QUOTA]),
+            (steps.unauthorized(), words.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
+            (steps.bad_request(), words.REPLY_ERRORS[ErrorCode.BAD_REQUEST]),
+            (steps.drop(), words.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
+            (steps.hang(), words.REPLY_ERRORS[ErrorCode.TIMEOUT]),
+            (steps.malformed(), "is no chat completion"),
+            (steps.malformed(b"<html>Bad gateway</html>", "text/html"), "is no chat completion"),
+        ],
+        ids=["500", "429", "quota", "401", "400", "drop", "hang", "malformed", "html"],
+    )
+    def test_a_failure_is_told_and_the_message_kept(self, browser, session, endpoint, settings, name, step, told):
+        settings.CHAT_TIMEOUT_SECONDS = 0.3
+        endpoint.script([step])
+        response = send(browser, session, "Hello", name=name)
+        assert [m.content for m in ChatMessage.objects.all()] == ["Hello"]
+        page = text_of(browser.get(response.url))
+        assert told.replace("'", "&#x27;") in page
+        assert "Your message is kept" in page
+        assert "a-key-that-nobody-may-see" not in page
+        assert "There is no reply to this message yet." in page
+
+    def test_the_reply_can_be_asked_for_again(self, browser, session, endpoint):
+        endpoint.script([steps.server_error()])
+        send(browser, session, "Hello")
+        message = newest(session)
+        response = browser.post(url("regenerate", session, message))
+        reply = newest(session)
+        assert (reply.content, reply.parent) == ("Ahoy from the model.", message)
+        assert "There is no reply" not in text_of(browser.get(response.url))
+
+    def test_a_message_too_long_for_the_window_is_kept_and_explained(self, browser, session, endpoint):
+        response = send(browser, session, "word " * 3000)
+        assert stored(session) == 1
+        assert endpoint.requests == []
+        page = text_of(browser.get(response.url))
+        assert "The newest message is too long for the model" in page
+
+    def test_a_system_prompt_that_fills_the_window_is_explained_on_the_page(self, browser, marit):
+        session = chat.start_session(owner=marit, system_prompt="word " * 3000, settings=WINDOW)
+        send(browser, session, "Hello")
+        page = text_of(browser.get(url("session", session)))
+        assert "Nothing is left for the conversation" in page
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    def test_a_prompt_that_the_provider_finds_too_long_is_compacted_and_sent_again(
+        self, browser, session, endpoint, name
+    ):
+        tip = grow(session, 10, content="Tell me about the roof and the boat. " * 6)
+        endpoint.script([steps.context_overflow()])
+        send(browser, session, "Hello", parent=tip, name=name)
+        assert newest(session).content == "Ahoy from the model."
+        assert CompactionRun.objects.get().trigger == "overflow"
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    def test_a_broker_that_is_away_neither_fails_nor_delays_a_turn(self, browser, session, endpoint, name):
+        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
+        began = time.monotonic()
+        response = send(browser, session, "Hello", parent=tip, name=name)
+        assert time.monotonic() - began < 5
+        assert response.status_code == 302
+        run = CompactionRun.objects.get()
+        assert (run.status, run.enqueued_at) == (RunStatus.READY, None)
+        assert "A compaction is open on this branch: waiting for a worker." in text_of(browser.get(response.url))
+
+    def test_a_broker_that_says_nothing_delays_a_turn_by_seconds_only(self, browser, session, endpoint, monkeypatch):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            monkeypatch.setattr(celery_app.conf, "broker_url", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+            tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
+            began = time.monotonic()
+            assert send(browser, session, "Hello", parent=tip).status_code == 302
+            assert time.monotonic() - began < 10
+        assert stored(session) == 22

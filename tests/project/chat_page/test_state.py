@@ -1,0 +1,96 @@
+"""What the chat page says of its context and of compactions."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.values import ErrorCode, RunStatus, Strategy
+from project.chat.shown import PAGE_SIZE
+from tests.project.chat_page.pages import grow, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.django_db(transaction=True)
+class TestState:
+    def test_the_cutoff_is_marked_with_the_summary_and_its_figures(self, browser, session, full):
+        run = chat.compact(full)
+        page = text_of(browser.get(url("session", session)))
+        figures = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
+        assert f'generation 1: <span class="nowrap">{figures}</span>' in page
+        assert run.summary.content.splitlines()[-1][:40] in page
+        cutoff = run.summary.last_summarized_message
+        after = ChatMessage.objects.messages().get(parent=cutoff)
+        assert page.index(f'id="m{cutoff.pk}"') < page.index('id="cutoff"') < page.index(f'id="m{after.pk}"')
+        covered = len(re.findall(r'class="message \w+ covered"', page))
+        assert covered == cutoff.depth
+
+    def test_the_figures_are_those_of_the_context(self, browser, session, full):
+        chat.compact(full)
+        context = chat.get_context(full)
+        page = text_of(browser.get(url("session", session)))
+        used, available, threshold = context.history_tokens, context.available_tokens, context.threshold
+        assert f"{used:,} of {available:,} tokens used; compacted above {threshold:,}" in page
+        for figure in (context.window, context.reserved_tokens, context.target, context.tokens):
+            assert f"<dd>{figure:,}</dd>" in page
+
+    def test_the_pinned_message_is_marked(self, browser, session):
+        call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        work = [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "name": "look", "content": "The roof leaks. " * 30},
+        ]
+        asked = {"role": "user", "content": "Mend the roof"}
+        tip = chat.append_messages(session, None, [asked, *(work * 15)])[-1]
+        chat.compact(tip)
+        page = text_of(browser.get(url("session", session)))
+        assert chat.get_context(tip).pinned_id == ChatMessage.objects.get(parent=None).pk
+        assert page.count(">pinned</span>") == 1
+        assert "Message 1 is pinned." in page
+
+    def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
+        run = chat.request_compaction(full, trigger="manual")
+        panel = url("panel", session, full)
+        assert "A compaction is open on this branch: waiting for a worker." in text_of(browser.get(panel))
+        CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING)
+        assert "A compaction is open on this branch: being written." in text_of(browser.get(panel))
+        CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.READY, error_code=ErrorCode.TIMEOUT)
+        assert "to be tried again because the summarizer took too long" in text_of(browser.get(panel))
+        CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code=ErrorCode.QUOTA)
+        page = text_of(browser.get(panel))
+        assert "is open" not in page
+        assert "The last compaction failed because the provider&#x27;s quota is used up." in page
+
+    def test_what_happens_on_another_branch_is_not_shown(self, browser, session, full):
+        chat.request_compaction(full, trigger="manual")
+        elsewhere = grow(session, 2, content="Another beginning ")
+        assert "is open" not in text_of(browser.get(url("branch", session, elsewhere)))
+
+    def test_a_failure_is_forgotten_once_a_summary_stands(self, browser, session, full):
+        run = chat.request_compaction(full, trigger="manual")
+        CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code=ErrorCode.QUOTA)
+        chat.compact(full)
+        assert "failed" not in text_of(browser.get(url("panel", session, full)))
+
+    def test_the_fallback_is_shown_and_where_it_begins(self, browser, session, full):
+        full = grow(session, 10, parent=full, content="Tell me about the roof and the boat. " * 8)
+        context = chat.get_context(full)
+        assert context.strategy == Strategy.TRUNCATED
+        page = text_of(browser.get(url("session", session)))
+        assert f"Fallback in use: the oldest {context.dropped} messages are left out" in page
+        assert f"Left out above: {context.dropped} messages" in page
+        assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped
+
+    def test_a_summary_in_use_where_the_cutoff_is_on_an_earlier_page(self, browser, session, full):
+        chat.compact(full)
+        session.settings = {"CONTEXT_WINDOW": 100_000}
+        session.save()
+        tip = grow(session, 2 * PAGE_SIZE, parent=full)
+        cutoff = chat.find_summary(tip).last_summarized_message
+        page = text_of(browser.get(url("session", session)))
+        assert 'id="cutoff"' not in page
+        address = f"{url('branch', session, tip)}?end={cutoff.depth + PAGE_SIZE // 2}"
+        assert f'href="{address}#cutoff"' in page
+        assert 'id="cutoff"' in text_of(browser.get(address))

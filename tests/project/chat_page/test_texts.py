@@ -1,0 +1,124 @@
+"""Texts on the chat page: any of them is shown, and none becomes markup; every code has its words."""
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from compaction_app import chat
+from compaction_app.models import ChatMessage
+from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
+from project.chat import words
+from project.chat.pages import CONTENT_SECURITY_POLICY
+from tests.project.chat_page.pages import grow, newest, send, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+MARKUP = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;{{ 7|add:7 }}'
+
+
+class TestEscaping:
+    """What people, models and tools wrote is text, wherever it stands."""
+
+    def test_markup_is_shown_as_text_wherever_it_stands(self, browser, marit):
+        session = chat.start_session(owner=marit, title=MARKUP)
+        call = {"id": "c", "type": "function", "function": {"name": MARKUP, "arguments": ""}}
+        file = {"type": "file", "name": MARKUP}
+        chain = [
+            {"role": "user", "content": MARKUP, "name": MARKUP, "attachments": [file]},
+            {"role": "assistant", "content": MARKUP, "tool_calls": [call], "model": MARKUP},
+            {"role": "tool", "tool_call_id": "c", "content": MARKUP, "name": MARKUP},
+        ]
+        tip = chat.append_messages(session, None, chain)[-1]
+        root = ChatMessage.objects.get(parent=None)
+        for address in (
+            url("session", session),
+            url("panel", session, tip),
+            url("branch", session, tip) + f"?edit={root.pk}",
+            reverse("chat:sessions"),
+        ):
+            page = text_of(browser.get(address))
+            assert "<script>alert" not in page
+            assert "<img" not in page
+            assert "14" not in re.findall(r"&amp;amp;(.{0,4})", page)
+        page = text_of(browser.get(url("session", session)))
+        assert page.count("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;") >= 9
+
+    @pytest.mark.django_db(transaction=True)
+    def test_markup_in_a_summary_is_shown_as_text(self, browser, session):
+        tip = grow(session, 20, content=f"Decision: the sign says {MARKUP} and nothing else. " * 4)
+        run = chat.compact(tip)
+        assert "<script>" in run.summary.content
+        for address in (url("session", session), url("session", session) + "?compactions"):
+            page = text_of(browser.get(address))
+            assert "<script>alert" not in page
+            assert "&lt;script&gt;alert" in page.partition('id="cutoff"')[2].partition("</details>")[0]
+
+    def test_a_refused_message_comes_back_escaped(self, browser, session):
+        page = text_of(send(browser, session, MARKUP + "\x00"))
+        assert "<script>alert" not in page
+
+    def test_the_whole_text_of_a_message_is_no_html(self, browser, session):
+        message = chat.append_message(session, role=Role.USER, content=MARKUP)
+        whole = browser.get(url("text", session, message))
+        assert whole["Content-Type"].startswith("text/plain")
+        assert whole["X-Content-Type-Options"] == "nosniff"
+
+    def test_the_pages_work_under_a_strict_content_security_policy(self, browser, session):
+        """No script or style stands in the page: a text that got through the escaping could still do nothing."""
+        grow(session, 3)
+        for address in (reverse("chat:sessions"), url("session", session)):
+            response = browser.get(address)
+            page = text_of(response)
+            assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+            assert "no-store" in response["Cache-Control"]
+            assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
+            assert re.findall(r"<script[^>]*>", page) == ['<script src="/static/chat/chat.js" defer>']
+            assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
+
+
+class TestText:
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "שלום, איפה המגדלור?",
+            "مرحبا، أين المنارة؟",
+            "灯台はどこですか",
+            "👩‍👩‍👧‍👦 🇳🇴 e\u0301 ﷽ \u202egnp.exe",
+            "x" * 5000,
+        ],
+        ids=["hebrew", "arabic", "japanese", "joined", "one-long-word"],
+    )
+    def test_any_text_is_stored_and_shown_as_it_is_in_its_own_direction(self, browser, session, content):
+        send(browser, session, content)
+        assert newest(session).parent.content == content
+        assert f'dir="auto">{content}</div>' in text_of(browser.get(url("session", session)))
+
+    def test_the_page_has_its_landmarks_and_labels(self, browser, session):
+        """A screen reader needs them, and so does whoever uses the keyboard."""
+        tip = grow(session, 3)
+        page = text_of(browser.get(url("branch", session, tip)))
+        assert '<html lang="en">' in page
+        assert len(re.findall(r"<main[ >]", page)) == len(re.findall(r"<h1[ >]", page)) == 1
+        assert re.search(r'class="skip" href="#(?:message-content)"', page)
+        assert '<label class="hidden" for="message-content">Your message</label>' in page
+        assert 'id="message-content"' in page
+        assert 'role="status" aria-live="polite"' in page
+        assert page.count("<article") == 3
+        ids = re.findall(r'\sid="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
+        for name in re.findall(r'aria-(?:labelledby|describedby)="([^"]+)"', page):
+            assert set(name.split()) <= set(ids)
+
+
+@pytest.mark.pure
+class TestWords:
+    def test_every_code_has_its_words(self):
+        assert set(words.STRATEGIES) == set(Strategy)
+        assert set(words.RUN_STATUSES) == set(RunStatus)
+        assert set(words.COMPACTION_ERRORS) == set(ErrorCode)
+
+    def test_every_failure_of_a_reply_has_its_words(self):
+        drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}
+        assert set(words.REPLY_ERRORS) == set(ErrorCode) - drafts_only

@@ -1,0 +1,210 @@
+"""What a ledger tells of what the summary lost: whole statements, by how much they matter, in any language."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction_app.retention.ledger import Kept
+from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
+from compaction_app.values import Role
+from tests.retention.ledger.ledgers import COUNT, DRAFT, entries, keep, message
+
+pytestmark = pytest.mark.pure
+
+
+class TestContent:
+    def test_what_the_summary_lost_stands_at_its_end(self) -> None:
+        kept = keep("Never push to main.", "Booking SNF-2605-017 is ours.")
+        assert kept.text == f"{DRAFT}\n\n{LEDGER_HEADING}\nuser: Never push to main · Booking SNF-2605-017 is ours"
+        assert (kept.before, kept.after) == (0, 1)
+
+    def test_what_the_summary_tells_is_not_told_again(self) -> None:
+        kept = keep("Never push to main.", "Booking SNF-2605-017 is ours.", draft=f"{DRAFT} Booking: SNF-2605-017.")
+        assert "SNF" not in ledger_of(kept.text)
+        assert (kept.before, kept.after) == (0.5, 1)
+
+    def test_a_summary_that_lost_nothing_has_no_ledger(self) -> None:
+        kept = keep("That was a nice walk.")
+        assert kept == Kept(DRAFT, 1, 1)
+
+    def test_rules_of_people_come_before_what_models_explain(self) -> None:
+        told = message(2, "Two coats take 750 ml of varnish.", Role.ASSISTANT)
+        ledger = ledger_of(keep(told, "Never sand the mast.").text)
+        assert ledger == "user: Never sand the mast\nassistant: Two coats take 750 ml of varnish"
+
+    def test_a_tight_ledger_tells_the_most_important_first(self) -> None:
+        told = ["Never sand the mast of the boat.", message(2, "Two coats take 750 ml of varnish.", Role.ASSISTANT)]
+        kept = keep(*told, LEDGER_TOKENS=20)
+        assert ledger_of(kept.text) == "user: Never sand the mast of the boat"
+        assert 0 < kept.after < 1
+
+    def test_a_fact_stands_with_the_words_that_say_what_it_is(self) -> None:
+        filling = "and there was so much more to say about all of this on that long and windy evening by the fire"
+        ledger = ledger_of(keep(f"Birk counts 94 steps to the lamp room, {filling}, {filling}.").text)
+        assert "Birk counts 94 steps" in ledger
+        assert "by the fire" not in ledger
+
+    def test_reasoning_is_never_told(self) -> None:
+        thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
+        assert keep(message(1, "Well.", Role.ASSISTANT, reasoning=thought)).text == DRAFT
+
+    def test_a_rule_said_twice_is_told_once_and_another_one_too(self) -> None:
+        rules = [
+            "Never enter room 4 with wet boots.",
+            "And never enter room 4 with wet boots!",
+            "Never enter room 5 with wet boots.",
+        ]
+        ledger = ledger_of(keep(*rules).text)
+        assert ledger.count("room 4") == ledger.count("room 5") == 1
+
+    def test_a_file_that_a_tool_wrote_to_is_told(self) -> None:
+        call = {"id": "1", "type": "function", "function": {"name": "edit_file", "arguments": '{"path": "src/a_b.py"}'}}
+        assert "src/a_b.py" in ledger_of(keep(message(1, "", Role.ASSISTANT, tool_calls=(call,))).text)
+
+
+class TestExcerpts:
+    @pytest.mark.parametrize("tokens", [30, 45, 60, 90, 200])
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
+            "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
+            "Ship 1 does not carry grain any more, it carries 3 tons of coal",
+            "Nobody believes that, as Anna Lind said in May, the ship Vega carries 3 tons of coal",
+            "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
+        ],
+    )
+    def test_none_says_the_opposite_or_ends_inside_a_bracket(self, said: str, tokens: int) -> None:
+        ledger = ledger_of(keep(f"{said}.", LEDGER_TOKENS=tokens).text)
+        assert ledger in ("", f"user: {said}")
+        assert ledger or tokens < 60
+
+    def test_one_in_a_long_sentence_takes_whole_brackets_along(self) -> None:
+        words = "and then we sailed along the coast with the old crew "
+        said = f"{words * 2}and stored db_password = [secret removed: database password] at the quay {words * 2}"
+        ledger = ledger_of(keep(said, LEDGER_TOKENS=60).text)
+        assert "db_password = [secret removed: database password]" in ledger
+        assert len(ledger) < len(said) / 2
+
+    def test_none_ends_between_a_small_word_and_what_it_belongs_to(self) -> None:
+        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
+        for tokens in range(40, 300, 20):
+            ledger = ledger_of(keep(message(1, log, Role.TOOL), LEDGER_TOKENS=tokens).text)
+            entries = ledger.removeprefix("tool: ").split(" · ")
+            assert not [entry for entry in entries if entry.endswith((" at", " at berth", " the", " of"))]
+
+    def test_a_log_without_punctuation_is_told_in_part(self) -> None:
+        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
+        kept = keep(message(1, log, Role.TOOL), LEDGER_TOKENS=90)
+        assert "line 23" in log
+        assert kept.after > kept.before
+        assert COUNT([ledger_of(kept.text)])[0] > 20
+
+
+class TestWhatCounts:
+    def test_the_messages_from_cutoff_to_anchor_hold_what_they_say(self) -> None:
+        tail = message(5, "As I said, booking SNF-2605-017.")
+        assert keep("Booking SNF-2605-017 is ours.", kept=[tail], anchor_depth=5).text == DRAFT
+
+    def test_a_message_after_the_anchor_decides_nothing(self) -> None:
+        """Another branch shares the summary and not that message."""
+        tail = message(5, "As I said, booking SNF-2605-017.")
+        assert "SNF-2605-017" in keep("Booking SNF-2605-017 is ours.", kept=[tail], anchor_depth=4).text
+
+    def test_the_pinned_message_holds_what_it_says(self) -> None:
+        pin = message(3, "Fix booking SNF-2605-017.")
+        assert keep("Booking SNF-2605-017 is ours.", pinned=pin).text == DRAFT
+
+    def test_a_value_that_was_replaced_is_let_go_and_the_new_one_kept(self) -> None:
+        kept = keep("The budget is 2,000 euros.", "Noted.", "The budget is 2,400 euros now.")
+        assert ledger_of(kept.text) == "user: The budget is 2,400 euros now"
+
+    def test_a_draft_with_the_old_value_gets_the_new_one(self) -> None:
+        """No superseded value without its newer one, and the newer one comes first."""
+        told = ["The budget is 2,000 euros.", "Never sand the mast.", "The budget is 2,400 euros now."]
+        kept = keep(*told, draft=f"{DRAFT} The budget is 2,000 euros.", LEDGER_TOKENS=22)
+        assert ledger_of(kept.text) == "user: The budget is 2,400 euros now"
+
+
+class TestSubjects:
+    def test_what_is_for_travel_and_what_is_for_food_both_stay(self) -> None:
+        ledger = ledger_of(keep("The budget is 2,000 EUR for travel.", "The budget is 500 EUR now for food.").text)
+        assert ledger == "user: The budget is 2,000 EUR for travel · The budget is 500 EUR now for food"
+
+    def test_the_echo_of_a_replaced_value_takes_no_other_subjects_value_along(self) -> None:
+        told = ["The budget is 2,000 EUR.", "The food budget is 2,000 EUR.", "The budget is 2,400 EUR now."]
+        assert ledger_of(keep(*told).text) == "user: The food budget is 2,000 EUR · The budget is 2,400 EUR now"
+
+    def test_what_a_model_says_erases_nothing_that_a_person_said(self) -> None:
+        told = ["The budget is 2,000 EUR.", message(2, "The budget is 9,000 EUR now.", Role.ASSISTANT)]
+        assert ledger_of(keep(*told).text) == "user: The budget is 2,000 EUR\nassistant: The budget is 9,000 EUR now"
+        told = [message(1, "It says rate = 25.", Role.USER), message(2, "I set rate = 30.", Role.ASSISTANT)]
+        assert "rate = 25" in ledger_of(keep(*told).text)
+
+    def test_two_people_have_two_addresses(self) -> None:
+        told = [
+            message(1, "My address is 12 Elm Street.", name="Ana"),
+            message(2, "My address is now 9 Oak Road.", name="Ben: x"),
+        ]
+        text = keep(*told).text
+        expected = "user Ana: My address is 12 Elm Street\nuser Ben. x: My address is now 9 Oak Road"
+        assert ledger_of(text) == expected
+        assert ledger_of(keep("Go on.", previous=text).text) == expected
+
+
+class TestIdentifiers:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
+            "Kontonummer DE89 3704 0044 0532 0130 00, Steuer-ID 12 345 678 901, Tel. +49 (0)221 / 123-456",
+            "Call +47 22 33 44 55 for the boat, card 4111 1111 1111 1111",
+            "The lamp has the number 123e4567-e89b-12d3-a456-426614174000 and the bus 00:1A:2B:3C:4D:5E",
+        ],
+    )
+    def test_none_is_cut(self, said: str) -> None:
+        assert entries(f"{said}.") == f"user: {said}"
+        for tokens in (20, 30, 45):
+            assert entries(f"{said}.", LEDGER_TOKENS=tokens) in ("", f"user: {said}")
+
+    @pytest.mark.parametrize("said", ["used 14:00", "{{ boat_out }}", "In a year we may do it, in week 14"])
+    def test_what_tells_nothing_is_no_entry(self, said: str) -> None:
+        assert entries(said) == ""
+
+
+class TestChatter:
+    @pytest.mark.parametrize(
+        "chatter",
+        [
+            "Let me get it all down before I forget half of it.",
+            "And he always makes a silly wide swing round Trollflua.",
+        ],
+    )
+    def test_it_yields_to_facts(self, chatter: str) -> None:
+        ledger = entries(chatter, "The dome costs 212,000 kroner.", "We ship release/pinse.", LEDGER_TOKENS=34)
+        assert "212,000" in ledger
+        assert "release/pinse" in ledger
+        assert chatter.rstrip(".") not in ledger
+
+
+class TestLanguages:
+    @pytest.mark.parametrize(
+        ("told", "fact"),
+        [
+            ("يجب ألا توضع شموع حقيقية في الفوانيس. تشحن في 14 نيسان 2026 من بيروت.", "14 نيسان 2026"),
+            ("出荷日は4月24日です。必ず鉛のくさびを使ってください。", "4月24日"),
+            ("預算是3000歐元。不要訂早班飛機。", "3000歐元"),
+            ("예산은 3000유로입니다. 절대 아침 비행기는 안 됩니다.", "3000유로"),
+            ("Das Budget beträgt 3.000 Euro. Niemals am Sonntag anrufen.", "Niemals am Sonntag anrufen"),
+            ("Бюджет 3000 евро. Никогда не звоните утром.", "Никогда не звоните утром"),
+            ("बजट 3000 यूरो है।", "3000 यूरो"),
+        ],
+    )
+    def test_facts_of_any_language_are_kept(self, told: str, fact: str) -> None:
+        assert fact in ledger_of(keep(told).text)
+
+    def test_a_text_without_spaces_is_told_in_part(self) -> None:
+        told = "預算三千歐元" * 40 + "編號AB-1234" + "預算三千歐元" * 40
+        ledger = ledger_of(keep(told, LEDGER_TOKENS=300).text)
+        assert "AB-1234" in ledger
+        assert len(ledger) < len(told) / 2

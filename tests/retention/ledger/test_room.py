@@ -1,0 +1,184 @@
+"""How much room a ledger has, what it tells first, and what the next generation carries on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_app.messages.summary import count_summary
+from compaction_app.retention.ledger import Kept
+from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
+from compaction_app.summarizers.prompts import refuse_draft
+from compaction_app.values import Role, SummaryDraft
+from tests.conftest import REPOSITORY
+from tests.retention.ledger.ledgers import COUNT, DRAFT, NONCE, keep, message
+
+pytestmark = pytest.mark.pure
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
+
+
+class TestPressure:
+    """Rules, decisions and preferences of people outlast everything else."""
+
+    rules = (
+        "Never write to the county in my name.",
+        "Rule for you: never push to main, and keep your hands off the table legacy_guests.",
+        "The reserve is not touched before 1 May unless we both say yes.",
+        "We decided to keep the old dome.",
+        "I prefer plain prose.",
+    )
+    chatter = (
+        "Thirty-one!",
+        "WE HAVE IT!",
+        "He never does.",
+        "Please don't let me order fish.",
+        "Birk Aune met Sunniva Hovden at Casa do Lago.",
+        "See docs/a_b.md for 2,140 metres and 1,980 steps at 14:00.",
+    )
+
+    def test_every_rule_is_told_before_any_chatter(self) -> None:
+        text = keep(*self.chatter, *self.rules, *self.chatter, LEDGER_TOKENS=95).text
+        assert [rule for rule in self.rules if rule.rstrip(".") not in text] == []
+
+    def test_twenty_generations_of_chatter_cost_no_rule(self) -> None:
+        """An entry of the ledger before counts as much as when it was said: the last round loses no more than the
+        first."""
+        text = keep(*self.rules, LEDGER_TOKENS=95).text
+        first = ledger_of(text)
+        for number in range(20):
+            new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
+            text = keep(*self.chatter, new, previous=text, LEDGER_TOKENS=95).text
+            assert [rule for rule in self.rules if rule.rstrip(".") not in text] == []
+        assert all(entry in ledger_of(text) for entry in first.removeprefix("user: ").split(" · "))
+
+    def test_a_tools_rule_yields_to_a_persons(self) -> None:
+        told = [message(1, "Never enter the tower with wet boots.", Role.TOOL), "Never sand the mast of the boat."]
+        assert ledger_of(keep(*told, LEDGER_TOKENS=20).text) == "user: Never sand the mast of the boat"
+
+    def test_numbers_of_lines_are_no_facts(self) -> None:
+        lines = "\n".join(str(number) for number in range(1466, 1490))
+        assert keep(message(1, lines, Role.TOOL)).text == DRAFT
+
+    def test_no_entry_is_told_twice_in_other_lengths(self) -> None:
+        told = "He found three things: the hatch must be held open, the stair needs light, and 24 signs hang by 1 May."
+        entries = ledger_of(keep(told).text).removeprefix("user: ").split(" · ")
+        assert not [one for one in entries for other in entries if one is not other and one in other]
+
+
+class TestGenerations:
+    def test_the_next_ledger_carries_the_facts_of_the_one_before(self) -> None:
+        first = keep("Never push to main.", "Booking SNF-2605-017 is ours.").text
+        second = keep("Let us speak of something else.", previous=first).text
+        assert ledger_of(second) == ledger_of(first)
+
+    def test_twenty_generations_lose_nothing_that_the_ledger_has_room_for(self) -> None:
+        text = ""
+        for number in range(20):
+            text = keep(
+                f"Room {number} is for Guest{number}a Berg{number}, booking XY-{number:04}.",
+                previous=text,
+                LEDGER_TOKENS=900,
+            ).text
+        assert all(f"XY-{number:04}" in text for number in range(20))
+
+    def test_a_value_of_the_ledger_goes_once_it_is_replaced(self) -> None:
+        first = keep("The budget is 2,000 euros.").text
+        second = keep("The budget is 2,400 euros now.", previous=first).text
+        assert ledger_of(second) == "user: The budget is 2,400 euros now"
+
+    def test_what_the_next_summary_takes_over_leaves_the_ledger(self) -> None:
+        first = keep("Never push to main.", "Booking SNF-2605-017 is ours.").text
+        second = keep("Go on.", previous=first, draft=f"{DRAFT} Booking SNF-2605-017 is theirs.").text
+        assert ledger_of(second) == "user: Never push to main"
+
+    def test_a_full_tail_does_not_cost_what_the_ledger_had(self) -> None:
+        """The tail is over the target for a moment; what is let go is gone for ever."""
+        first = keep(*(f"Booking XY-{n:04} is for room {n}." for n in range(40)), LEDGER_TOKENS=800).text
+        second = keep("Go on.", previous=first, budget=10, LEDGER_TOKENS=800).text
+        assert ledger_of(second).count("XY-") == 40
+
+
+class TestRoom:
+    told = tuple(f"Booking XY-{n:04} is for Guest{n}a Berg{n} in room {n}." for n in range(60))
+
+    def ledger_tokens(self, kept: Kept) -> int:
+        return COUNT([f"{LEDGER_HEADING}\n{ledger_of(kept.text)}"])[0] if ledger_of(kept.text) else 0
+
+    def test_it_has_a_fifth_of_the_summarys_target(self) -> None:
+        assert 170 <= self.ledger_tokens(keep(*self.told, target=1000)) <= 202
+
+    def test_it_has_what_the_setting_says(self) -> None:
+        assert 370 <= self.ledger_tokens(keep(*self.told, LEDGER_TOKENS=400)) <= 402
+
+    def test_nothing_turns_it_off(self) -> None:
+        kept = keep(*self.told, LEDGER_TOKENS=0)
+        assert kept.text == DRAFT
+        assert kept.before == kept.after < 1
+
+    def test_the_branch_stays_at_its_target(self) -> None:
+        """So that one compaction is not followed by the next; a fifth of the summary's target it always has."""
+        tail = [message(100 + n, "Go on.") for n in range(10)]
+        kept = keep(*self.told, kept=tail, target=100, budget=900, LEDGER_TOKENS=2000)
+        assert 500 + count_summary(kept.text, COUNT) <= 900
+        kept = keep(*self.told, kept=tail, target=300, budget=500, LEDGER_TOKENS=2000)
+        assert 40 < self.ledger_tokens(kept) <= 60
+
+    def test_the_summary_still_saves_what_it_must(self) -> None:
+        kept = keep(*self.told, replaced=300, LEDGER_TOKENS=2000)
+        assert ledger_of(kept.text)
+        assert count_summary(kept.text, COUNT) <= 270
+
+    def test_where_the_draft_alone_saves_just_enough_there_is_no_ledger(self) -> None:
+        replaced = -(-count_summary(DRAFT, COUNT) * 10 // 9)
+        assert keep(*self.told, replaced=replaced).text == DRAFT
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(TEXT, min_size=1, max_size=8), TEXT, st.integers(0, 300), st.integers(100, 700))
+    def test_no_ledger_makes_an_accepted_draft_unfit(
+        self, told: list[str], previous: str, tokens: int, replaced: int
+    ) -> None:
+        """Whatever was said: it still saves, and holds neither tags of the wrapper nor the marker."""
+        kept = keep(*told, previous=previous, replaced=replaced, LEDGER_TOKENS=tokens)
+        refused = refuse_draft(
+            SummaryDraft(text=kept.text),
+            target_tokens=10_000,
+            replaced_tokens=replaced,
+            count=COUNT,
+            min_chars=30,
+            min_saving_ratio=0.1,
+            nonce=NONCE,
+        )
+        alone = count_summary(DRAFT, COUNT) <= 0.9 * replaced
+        assert refused is None or not alone
+        assert self.ledger_tokens(kept) <= tokens + 2
+        assert 0 <= kept.before <= kept.after <= 1
+
+
+_SCRIPT = """
+import hashlib, tests.retention.ledger.ledgers as t, tests.survival as s
+told = [t.message(n, m.get("content") or "", m["role"]) for n, m in enumerate(s.demo().branch[:60], start=1)]
+print(hashlib.sha256(t.keep(*told, LEDGER_TOKENS=500).text.encode()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", f"import django; django.setup(){_SCRIPT}"],
+            cwd=REPOSITORY,
+            env=os.environ | {"PYTHONHASHSEED": seed, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "271828")
+    ]
+    assert len(digests[0]) == 65
+    assert len(set(digests)) == 1

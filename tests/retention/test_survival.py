@@ -1,0 +1,140 @@
+"""What must survive a model that forgets half of everything, five compactions deep, in four conversations."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionFailed
+from compaction_app.retention.ledger_text import LEDGER_NAME, ledger_of, prose_of
+from compaction_app.retention.sentences import split_clauses
+from compaction_app.testing import steps
+from compaction_app.testing.exchange import Body, content_text
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tokens import ExactTokenCounter
+from tests.retention.survival import demo, generations_of, told_and_searched, written_blind
+from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+COUNT = ExactTokenCounter()
+GENERATIONS = 5
+#: At this window a summary is asked for in 431 tokens, and a fifth of that holds six of the 57 plants. Summary, ledger
+#: and tail have 2,875 tokens together.
+LEDGER_TOKENS = 1200
+
+_BLOCK = re.compile(r"<(user|assistant|previous-summary)[^>]*>(.*?)</\1>", re.DOTALL)
+_ASKED = re.compile(r"about (\d+) tokens")
+
+
+def forget_half(body: Body) -> str:
+    """Every other sentence of what it is shown before the cutoff, word for word; the newest, as far as its target
+    goes. It carries no ledger on."""
+    system, material = (content_text(message["content"]) for message in body["messages"])
+    before, _, _ = material.partition("<cutoff id=")
+    sentences: list[str] = []
+    for _, block in _BLOCK.findall(before):
+        for line in prose_of(html.unescape(block)).splitlines():
+            if not line.startswith("#"):
+                sentences += [clause for clause, _ in split_clauses(line)]
+    kept: list[str] = []
+    room = int(_ASKED.findall(system)[-1]) - 20
+    for sentence in reversed(sentences[::2]):
+        room -= COUNT([f"{sentence}. "])[0]
+        if room < 0:
+            break
+        kept.append(f"{sentence}.")
+    return "## Recap\n\n" + " ".join(reversed(kept))
+
+
+@pytest.fixture
+def forgetful(settings, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with ScriptedOpenAIServer() as server:
+        server.script(default=steps.reply_with(forget_half))
+        settings.COMPACTION = {
+            "CONTEXT_WINDOW": 4000,
+            "LEDGER_TOKENS": LEDGER_TOKENS,
+            "SUMMARIZER_MODELS": [entry(server, "forgetful")],
+            "COOLDOWN_SECONDS": 0,
+        }
+        yield server
+
+
+def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(forgetful):
+    """At least 95 % of what still holds, nothing outdated without what replaced it, and the prompt fits."""
+    _, found, context = told_and_searched(demo(), GENERATIONS)
+    assert len(found.live) >= 50
+    assert found.share >= 0.95, [plant.text for plant in found.missing]
+    assert not found.misleading
+    assert context.history_tokens <= context.available_tokens
+    assert (context.dropped, context.window) == (0, 4000)
+
+
+@pytest.mark.parametrize(("name", "least"), [("clinic", 0.81), ("pipeline", 0.91), ("thesis", 0.87)])
+def test_in_conversations_that_were_written_blind(forgetful, name, least):
+    """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
+    _, found, context = told_and_searched(written_blind(name), GENERATIONS)
+    assert len(found.live) >= 25
+    assert found.share >= least, [plant.text for plant in found.missing]
+    assert not found.misleading
+    assert (context.history_tokens <= context.available_tokens, context.dropped) == (True, 0)
+
+
+def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):
+    session, _, _ = told_and_searched(demo(), 3)
+    for run in generations_of(session):
+        assert 0 <= run.retention_before < 0.5 < run.retention_after <= 1
+        ledger = ledger_of(run.summary.content)
+        assert COUNT([f"## {LEDGER_NAME}\n{ledger}"])[0] <= LEDGER_TOKENS + 5
+        # The model was shown the ledger of the one before, and its own text has none of it.
+        assert LEDGER_NAME not in prose_of(run.summary.content)
+    shown = content_text(forgetful.requests[-1]["messages"][1]["content"])
+    assert f"## {LEDGER_NAME}" in shown
+
+
+def test_without_a_ledger_what_a_model_forgets_is_gone(forgetful, settings):
+    """The figures are the ledger's doing: the same model without it keeps next to nothing of five generations ago."""
+    settings.COMPACTION = {**settings.COMPACTION, "LEDGER_TOKENS": 0}
+    session, found, _ = told_and_searched(demo(), GENERATIONS)
+    assert found.share < 0.5
+    assert all(run.retention_before == run.retention_after for run in generations_of(session))
+
+
+def test_a_draft_that_is_a_copied_ledger_and_nothing_else_is_refused(forgetful):
+    """The ledger is the application's to write: what a model wrote without it is what is judged."""
+    session = chat.start_session(model="gpt-4o-mini")
+    tip = None
+    for number in range(8):
+        told = f"Booking XY-{number:04} is for room {number}. " + "It was a long day by the sea. " * 20
+        tip = chat.append_message(session, tip, role="user", content=told)
+        tip = chat.append_message(session, tip, role="assistant", content="Noted.")
+    forgetful.script(default=steps.reply(f"## {LEDGER_NAME}\nuser: booking XY-0001 is for room 1 and many others"))
+    with pytest.raises(CompactionFailed) as caught:
+        chat.compact(tip)
+    assert caught.value.error_code == "empty"
+    assert chat.find_summary(tip) is None
+
+
+class WithoutKeys:
+    """A ``REDACTOR``."""
+
+    def __call__(self, text: str) -> str:
+        return text.replace("sk-proj-Zm9vYmFyMTIzNDU2", "[key]")
+
+
+def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
+    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.retention.test_survival.WithoutKeys"}
+    session = chat.start_session(model="gpt-4o-mini")
+    tip = None
+    for number in range(6):
+        told = f"Never share sk-proj-Zm9vYmFyMTIzNDU2 of room {number}. " + "It was a long day by the sea. " * 40
+        tip = chat.append_message(session, tip, role="user", content=told)
+        tip = chat.append_message(session, tip, role="assistant", content="Noted.")
+    forgetful.script(default=steps.reply())
+    summary = chat.compact(tip).summary
+    assert "Never share [key] of room 0" in ledger_of(summary.content)
+    assert "Zm9vYmFy" not in summary.content

@@ -1,0 +1,352 @@
+"""Every code of a draft that is no summary and of a model that did not answer, made to happen by a real server.
+
+Through ``chat.compact`` and its awaited twin, through a background run in this process and through a real
+worker: the code is on the run and in the event, the caller is told, and the conversation is as it was. Then the
+breaker: seen opening, holding and closing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.utils import timezone
+
+from compaction_app import chat, tasks
+from compaction_app.compaction.execute import acompact_chat_history
+from compaction_app.exceptions import CompactionFailed
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Body, Step, content_text
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tree.verify import verify_session
+from compaction_app.values import ErrorCode
+from tests.conftest import StartWorker
+from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "The harbour of Vineta lies under the sea."
+
+
+def repeat_the_marker(body: Body) -> str:
+    """A recap that holds the nonce of its run's cutoff marker."""
+    [nonce] = set(re.findall(r"\b[0-9a-f]{16}\b", content_text(body["messages"][-1]["content"])))
+    return f"{GOOD} {nonce}"
+
+
+#: Code → what the model does each time that it is asked, and how often it is asked by one attempt.
+DRAFTS: dict[str, tuple[Step, int]] = {
+    "empty": (steps.empty(), 1),
+    "too_short": (steps.reply("x" * 29), 1),
+    "truncated": (steps.length(), 1),
+    "refused": (steps.refusal(), 1),
+    "tool_call": (steps.tool_call(), 1),
+    "leaked_wrapper": (steps.reply(f"<user>{GOOD}</user>"), 1),
+    "invalid_text": (steps.reply(f"{GOOD} \x00"), 1),
+    "invalid_text of half a character": (steps.reply(f"{GOOD} \ud83d"), 1),
+    "leaked_wrapper by its marker": (steps.reply_with(repeat_the_marker), 1),
+    "oversize": (steps.fill_target(3.0), 2),
+    # Not too long for what was asked, and no gain over what it replaces.
+    "no_progress": (steps.fill_target(1.35), 1),
+}
+PASSING: dict[str, tuple[Step, int]] = {
+    "provider_error": (steps.server_error(503), 1),
+    "timeout": (steps.hang(), 1),
+}
+LASTING: dict[str, tuple[Step, int]] = {
+    "quota": (steps.insufficient_quota(), 1),
+    "authentication": (steps.unauthorized(), 1),
+    "bad_request": (steps.bad_request(), 1),
+    "input_too_large": (steps.context_overflow(), 1),
+}
+TOO_SMALL = "input_too_large for every model"
+ALL = DRAFTS | PASSING | LASTING | {TOO_SMALL: (steps.reply(GOOD), 0)}
+
+
+def code_of(case: str) -> str:
+    return case.partition(" ")[0]
+
+
+def site(server: ScriptedOpenAIServer, case: str = "first", **changes: Any) -> dict[str, Any]:
+    """Settings under which 1,700 tokens are too many, with one model that is named after the case."""
+    limits = {"max_input_tokens": 50} if case == TOO_SMALL else {}
+    timeout = 0.3 if case == "timeout" else 5
+    entry = {"model": case, "base_url": server.url, "api_key_env": KEY_VARIABLE, "timeout": timeout, **limits}
+    return {
+        "CONTEXT_WINDOW": 10_000,
+        "RESERVED_TOKENS": 2_000,
+        "TRIGGER_TOKENS_CAP": 1_600,
+        "RECENT_TOKENS_CAP": 300,
+        "COOLDOWN_SECONDS": 0,
+        "SUMMARIZER_MODELS": [entry],
+        **changes,
+    }
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[ScriptedOpenAIServer]:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
+        for case, (step, _) in ALL.items():
+            running.script(model=case, default=step)
+        settings.COMPACTION = site(running)
+        yield running
+
+
+def long_branch(session: ChatSession | None = None) -> ChatMessage:
+    """The tip of about 1,700 tokens."""
+    session = session or chat.start_session()
+    first = chat.append_message(session, None, role="user", content=SECRET)
+    return grow(session, first, "a " + "u a " * 8)[-1]
+
+
+def stored(tip: ChatMessage) -> dict[str, Any]:
+    """The conversation as it stands, and what a model would be sent."""
+    session = ChatSession.objects.values().get(pk=tip.session_id)
+    del session["updated_at"]
+    rows = list(ChatMessage.objects.filter(session_id=tip.session_id).order_by("id").values())
+    return {"session": session, "rows": rows, "context": chat.get_context(tip)}
+
+
+def kinds(tip: ChatMessage) -> list[str]:
+    events = CompactionEvent.objects.filter(session_id=tip.session_id)
+    return list(events.order_by("id").values_list("kind", flat=True))
+
+
+def check_record(run: CompactionRun, case: str) -> None:
+    """The code on the run and in its last event, and of the conversation not a word."""
+    assert (run.status, run.error_code, run.attempts) == ("failed", code_of(case), 1)
+    assert run.error_detail.startswith(f"{case}: {code_of(case)}")
+    assert (run.summary_id, run.generation, run.claim_token) == (None, None, None)
+    extra = {"oversize": ["summary_oversize"], "no_progress": ["no_progress"]}.get(case, [])
+    told = list(run.events.order_by("id"))
+    assert [event.kind for event in told if event.kind != "threshold_hit"] == ["started", *extra, "failed"]
+    assert (told[-1].payload["code"], told[-1].payload["attempts"]) == (code_of(case), 1)
+    assert "Vineta" not in str([*CompactionRun.objects.values(), *CompactionEvent.objects.values()])
+
+
+def lines(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.getMessage().startswith(start)]
+
+
+def test_every_code_of_the_design_is_made_to_happen() -> None:
+    assert {code_of(case) for case in ALL} == {str(code) for code in ErrorCode}
+
+
+class TestManual:
+    @pytest.fixture(params=["compact", "acompact"])
+    def compact(self, request: pytest.FixtureRequest) -> Callable[..., CompactionRun]:
+        return chat.compact if request.param == "compact" else async_to_sync(chat.acompact)
+
+    @pytest.mark.parametrize("case", ALL)
+    def test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed(
+        self,
+        server: ScriptedOpenAIServer,
+        settings: Any,
+        compact: Callable[..., CompactionRun],
+        case: str,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """A person who waits is told at once, also where waiting might help."""
+        settings.COMPACTION = site(server, case)
+        tip = long_branch()
+        before = stored(tip)
+        with pytest.raises(CompactionFailed) as caught:
+            compact(tip)
+        run = CompactionRun.objects.get(session_id=tip.session_id)
+        assert (caught.value.error_code, caught.value.run_id) == (code_of(case), run.pk)
+        assert caught.value.error_detail == run.error_detail
+        check_record(run, case)
+        assert server.count(case) == ALL[case][1]
+        assert stored(tip) == before
+        assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")
+
+    def test_thirty_characters_are_a_summary(
+        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
+    ) -> None:
+        server.script([steps.reply("z" * 30)])
+        assert compact(long_branch()).status == "succeeded"
+
+    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(
+        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
+    ) -> None:
+        server.script([steps.fill_target(2.0), steps.fill_target(0.9)])
+        tip = long_branch()
+        assert compact(tip).status == "succeeded"
+        assert kinds(tip) == ["started", "summary_oversize", "completed"]
+
+    def test_a_failure_does_not_stand_in_the_way_of_the_next_attempt(
+        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
+    ) -> None:
+        server.script([steps.refusal()])
+        tip = long_branch()
+        with pytest.raises(CompactionFailed):
+            compact(tip)
+        run = compact(tip)
+        assert (run.status, run.generation, run.error_code) == ("succeeded", 1, "")
+
+
+class TestBackground:
+    @pytest.mark.parametrize("case", [*DRAFTS, *LASTING, TOO_SMALL])
+    def test_a_lasting_failure_ends_the_run(self, server: ScriptedOpenAIServer, settings: Any, case: str) -> None:
+        settings.COMPACTION = site(server, case)
+        tip = long_branch()
+        before = stored(tip)
+        run = chat.request_compaction(tip)
+        assert run is not None
+        async_to_sync(acompact_chat_history)(run.pk)
+        run.refresh_from_db()
+        check_record(run, case)
+        assert kinds(tip)[0] == "threshold_hit"
+        assert stored(tip) == before
+
+    @pytest.mark.parametrize("case", PASSING)
+    def test_a_passing_trouble_puts_the_run_off(
+        self, server: ScriptedOpenAIServer, settings: Any, case: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """And the next attempt, once it is due, makes the summary of the same run."""
+        settings.COMPACTION = site(server, case)
+        tip = long_branch()
+        before = stored(tip)
+        run = chat.request_compaction(tip)
+        assert run is not None
+        async_to_sync(acompact_chat_history)(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.error_code, run.attempts, run.claim_token) == ("ready", code_of(case), 1, None)
+        assert run.next_attempt_at > timezone.now()
+        assert kinds(tip) == ["threshold_hit", "started"]
+        assert lines(caplog, f"retry run={run.pk} code={code_of(case)} ")
+        assert stored(tip) == before
+        assert chat.request_compaction(tip) is None, "the run that waits holds its branch"
+        server.script(model=case, default=steps.reply(GOOD))
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=timezone.now())
+        async_to_sync(acompact_chat_history)(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
+        assert CompactionRun.objects.count() == 1
+
+    def test_a_worker_gives_each_its_code(
+        self, server: ScriptedOpenAIServer, settings: Any, celery_worker: StartWorker
+    ) -> None:
+        """All codes at once, each in a session of its own, through the broker and another process."""
+        tips, before = {}, {}
+        for case in ALL:
+            settings.COMPACTION = site(server, case)
+            tips[case] = tip = long_branch()
+            before[case] = stored(tip)
+            assert chat.request_compaction(tip) is not None
+        worker = celery_worker(pool="solo", env={KEY_VARIABLE: KEY})
+        tried = CompactionRun.objects.exclude(error_code="").exclude(status="running")
+        worker.wait_until(lambda: tried.count() == len(ALL), seconds=90)
+        for case, tip in tips.items():
+            run = CompactionRun.objects.get(session_id=tip.session_id)
+            if case in PASSING:
+                assert run.error_code == case
+                assert "failed" not in kinds(tip)
+            else:
+                check_record(run, case)
+            settings.COMPACTION = site(server, case)
+            assert stored(tip) == before[case]
+
+
+class TestBreaker:
+    def fail(self, server: ScriptedOpenAIServer, tip: ChatMessage, step: Step, times: int) -> None:
+        for _ in range(times):
+            server.script([step])
+            run = chat.request_compaction(tip)
+            assert run is not None
+            assert tasks.compact_branch(run.pk) == "failed"
+
+    def wait_for_its_seconds(self, tip: ChatMessage) -> None:
+        last = CompactionRun.objects.filter(session_id=tip.session_id).latest("id")
+        time.sleep(max(0.0, 2.01 - (timezone.now() - last.finished_at).total_seconds()))
+
+    def suppressed(self, tip: ChatMessage) -> list[dict[str, Any]]:
+        events = CompactionEvent.objects.filter(session_id=tip.session_id, kind="suppressed").order_by("id")
+        return list(events.values_list("payload", flat=True))
+
+    def test_it_opens_after_failures_in_a_row_and_holds_while_the_branch_goes_on(
+        self, server: ScriptedOpenAIServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, logger="compaction_app")
+        tip = long_branch()
+        self.fail(server, tip, steps.unauthorized(), 3)
+        asked = len(server.requests)
+        for _ in range(3):
+            assert chat.request_compaction(tip) is None
+            held = tip
+            tip = chat.append_message(tip.session, tip, role="user", content="and then?")
+        assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}] * 3
+        assert lines(caplog, f"skip session={tip.session_id} tip={held.pk} reason=breaker")
+        assert len(server.requests) == asked
+        assert chat.get_context(tip).dropped == 0, "the prompt fits meanwhile"
+
+    def test_it_is_the_branchs_own(self, server: ScriptedOpenAIServer) -> None:
+        session = chat.start_session()
+        tip = long_branch(session)
+        self.fail(server, tip, steps.unauthorized(), 3)
+        assert chat.request_compaction(tip) is None
+        assert chat.request_compaction(long_branch(session)) is not None
+        shared = grow(session, tip, "u a")[-1]
+        assert chat.request_compaction(shared) is None
+
+    def test_a_success_in_between_begins_the_count_anew(self, server: ScriptedOpenAIServer) -> None:
+        tip = long_branch()
+        self.fail(server, tip, steps.unauthorized(), 2)
+        assert chat.compact(tip).status == "succeeded"
+        tip = grow(tip.session, tip, "u a " * 8)[-1]
+        self.fail(server, tip, steps.unauthorized(), 2)
+        assert chat.request_compaction(tip) is not None
+
+    def test_a_person_passes_it_and_their_success_closes_it(self, server: ScriptedOpenAIServer) -> None:
+        tip = long_branch()
+        self.fail(server, tip, steps.unauthorized(), 3)
+        assert chat.request_compaction(tip) is None
+        assert chat.compact(tip).generation == 1
+        tip = grow(tip.session, tip, "u a " * 8)[-1]
+        run = chat.request_compaction(tip)
+        assert run is not None
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}]
+        assert verify_session(tip.session).disagreements == []
+
+    def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(
+        self, server: ScriptedOpenAIServer, settings: Any
+    ) -> None:
+        settings.COMPACTION = site(server, BREAKER_SECONDS=2)
+        tip = long_branch()
+        self.fail(server, tip, steps.unauthorized(), 3)
+        assert chat.request_compaction(tip) is None
+        self.wait_for_its_seconds(tip)
+        self.fail(server, tip, steps.unauthorized(), 1)
+        assert chat.request_compaction(tip) is None
+        assert self.suppressed(tip) == [{"reason": "breaker", "failures": n} for n in (3, 4)]
+        self.wait_for_its_seconds(tip)
+        run = chat.request_compaction(tip)
+        assert run is not None
+        assert tasks.compact_branch(run.pk) == "succeeded"
+
+    def test_two_drafts_in_a_row_that_saved_too_little_open_it(self, server: ScriptedOpenAIServer) -> None:
+        tip = long_branch()
+        too_large = steps.fill_target(1.35)
+        self.fail(server, tip, too_large, 1)
+        self.fail(server, tip, steps.refusal(), 1)
+        self.fail(server, tip, too_large, 1)
+        tip = grow(tip.session, tip, "u a")[-1]
+        assert self.suppressed(tip) == []
+
+    @pytest.mark.parametrize("failures", [1, 2])
+    def test_the_second_draft_without_progress_opens_it(self, server: ScriptedOpenAIServer, failures: int) -> None:
+        tip = long_branch()
+        self.fail(server, tip, steps.fill_target(1.35), failures)
+        assert kinds(tip).count("no_progress") == failures
+        held = chat.request_compaction(tip) is None
+        assert held == (failures == 2)
+        assert self.suppressed(tip) == ([{"reason": "breaker", "failures": 2}] if held else [])

@@ -1,0 +1,125 @@
+"""What can not be proved to be what was sent, or was erased since, is told and not made up."""
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.messages import tool_calls
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from tests.small import anchored_summary
+from tests.transfer.bundling import export, loop, site, talk
+from tests.transfer.exporting.hosts import KEY
+
+# Compacting calls a model, which no open transaction may wait for.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestNotProved:
+    """What has changed since is said; a prompt that could be another one is never called the one that was sent."""
+
+    @pytest.fixture
+    def redacted(self, server, session, settings) -> ChatMessage:
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys")
+        tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
+        tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
+        chat.compact(talk(session, tip, 8)[-1])
+        return tip
+
+    def test_another_redactor(self, server, redacted, tmp_path, settings):
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys_otherwise")
+        exported = export(tmp_path / "out")
+        assert exported.metadata(0)["proof"] == "redactor"
+        assert exported.metadata(0)["proved"] is False
+        assert exported.code == 1
+        assert "[a key]" in (exported.bundles[0] / "user-message.md").read_text()
+
+    def test_without_the_redactor_nothing_is_shown(self, server, redacted, tmp_path, settings):
+        settings.COMPACTION = site(server)
+        exported = export(tmp_path / "out")
+        assert (exported.reasons, exported.bundles, exported.code) == (["redactor_missing"], [], 1)
+
+    def test_the_redactor_is_never_one_that_a_row_names(self, server, redacted, tmp_path, settings):
+        """Rows may be a file from elsewhere, and what they name would be run."""
+        settings.COMPACTION = site(server)
+        made = CompactionRun.objects.get()
+        made.settings["REDACTOR"] = "os.system"
+        made.save()
+        assert export(tmp_path / "out").reasons == ["redactor_missing"]
+
+    def test_another_tool_marker(self, server, session, tmp_path, monkeypatch):
+        monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
+        chat.compact(loop(session, None, 20)[-1])
+        tool_calls.register_tool_marker("look", lambda arguments, result: "[looked]")
+        exported = export(tmp_path / "out")
+        assert exported.metadata(0)["proof"] == "rendering"
+        assert exported.code == 1
+        assert "not proved: rendering" in exported.out
+
+    def test_another_wording(self, server, session, tmp_path, monkeypatch):
+        chat.compact(talk(session, None, 8)[-1])
+        monkeypatch.setattr("compaction_app.summarizers.prompts.PROMPT_VERSION", "0")
+        assert export(tmp_path / "same").metadata(0)["proof"] == "proved", "the text is the same, whatever it is called"
+        monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
+        assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
+
+    def test_a_run_that_does_not_say_what_it_asked_for(self, server, session, tmp_path):
+        made = chat.compact(talk(session, None, 8)[-1])
+        del made.request["lookahead"]
+        made.save()
+        exported = export(tmp_path / "out")
+        assert (exported.reasons, exported.code) == (["not_recorded"], 1)
+
+    def test_a_summary_that_no_run_made(self, session, tmp_path):
+        messages = talk(session, None, 2)
+        anchored_summary(messages[-1], messages[1])
+        exported = export(tmp_path / "out")
+        assert (exported.reasons, exported.code) == (["no_run"], 1)
+
+
+class TestErased:
+    def two_generations(self, session: ChatSession) -> list[ChatMessage]:
+        first = talk(session, None, 6)
+        chat.compact(first[-1])
+        second = talk(session, first[-1], 6)
+        chat.compact(second[-1])
+        return [*first, *second]
+
+    def test_a_redaction_leaves_the_earlier_ones(self, server, session, tmp_path):
+        messages = self.two_generations(session)
+        chat.redact_message(messages[12])
+        exported = export(tmp_path / "out")
+        assert exported.reasons == ["", "redacted"]
+        assert [path.name for path in exported.bundles] == ["compaction-001"]
+        assert exported.code == 0, "as it should be"
+        assert f"not rebuilt: summary {exported.index['summaries'][1]['summary']}" in exported.out
+
+    def test_a_deletion_takes_the_summary_and_the_record_stays(self, server, session, tmp_path):
+        messages = self.two_generations(session)
+        chat.delete_message(messages[12])
+        exported = export(tmp_path / "out")
+        assert exported.reasons == ["", "deleted"]
+        assert exported.index["summaries"][1]["summary"] is None
+
+    @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message])
+    def test_no_digest_of_what_was_erased_is_left(self, server, session, erase):
+        """With the rest of the prompt at hand, a short text could be guessed at by it."""
+        messages = self.two_generations(session)
+        erase(messages[12])
+        first, second = CompactionRun.objects.order_by("generation")
+        assert second.request == {}
+        assert first.request["digest"]
+
+    def test_nothing_of_it_is_written(self, server, session, tmp_path):
+        messages = self.two_generations(session)
+        chat.redact_message(messages[0])
+        exported = export(tmp_path / "out")
+        assert exported.reasons == ["redacted", "redacted"]
+        assert [path.name for path in exported.folder.rglob("*")] == ["index.json"]
+
+    def test_rows_that_are_gone_by_other_ways_are_said_to_be_missing(self, server, session, tmp_path):
+        self.two_generations(session)
+        made = CompactionRun.objects.order_by("generation").last()
+        assert made is not None
+        made.request["lookahead"] = [0, 0]
+        made.save()
+        exported = export(tmp_path / "out")
+        assert (exported.reasons, exported.code) == (["", "sources_missing"], 1)

@@ -1,0 +1,429 @@
+"""``replay_compactions``: bundles asked once more, and what is said of the answers."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from compaction_app import chat
+from compaction_app.exceptions import BundleError
+from compaction_app.models import CompactionRun
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.transfer.bundles import FILES, read_bundle
+from compaction_app.transfer.replay import retention_of
+from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OTHER = "## Recap\n\nThe user plans a garden & a <shed>; the list of plants is yours to keep."
+FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
+EXTRACT = "compaction_app.summarizers.ExtractiveSummarizer"
+
+
+def hide_first_names(text: str) -> str:
+    return "[removed]" if text.startswith("secret: ") else text.replace("Ilse", "[someone]")
+
+
+def fail_on_poison(text: str) -> str:
+    if text == "poison":
+        raise ValueError(text)
+    return text
+
+
+@pytest.fixture
+def server(settings: Any) -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply(SUMMARY)) as running:
+        settings.COMPACTION = site(running)
+        yield running
+
+
+@pytest.fixture
+def exported(server: ScriptedOpenAIServer, tmp_path: Path) -> Export:
+    """Two generations, and a server that has forgotten what it was asked for them."""
+    session = chat.start_session(title="A garden")
+    tip = talk(session, None, 7)[-1]
+    chat.compact(tip)
+    chat.compact(talk(session, tip, 6)[-1])
+    made = export(tmp_path / "out")
+    server.reset()
+    return made
+
+
+def replay(*arguments: Any) -> tuple[dict[str, Any], int]:
+    out, code = run("replay_compactions", *arguments, "--json")
+    return json.loads(out), code
+
+
+def prompts(server: ScriptedOpenAIServer) -> list[list[bytes]]:
+    return [[message["content"].encode() for message in body["messages"]] for body in server.requests]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def on_disk(exported: Export) -> list[list[bytes]]:
+    return [[(b / name).read_bytes() for name in ("system-prompt.md", "user-message.md")] for b in exported.bundles]
+
+
+class TestAsking:
+    def test_another_model_at_another_address_is_sent_every_prompt_as_it_stands(self, exported, settings):
+        settings.COMPACTION = {}
+        with ScriptedOpenAIServer(default=steps.reply(OTHER)) as other:
+            found, code = replay(exported.folder, "--model", "other", "--base-url", other.url)
+            assert prompts(other) == on_disk(exported)
+            assert {body["model"] for body in other.requests} == {"other"}
+        assert code == 0
+        assert [one["model"] for one in found["bundles"]] == ["other", "other"]
+        assert [one["bundle"] for one in found["bundles"]] == [
+            "001-A-garden/compaction-001",
+            "001-A-garden/compaction-002",
+        ]
+
+    def test_an_endpoint_alone_is_asked_for_the_model_that_was(self, server, exported):
+        replay(exported.folder, "--base-url", server.url)
+        assert {body["model"] for body in server.requests} == {"scripted"}
+
+    def test_without_a_name_it_is_the_summarizer_of_the_settings(self, server, exported):
+        _, code = replay(exported.folder)
+        assert prompts(server) == on_disk(exported)
+        assert code == 0
+
+    def test_another_wording_keeps_the_rules_and_the_size(self, server, exported, tmp_path):
+        (tmp_path / "verse.md").write_text("Write in verse.\n")
+        replay(exported.folder, "--prompt", tmp_path / "verse.md")
+        for (system, user), (old_system, old_user) in zip(prompts(server), on_disk(exported), strict=True):
+            assert user == old_user
+            assert system.startswith(b"Write in verse.\n\nHow to read the material:")
+            assert old_system.endswith(system.removeprefix(b"Write in verse."))
+
+    def test_another_wording_is_what_the_setting_would_send(self, server, exported, tmp_path, settings):
+        """Replayed with a wording, or compacted with it as SUMMARY_PROMPT: one and the same request."""
+        (tmp_path / "verse.md").write_text("Write in verse.")
+        replay(exported.bundles[0], "--prompt", tmp_path / "verse.md")
+        settings.COMPACTION = site(server, SUMMARY_PROMPT="Write in verse.")
+        chat.compact(talk(chat.start_session(), None, 7)[-1])
+        (replayed, _), (compacted, _) = prompts(server)
+        nonce = CompactionRun.objects.latest("id").nonce.encode()
+        assert replayed.replace(exported.metadata(0)["acceptance"]["nonce"].encode(), nonce) == compacted
+
+    def test_a_summarizer_that_reads_messages_gets_them(self, server, exported):
+        """The same as it would have written when the compaction ran."""
+        found, code = replay(exported.folder, "--summarizer", "compaction_app.summarizers.ExtractiveSummarizer")
+        assert server.requests == []
+        assert code == 0
+        assert all(one["after"]["tokens"] > 50 for one in found["bundles"])
+        assert all(one["after"]["retention"] > one["before"]["retention"] for one in found["bundles"])
+
+    def test_a_bundle_holds_the_request_that_was_made(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, SUMMARIZER=FAKE)
+        FakeSummarizer.reset()
+        chat.compact(loop(chat.start_session(), None, 20)[-1])
+        (made,) = export(tmp_path / "out").bundles
+        assert read_bundle(made).request == FakeSummarizer.requests[0]
+        FakeSummarizer.reset()
+
+    def test_one_bundle_or_the_first_few(self, server, exported):
+        found, _ = replay(exported.bundles[1])
+        assert [one["bundle"] for one in found["bundles"]] == ["compaction-002"]
+        found, _ = replay(exported.folder, "--limit", 1)
+        assert [one["bundle"] for one in found["bundles"]] == ["001-A-garden/compaction-001"]
+
+    def test_the_key_goes_where_it_belongs_and_is_never_printed(self, exported, monkeypatch, settings):
+        settings.COMPACTION = {}
+        key = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
+        with ScriptedOpenAIServer(default=steps.unauthorized()) as other:
+            monkeypatch.setenv("OPENAI_API_KEY", key)
+            plain, code = run("replay_compactions", exported.bundles[0], "--model", "m", "--base-url", other.url)
+            assert other.calls[-1].headers["authorization"] != f"Bearer {key}"
+            monkeypatch.setenv("ELSEWHERE_KEY", key)
+            named = ("--base-url", other.url, "--api-key-env", "ELSEWHERE_KEY")
+            printed, _ = run("replay_compactions", exported.bundles[0], "--model", "m", *named)
+            assert other.calls[-1].headers["authorization"] == f"Bearer {key}"
+            monkeypatch.setenv("OPENAI_BASE_URL", other.url)
+            as_json, _ = run("replay_compactions", exported.bundles[0], "--model", "m", "--json")
+            assert other.calls[-1].headers["authorization"] == f"Bearer {key}"
+        assert code == 1
+        assert "refused: authentication" in plain
+        assert key not in plain + printed + as_json
+
+
+class TestAnswers:
+    def test_a_diff_and_scores(self, server, exported):
+        server.script(default=steps.reply(OTHER))
+        found, code = replay(exported.bundles[0])
+        (one,) = found["bundles"]
+        assert code == 0
+        (old, new) = SUMMARY.splitlines()[-1], OTHER.splitlines()[-1]
+        assert one["diff"][2:] == ["@@ -1,3 +1,3 @@", " ## Recap", " ", f"-{old}", f"+{new}"]
+        figures = exported.metadata(0)
+        assert one["target_tokens"] == figures["budget"]["target_tokens"]
+        assert one["after"]["share_of_target"] == pytest.approx(
+            one["after"]["tokens"] / one["target_tokens"], abs=0.001
+        )
+        assert 0 <= one["after"]["retention"] <= 1
+        assert not any(one["after"]["leaks"][name] for name in ("wrapper_tags", "marker", "previous_summary_tag"))
+        assert one["input_tokens"] > 0
+
+    def test_the_same_answer_is_no_difference(self, exported):
+        found, _ = replay(exported.folder)
+        for one in found["bundles"]:
+            assert one["diff"] == []
+            assert one["before"] == one["after"]
+
+    @pytest.mark.parametrize(
+        ("step", "code"),
+        [
+            (steps.empty(), "empty"),
+            (steps.reply("too short"), "too_short"),
+            (steps.length(), "truncated"),
+            (steps.refusal(), "refused"),
+            (steps.tool_call(), "tool_call"),
+            (steps.reply(f"{SUMMARY} <previous-summary>"), "leaked_wrapper"),
+            (steps.reply(f"{SUMMARY} \x00"), "invalid_text"),
+            (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
+            (steps.fill_target(3.0), "oversize"),
+            (steps.rate_limited(), "provider_error"),
+            (steps.malformed(), "provider_error"),
+        ],
+    )
+    @pytest.mark.parametrize("named", [True, False])
+    def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported, step, code, named):
+        server.script([step])
+        who = ("--model", "scripted", "--base-url", server.url) if named else ()
+        found, ended = replay(exported.folder, *who)
+        assert [one["code"] for one in found["bundles"]] == [code, ""]
+        assert len(server.requests) == 2
+        assert (ended, found["accepted"]) == (1, 1)
+
+    def test_leaks_are_named(self, server, exported):
+        nonce = exported.metadata(0)["acceptance"]["nonce"]
+        server.script([steps.reply(f'{SUMMARY} <previous-summary> <cutoff id="{nonce}"/>')])
+        out, code = run("replay_compactions", exported.bundles[0])
+        assert "leaks wrapper_tags, marker, previous_summary_tag" in out
+        assert "refused: leaked_wrapper" in out
+        assert code == 1
+
+    def test_what_steers_a_terminal_is_not_printed(self, server, exported):
+        server.script([steps.reply(f"{SUMMARY}\n\x1b[2JGone.\u202e")])
+        out, _ = run("replay_compactions", exported.bundles[0])
+        assert "�[2JGone.�" in out
+        assert "\x1b[2J" not in out
+
+    def test_colours_are_for_terminals(self, server, exported, capsys):
+        server.script(default=steps.reply(OTHER))
+        call_command("replay_compactions", str(exported.bundles[0]), force_color=True)
+        assert "\x1b[32;1m+The user plans" in capsys.readouterr().out
+        call_command("replay_compactions", str(exported.bundles[0]))
+        assert "\x1b[" not in capsys.readouterr().out
+
+    def test_retention_tells_a_good_summary_from_a_poor_one(self, server, tmp_path):
+        session = chat.start_session()
+        facts = "The budget is 2,400 euros. We decided to plant 12 Boskoop trees. Never use the well of Ilse Marten."
+        tip = chat.append_messages(session, None, [{"role": "user", "content": facts}])[-1]
+        tip = chat.append_message(session, tip, role="assistant", content="Understood.")
+        chat.compact(talk(session, tip, 7, words=80)[-1])
+        request = read_bundle(export(tmp_path / "out").bundles[0]).request
+        assert retention_of(facts, request) > retention_of("The user said things about trees.", request)
+        assert retention_of(request.user, request) > 0.9
+
+    def test_answers_are_kept_where_one_wants_them(self, server, exported, tmp_path):
+        server.script([steps.reply(OTHER), steps.rate_limited()])
+        found, code = replay(exported.folder, "--out", tmp_path / "kept")
+        kept = tmp_path / "kept" / "001-A-garden"
+        assert (kept / "compaction-001" / "replayed-output.md").read_text() == OTHER
+        assert "+The user plans" in (kept / "compaction-001" / "changes.diff").read_text()
+        scores = json.loads((kept / "compaction-002" / "scores.json").read_text())
+        assert (scores["code"], scores["after"]) == ("provider_error", None)
+        assert [path.name for path in (kept / "compaction-002").iterdir()] == ["scores.json"]
+        assert json.loads((tmp_path / "kept" / "index.json").read_text()) == found
+        assert code == 1
+        with pytest.raises(CommandError, match="--force"):
+            replay(exported.folder, "--out", tmp_path / "kept")
+        assert replay(exported.folder, "--out", tmp_path / "kept", "--force")[1] == 0
+
+
+class TestRetention:
+    """A run's own figure, and what a replay finds of the same text: the same check of the same messages."""
+
+    @pytest.fixture(autouse=True)
+    def remember_some(self, server):
+        server.script(default=steps.reply(f"{SUMMARY} {prose(40)}"))
+
+    def assert_the_same(self, folder: Path) -> None:
+        made = export(folder)
+        found, _ = replay(made.folder)
+        runs = CompactionRun.objects.order_by("id")
+        told = [round(run.retention_before, 3) for run in runs if run.retention_before is not None]
+        assert [one["before"]["retention"] for one in found["bundles"]] == told
+        assert 0 < told[0] < 1
+
+    def test_over_generations_and_with_what_stays_beyond_the_look_ahead(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, LOOKAHEAD_TOKENS=100)
+        session = chat.start_session()
+        facts = "Never use the well of Ilse Marten. It holds 4,711 litres."
+        tip = chat.append_message(session, None, role="user", content=facts)
+        tip = chat.append_message(session, tip, role="assistant", content="Understood.")
+        tip = talk(session, tip, 7)[-1]
+        chat.compact(tip, instructions="go on")
+        chat.compact(talk(session, tip, 6)[-1], instructions="go on")
+        self.assert_the_same(tmp_path / "out")
+        bundle = read_bundle(export(tmp_path / "again").bundles[1])
+        assert len(bundle.following) > len(bundle.request.lookahead)
+        assert bundle.request.previous_summary
+
+    def test_with_a_pinned_message(self, server, tmp_path):
+        chat.compact(loop(chat.start_session(), None, 20)[-1])
+        assert CompactionRun.objects.get().summary.pinned_message_id
+        self.assert_the_same(tmp_path / "out")
+
+    def test_what_the_redactor_takes_out_vouches_for_nothing(self, server, tmp_path, settings):
+        """The number stands in the tail too, where the model will not see it: it is lost unless the ledger has it."""
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.test_replay.hide_first_names")
+        session = chat.start_session()
+        tip = chat.append_messages(session, None, [{"role": "user", "content": "Ilse Marten has 4711 apple trees."}])[0]
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        tip = talk(session, tip, 8)[-1]
+        tip = chat.append_message(session, tip, role="user", content="secret: Ilse Marten has 4711 apple trees.")
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        chat.compact(tip, instructions="go on")
+        (made,) = export(tmp_path / "out").bundles
+        following = read_bundle(made).following
+        assert following[-2].content == "[removed]"
+        run = CompactionRun.objects.get()
+        assert "4711" in run.summary.content
+        self.assert_the_same(tmp_path / "again")
+
+    def test_a_message_that_the_redactor_fails_on_costs_no_summary(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.test_replay.fail_on_poison", LOOKAHEAD="none")
+        session = chat.start_session()
+        tip = chat.append_message(session, talk(session, None, 8)[-1], role="user", content="poison")
+        tip = chat.append_message(session, tip, role="assistant", content="Good.")
+        assert chat.compact(tip).status == "succeeded"
+        self.assert_the_same(tmp_path / "out")
+
+    def test_a_bundle_of_before_is_read_with_its_look_ahead(self, server, tmp_path):
+        chat.compact(talk(chat.start_session(), None, 8)[-1], instructions="go on")
+        exported = export(tmp_path / "out")
+        path = exported.bundles[0] / "request.json"
+        parts = json.loads(path.read_text())
+        assert parts.pop("following")
+        path.write_text(json.dumps(parts))
+        found = read_bundle(exported.bundles[0])
+        assert found.following == found.request.lookahead
+
+
+class TestWhereItIsKept:
+    @pytest.mark.parametrize("out", ["out", "out/001-A-garden", "out/kept", "."])
+    def test_never_over_the_bundles_that_it_reads(self, server, exported, tmp_path, out):
+        before = files(exported.folder)
+        with pytest.raises(CommandError, match="within each other") as caught:
+            replay(exported.folder, "--out", tmp_path / out, "--force", "--limit", 1)
+        assert caught.value.returncode == 2
+        assert files(exported.folder) == before
+        assert server.requests == []
+
+    def test_never_over_another_export_and_no_export_over_a_replay(self, server, exported, tmp_path):
+        other = export(tmp_path / "other")
+        before = files(other.folder)
+        with pytest.raises(CommandError, match="something else than a replay"):
+            replay(exported.folder, "--out", other.folder, "--force")
+        assert files(other.folder) == before
+        replay(exported.folder, "--out", tmp_path / "kept")
+        with pytest.raises(CommandError, match="something else than an export"):
+            export(tmp_path / "kept", "--force")
+
+    def test_notes_beside_the_answers_stay(self, exported, tmp_path, capsys):
+        kept = tmp_path / "kept"
+        replay(exported.folder, "--out", kept)
+        (kept / "001-A-garden" / "compaction-002" / "notes.md").write_text("mine")
+        replay(exported.folder, "--out", kept, "--force", "--limit", 1)
+        assert capsys.readouterr().err.splitlines()[1:] == ["  001-A-garden/compaction-002/notes.md"]
+        assert sorted(files(kept)) == [
+            "001-A-garden/compaction-001/changes.diff",
+            "001-A-garden/compaction-001/replayed-output.md",
+            "001-A-garden/compaction-001/scores.json",
+            "001-A-garden/compaction-002/notes.md",
+            "index.json",
+        ]
+
+
+class TestWrongCalls:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("--model", "m", "--summarizer", FAKE), "not both"),
+            (("--api-key-env", "KEY"), "go with"),
+            (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
+            (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
+            (("--prompt", "no such file"), "can not be read"),
+            (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
+        ],
+    )
+    def test_it_says_what_is_wrong(self, server, exported, arguments, said):
+        with pytest.raises(CommandError, match=said) as caught:
+            replay(exported.folder, *arguments)
+        assert caught.value.returncode == 2
+        assert server.requests == []
+
+    def test_a_folder_without_bundles(self, tmp_path):
+        for folder in (tmp_path, tmp_path / "nowhere"):
+            with pytest.raises(CommandError, match="There is no") as caught:
+                replay(folder)
+            assert caught.value.returncode == 2
+
+    @pytest.mark.parametrize("number", ["0", "-1", "x"])
+    def test_a_number_that_is_none(self, exported, number):
+        with pytest.raises(CommandError):
+            replay(exported.folder, f"--limit={number}")
+
+    def test_a_bundle_that_is_not_whole_is_found_before_anything_is_sent(self, server, exported):
+        (exported.bundles[1] / "request.json").write_text("{}")
+        with pytest.raises(CommandError, match="compaction-002 is no whole bundle") as caught:
+            replay(exported.folder)
+        assert caught.value.returncode == 2
+        assert server.requests == []
+
+    @pytest.mark.parametrize("name", sorted(set(FILES) - {"compact-history.xml"}))
+    def test_a_file_that_is_missing_is_found_before_anything_is_sent(self, server, exported, name):
+        (exported.bundles[1] / name).unlink()
+        with pytest.raises(CommandError, match="compaction-002 is no whole bundle"):
+            replay(exported.folder)
+        assert server.requests == []
+
+    def test_a_bundle_that_is_gone_is_named_and_the_others_are_sent(self, exported, capsys):
+        shutil.rmtree(exported.bundles[0])
+        found, code = replay(exported.folder)
+        assert capsys.readouterr().err == "Listed in index.json and not there: 001-A-garden/compaction-001\n"
+        assert ([one["bundle"] for one in found["bundles"]], code) == (["001-A-garden/compaction-002"], 0)
+
+    def test_a_bundle_of_another_format(self, exported):
+        path = exported.bundles[0] / "metadata.json"
+        path.write_text(path.read_text().replace("compaction-bundle/1", "compaction-bundle/9"))
+        with pytest.raises(BundleError, match="another format: compaction-bundle/9"):
+            read_bundle(exported.bundles[0])
+
+    def test_a_wording_for_a_prompt_that_was_edited_by_hand(self, exported, tmp_path):
+        (exported.bundles[0] / "system-prompt.md").write_text("Summarize.")
+        (tmp_path / "verse.md").write_text("Write in verse.")
+        with pytest.raises(CommandError, match="was edited"):
+            replay(exported.folder, "--prompt", tmp_path / "verse.md")
+
+    def test_a_prompt_that_was_edited_by_hand_is_sent_as_it_is(self, server, exported):
+        (exported.bundles[0] / "system-prompt.md").write_text("Summarize.")
+        replay(exported.bundles[0])
+        assert prompts(server)[0][0] == b"Summarize."
+
+    def test_an_extract_names_no_model_to_ask(self, server, tmp_path, settings):
+        settings.COMPACTION = site(server, SUMMARIZER="compaction_app.summarizers.ExtractiveSummarizer")
+        chat.compact(talk(chat.start_session(), None, 7)[-1])
+        made = export(tmp_path / "out")
+        with pytest.raises(CommandError, match="--model") as caught:
+            replay(made.folder, "--base-url", server.url)
+        assert caught.value.returncode == 2

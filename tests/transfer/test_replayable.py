@@ -1,0 +1,74 @@
+"""Deterministic mode: the same history gives the same bytes, on either database, in every process, at any pace."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.transfer.replay_process import digests_here, elsewhere, result_of
+from tests.transfer.replaying import DEMO, DEMO_TIP, Generation, digest, read_line, replay
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+#: The beginning of each conversation; ``benchmarks/survival.py`` compares all of them whole.
+MESSAGES = 100
+
+
+@pytest.fixture(autouse=True)
+def plain(settings):
+    settings.COMPACTION = {}
+
+
+@pytest.fixture(scope="session")
+def data_if_there(request):
+    """The real conversations where they are; the demo's own is compared in any case."""
+    try:
+        return request.getfixturevalue("shared_data")
+    except pytest.skip.Exception:
+        return None
+
+
+def test_summaries_and_contexts_are_the_same_bytes_on_both_databases_and_for_two_hash_seeds(data_if_there):
+    """This process, on the database under test, against two others on SQLite."""
+    with (
+        elsewhere(MESSAGES, data_if_there, seed=0) as first,
+        elsewhere(MESSAGES, data_if_there, seed=1) as second,
+    ):
+        here = digests_here(MESSAGES, data_if_there)
+        assert result_of(first) == here
+        assert result_of(second) == here
+    assert here[DEMO.name][0] >= 5
+    assert data_if_there is None or all(generations for generations, _ in here.values())
+
+
+def test_what_has_no_date_is_replayed_under_the_same_one_on_any_day(shared_data):
+    """A message stored without a date is of the day it is stored on, and that day stands in the summary."""
+    for path in sorted(shared_data.glob("*.json")):
+        line = read_line(path)
+        assert line.messages[0]["created_at"].year == 2025
+        summaries = [step.summary.content for step in replay(line) if isinstance(step, Generation)]
+        headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("## 2")]
+        assert headings
+        # A summary too small for headings has none.
+        assert set(headings) <= {"## 2025-01-06"}
+
+
+def test_another_history_has_another_digest():
+    line = read_line(DEMO, tip=DEMO_TIP).first(40)
+    changed = [*line.messages[:-1], {**line.messages[-1], "content": "Something else was said."}]
+    assert digest(line) != digest(type(line)(**{**vars(line), "messages": changed}))
+
+
+def test_the_pace_of_a_conversation_decides_nothing():
+    """Neither the cool-down nor the breaker, which go by the clock: replayed in no time it compacts where it did."""
+    line = read_line(DEMO, tip=DEMO_TIP).first(80)
+    assert digest(line, COOLDOWN_SECONDS=3600, COVERAGE_RATIO=0.01) == digest(line, COOLDOWN_SECONDS=0)
+
+
+def test_each_summary_stands_before_the_next_message_can_be_appended():
+    """Inline, right after the commit: the context at the tip that asked for it shows it already."""
+    steps = [step for step in replay(read_line(DEMO, tip=DEMO_TIP).first(60)) if isinstance(step, Generation)]
+    assert len(steps) >= 2
+    for step in steps:
+        assert step.summary.content
+        assert step.covered < step.appended
+        assert step.context.history_tokens <= step.context.available_tokens
