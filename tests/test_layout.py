@@ -1,4 +1,4 @@
-"""The floors of the package: imports point down only, and the pure floors reach for nothing outside."""
+"""The rooms of the package: each imports only rooms below it, and what is pure reaches for nothing outside."""
 
 from __future__ import annotations
 
@@ -18,121 +18,24 @@ pytestmark = pytest.mark.pure
 
 PACKAGE = Path(compaction_app.__file__).parent
 
-#: Floor → modules. A package stands for all of its modules.
-FLOORS: dict[int, set[str]] = {
-    # words
-    0: {"exceptions", "openai_format", "setting_rules", "values", "conf"},
-    # pure logic: no ORM, clock or network
-    1: {
-        "amounts",
-        "answers",
-        "arguments",
-        "branch_map",
-        "budget",
-        "cautions",
-        "choosing",
-        "clauses",
-        "companions",
-        "drafts",
-        "extractive",
-        "fact_spans",
-        "facts",
-        "import_formats",
-        "ladder",
-        "ledger",
-        "ledger_entries",
-        "ledger_excerpts",
-        "ledger_text",
-        "lifting",
-        "leaks",
-        "log_lines",
-        "map_lines",
-        "map_marks",
-        "map_parts",
-        "map_rows",
-        "map_scale",
-        "map_summaries",
-        "meaning",
-        "needs",
-        "outdated",
-        "outlines",
-        "plain",
-        "plain_messages",
-        "planning",
-        "prices",
-        "prompts",
-        "pruning",
-        "reasoning",
-        "reasoning_room",
-        "redaction",
-        "relative_dates",
-        "retention",
-        "quoting",
-        "sayings",
-        "secret_patterns",
-        "selection",
-        "sentences",
-        "sql",
-        "standing",
-        "summary_text",
-        "superseding",
-        "taken_back",
-        "time_bases",
-        "tokens",
-        "tool_markers",
-        "tool_outcomes",
-        "transcript",
-        "truncate",
-        "usage_reports",
-        "validation",
-    },
-    # storage and network
-    2: {
-        "allowances",
-        "branches",
-        "connections",
-        "databases",
-        "fields",
-        "lanes",
-        "managers",
-        "models",
-        "openai_client",
-        "placing",
-        "provider_errors",
-        "references",
-        "runs",
-        "signals",
-        "signs",
-        "spending",
-        "summarizer_limits",
-        "summarizers",
-        "telemetry",
-    },
-    # work
-    3: {
-        "appending",
-        "bundle_folders",
-        "bundles",
-        "committing",
-        "compaction",
-        "contexts",
-        "erasure",
-        "guard",
-        "opening",
-        "policies",
-        "preparing",
-        "rebuilding",
-        "replies",
-        "reply_chunks",
-        "sendings",
-        "verifying",
-    },
-    4: {"tasks"},
-    5: {"bundle_export", "bundle_replay", "chat", "importing", "streams", "triggering", "turns"},
-    # edges
-    6: {"admin", "api", "apps", "checks", "management", "templatetags", "urls"},
+#: The rooms from the ground up, with what belongs to each: folders, and files at the root of the package.
+ROOMS: dict[str, set[str]] = {
+    "ground": {"conf", "exceptions"},
+    "messages": {"messages", "values", "tokens", "redaction"},
+    "telemetry": {"telemetry", "signals"},
+    "models": {"models"},
+    "tree": {"tree"},
+    "context": {"context"},
+    "retention": {"retention"},
+    "summarizers": {"summarizers"},
+    "compaction": {"compaction", "spending"},
+    "tasks": {"tasks"},
+    "conversation": {"conversation"},
+    "chat": {"chat"},
+    "transfer": {"transfer"},
+    "edges": {"admin", "api", "apps", "management", "plain", "templatetags", "urls"},
 }
-FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
+LEVEL = {member: level for level, members in enumerate(ROOMS.values()) for member in members}
 
 #: Shipped for users' tests: may use everything, is used by nothing.
 BESIDE = {"testing"}
@@ -140,7 +43,36 @@ BESIDE = {"testing"}
 LEFT_OUT = {"migrations"}
 
 #: The one pair that knows each other: a manager is part of its model, and loads it when it is called.
-LATE_IMPORTS = {("managers", "models")}
+LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
+
+#: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
+PURE = {
+    "admin/branch_map.py",
+    "admin/map_lines.py",
+    "admin/map_marks.py",
+    "admin/map_parts.py",
+    "admin/map_rows.py",
+    "admin/map_scale.py",
+    "admin/map_summaries.py",
+    "compaction/planning.py",
+    "context/assembly.py",
+    "context/budget.py",
+    "context/pruning.py",
+    "conversation/usage.py",
+    "exceptions.py",
+    "messages",
+    "models/sql.py",
+    "plain.py",
+    "redaction.py",
+    "retention",
+    "summarizers/drafts.py",
+    "summarizers/prompts.py",
+    "tokens.py",
+    "transfer/formats.py",
+    "values.py",
+}
+#: Settings are given to what is pure, and a log line changes nothing.
+ALSO_KNOWN = {"conf.py", "telemetry.py"}
 
 #: All that pure logic is made of. What is not here may read a clock, a file, a socket, chance or a database.
 PURE_IMPORTS = {
@@ -170,12 +102,6 @@ PURE_IMPORTS = {
     "typing",
     "unicodedata",
 }
-#: Settings are words, and Django's is where a host writes them.
-ALSO_IMPORTED = {
-    "conf": {"django.conf", "django.utils.module_loading"},
-    # To tell an async function, whose answer nobody would await.
-    "setting_rules": {"django.utils.module_loading", "inspect"},
-}
 CLOCKS = {"now", "today", "utcnow"}
 
 
@@ -189,34 +115,45 @@ class When(Enum):
 
 @dataclass(frozen=True)
 class Import:
-    """One import: by which module, of which, when and where."""
+    """One import: in which file, of which module, when and where."""
 
-    importer: str
+    path: Path
     imported: str
     when: When
     place: str
 
     @property
-    def top(self) -> str:
-        """The module of this package that is imported, without its submodules; "" if it is another's."""
-        parts = self.imported.split(".")
-        return parts[1] if parts[0] == "compaction_app" and len(parts) > 1 else ""
+    def importer(self) -> str:
+        return ".".join(["compaction_app", *self.path.relative_to(PACKAGE).with_suffix("").parts])
+
+    @property
+    def importing(self) -> str:
+        """The folder or root file that the import stands in."""
+        return member(self.importer)
+
+    @property
+    def member(self) -> str:
+        """The folder or root file of this package that is imported; "" if it is another's."""
+        return member(self.imported)
 
 
-def sources() -> Iterator[tuple[str, Path]]:
-    """Every file of the package with the module of this package's top level that it belongs to."""
+def member(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "compaction_app" and len(parts) > 1 else ""
+
+
+def sources() -> Iterator[Path]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if first not in LEFT_OUT | {"__init__"}:
-            yield first, path
+        first = path.relative_to(PACKAGE).parts[0]
+        if first not in LEFT_OUT and path != PACKAGE / "__init__.py":
+            yield path
 
 
-def imports_in(module: str, path: Path) -> Iterator[Import]:
-    tree = ast.parse(path.read_text())
-    for node, when in with_times(tree, When.LOADED):
+def imports_in(path: Path) -> Iterator[Import]:
+    for node, when in with_times(ast.parse(path.read_text()), When.LOADED):
         for name in imported_names(node):
             place = f"{path.relative_to(PACKAGE)}:{node.lineno}"  # type: ignore[attr-defined]  # imports have one
-            yield Import(module, name, when, place)
+            yield Import(path, name, when, place)
 
 
 def with_times(node: ast.AST, when: When) -> Iterator[tuple[ast.AST, When]]:
@@ -231,43 +168,53 @@ def with_times(node: ast.AST, when: When) -> Iterator[tuple[ast.AST, When]]:
 
 
 def imported_names(node: ast.AST) -> list[str]:
+    """The modules that an import names; ``from a.b import c`` names ``a.b.c`` where that is a module."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):
         return []
     assert not node.level, "imports are absolute"
-    # ``from compaction_app import sql`` names a module by its alias.
-    from_package = node.module == "compaction_app"
-    return [f"{node.module}.{alias.name}" for alias in node.names] if from_package else [str(node.module)]
+    named = [f"{node.module}.{alias.name}" for alias in node.names]
+    return sorted({name if is_module(name) else str(node.module) for name in named})
 
 
-IMPORTS = [found for module, path in sources() for found in imports_in(module, path)]
-OWN_IMPORTS = [found for found in IMPORTS if found.top and found.importer not in BESIDE]
+def is_module(name: str) -> bool:
+    path = PACKAGE.parent / name.replace(".", "/")
+    return name.startswith("compaction_app") and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
-def test_every_module_has_a_floor() -> None:
-    """A new module belongs somewhere: its floor is written down before it is imported."""
-    assert {module for module, _ in sources()} - BESIDE <= set(FLOOR_OF)
-    assert len(FLOOR_OF) == sum(len(modules) for modules in FLOORS.values())
+def is_pure(path: Path) -> bool:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] in PURE or "/".join(parts) in PURE
 
 
-def test_imports_point_down() -> None:
-    """No module knows one of a floor above its own, inside a function or out of it."""
-    upwards = [
-        f"{found.place}: {found.importer} → {found.top}"
+IMPORTS = [found for path in sources() for found in imports_in(path)]
+OWN_IMPORTS = [found for found in IMPORTS if found.member and found.importing not in BESIDE]
+
+
+def test_every_file_belongs_to_a_room() -> None:
+    """A new folder or root file gets its room before it is imported."""
+    found = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in sources()}
+    assert found - BESIDE == set(LEVEL)
+    assert len(LEVEL) == sum(len(members) for members in ROOMS.values())
+
+
+def test_rooms_import_only_rooms_below_them() -> None:
+    """No file knows one of a room above its own, inside a function or out of it."""
+    climbing = [
+        f"{found.place}: {found.importing} → {found.member}"
         for found in OWN_IMPORTS
-        if found.top not in BESIDE and FLOOR_OF.get(found.top, 0) > FLOOR_OF.get(found.importer, 9)
+        if found.member not in BESIDE and LEVEL.get(found.member, 0) > LEVEL[found.importing]
     ]
-    assert upwards == []
+    assert climbing == []
 
 
-def test_modules_of_one_floor_do_not_import_each_other_in_a_circle() -> None:
+def test_files_do_not_import_each_other_in_a_circle() -> None:
     """In whatever order they are loaded, each finds what it needs. Types may know each other: nothing is loaded."""
     graph: dict[str, set[str]] = {}
     for found in OWN_IMPORTS:
-        late = found.when is When.NEVER or (found.importer, found.top) in LATE_IMPORTS
-        if found.importer != found.top and not late:
-            graph.setdefault(found.importer, set()).add(found.top)
+        if found.when is not When.NEVER and (found.importer, found.imported) not in LATE_IMPORTS:
+            graph.setdefault(found.importer.removesuffix(".__init__"), set()).add(found.imported)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -275,62 +222,60 @@ def test_modules_of_one_floor_do_not_import_each_other_in_a_circle() -> None:
 
 
 def test_no_import_hides_inside_a_function() -> None:
-    """Tasks and services that import each other when called are a circle that starts up; one pair is let."""
-    hidden = [
-        f"{found.place}: {found.importer} → {found.top}"
-        for found in OWN_IMPORTS
-        if found.when is When.CALLED and (found.importer, found.top) not in LATE_IMPORTS
-    ]
-    assert hidden == []
-    pair = [found.when for found in OWN_IMPORTS if (found.importer, found.top) in LATE_IMPORTS]
-    assert pair
-    assert When.LOADED not in pair
+    """Tasks and services that import each other when called are a circle that starts up; one pair may."""
+    hidden = {(found.importer, found.imported): found.place for found in OWN_IMPORTS if found.when is When.CALLED}
+    assert set(hidden) == LATE_IMPORTS, hidden
 
 
 def test_the_app_does_not_need_what_is_shipped_for_tests() -> None:
-    assert [found.place for found in OWN_IMPORTS if found.top in BESIDE] == []
+    assert [found.place for found in OWN_IMPORTS if found.member in BESIDE] == []
 
 
-def test_the_pure_floors_reach_for_nothing_outside() -> None:
-    """No ORM, clock, network, file or chance below floor 2: the same input gives the same answer."""
-    impure = [
-        f"{found.place}: {found.imported}"
-        for found in IMPORTS
-        if FLOOR_OF.get(found.importer, 9) <= 1
-        and not found.top
-        and found.imported.split(".")[0] not in PURE_IMPORTS
-        and found.imported not in ALSO_IMPORTED.get(found.importer, set())
-    ]
+def test_pure_files_reach_for_nothing_outside() -> None:
+    """No ORM, clock, network, file or chance, and of this package only what is pure as well."""
+    impure = []
+    for found in IMPORTS:
+        if not is_pure(found.path) or found.when is When.NEVER:
+            continue
+        if not found.member:
+            known = found.imported.split(".")[0] in PURE_IMPORTS
+        else:
+            path = (PACKAGE.parent / found.imported.replace(".", "/")).with_suffix(".py")
+            path = path if path.is_file() else path.with_suffix("") / "__init__.py"
+            known = is_pure(path) or str(path.relative_to(PACKAGE)) in ALSO_KNOWN
+        if not known:
+            impure.append(f"{found.place}: {found.imported}")
     assert impure == []
 
 
-def test_the_pure_floors_never_ask_what_time_it_is() -> None:
+def test_pure_files_never_ask_what_time_it_is() -> None:
     """``datetime`` is a type there: values come with their times."""
     asked = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.attr}"
-        for module, path in sources()
-        if FLOOR_OF.get(module, 9) <= 1
+        for path in sources()
+        if is_pure(path)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS
     ]
     assert asked == []
 
 
+def test_what_is_named_pure_exists() -> None:
+    assert [name for name in PURE if not (PACKAGE / name).exists()] == []
+
+
 def test_recursive_statements_are_in_one_module() -> None:
     """Whoever changes the tree's columns finds every walk through it in one place."""
-    found = {
-        module for module, path in sources() if re.search(r"\bRECURSIVE\b|\bsql\.(PATH|SUBTREE)\b", path.read_text())
-    }
-    assert found == {"sql"}
+    found = {str(path.relative_to(PACKAGE)) for path in sources() if re.search(r"\bRECURSIVE\b", path.read_text())}
+    assert found == {"models/sql.py"}
 
 
 def test_the_net_catches_what_it_is_for() -> None:
     """The parser sees plain, aliased, late and type-only imports; else the laws above prove nothing."""
-    path = PACKAGE / "managers.py"
-    found = {(i.imported, i.when) for i in imports_in("managers", path)}
+    found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "managers.py")}
     models = "compaction_app.models"
-    assert {("compaction_app.sql", When.LOADED), ("django.db", When.LOADED)} <= found
+    assert {("compaction_app.models.sql", When.LOADED), ("django.db", When.LOADED)} <= found
     assert {(models, When.CALLED), (models, When.NEVER)} <= found
     assert (models, When.LOADED) not in found
-    assert Import("admin", "compaction_app.admin.display", When.LOADED, "").top == "admin"
-    assert Import("tokens", "toktok", When.LOADED, "").top == ""
+    assert member("compaction_app.admin.display") == "admin"
+    assert member("toktok") == ""

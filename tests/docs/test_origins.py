@@ -121,7 +121,7 @@ def test_the_net_sees_what_there_is() -> None:
         "compaction_app.values.CompactionPlan.cutoff",
         "compaction_app.values.ChatContext.to_openai",
         "compaction_app.context.request.Allowances.budget",
-        "compaction_app.pruning",
+        "compaction_app.context.pruning",
         "compaction_app.summarizers.prompts.RULES",
     ):
         assert exists("", name), name

@@ -143,7 +143,7 @@ for n in range(int(sys.argv[2])):
 def start_process(parent: ChatMessage, appends: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", APPENDING_PROCESS, str(parent.pk), str(appends)],
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parent.parent.parent,
         env=os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": live_database_url()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

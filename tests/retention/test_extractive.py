@@ -21,7 +21,7 @@ from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure
 
-DEMO = Path(__file__).resolve().parent.parent / "project" / "demo_conversation.json"
+DEMO = Path(__file__).resolve().parents[2] / "project" / "demo_conversation.json"
 COUNT = ExactTokenCounter()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 FIRST_DAY = datetime(2025, 3, 10, 12, tzinfo=UTC)

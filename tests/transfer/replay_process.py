@@ -1,4 +1,4 @@
-"""``python -m tests.replay_process <messages> [<folder>]``: digests of replays, as one process makes them.
+"""``python -m tests.transfer.replay_process <messages> [<folder>]``: digests of replays, as one process makes them.
 
 A process of its own has a hash seed of its own and may use another database: ``DATABASE_URL`` says which, an empty
 one. Prints a JSON object of file names, each with its generations and its digest.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 Digests = dict[str, tuple[int, str]]
 
@@ -51,7 +51,13 @@ def elsewhere(
             "PYTHONHASHSEED": str(seed),
             "SECRET_KEY": "replay",
         }
-        command = [sys.executable, "-m", "tests.replay_process", str(messages or 0), *([str(folder)] if folder else [])]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.transfer.replay_process",
+            str(messages or 0),
+            *([str(folder)] if folder else []),
+        ]
         process = subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )

@@ -20,7 +20,7 @@ from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation
 from compaction_app.values import ChatContext
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DEMO = REPOSITORY / "project" / "demo_conversation.json"
 DEMO_TIP = json.loads((REPOSITORY / "project" / "demo_plants.json").read_text())["main_tip"]
 #: The demo's window, small enough to be filled many times over.

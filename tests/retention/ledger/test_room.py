@@ -161,7 +161,7 @@ class TestRoom:
 
 
 _SCRIPT = """
-import hashlib, tests.retention.ledger.ledgers as t, tests.survival as s
+import hashlib, tests.retention.ledger.ledgers as t, tests.retention.survival as s
 told = [t.message(n, m.get("content") or "", m["role"]) for n, m in enumerate(s.demo().branch[:60], start=1)]
 print(hashlib.sha256(t.keep(*told, LEDGER_TOKENS=500).text.encode()).hexdigest())
 """
