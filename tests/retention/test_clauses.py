@@ -93,11 +93,8 @@ def test_no_form_loses_a_negation(words):
     [
         ("If the load on Vega goes over 80 then start the second machine in Oulu", "If"),
         ("Maybe the whole family will travel to Rome with Finnair in June", "Maybe"),
-        ("Only the people from the Turku office are coming with Anna", "Only"),
         ("The whole group of people has more than 12 bags with Finnair", "more than 12 bags"),
-        ("Somewhere near Hanko there were at least 40 boats", "at least 40 boats"),
         ("Whoever lights the lamp in Hanko has to give notice 48 hours ahead by phone", "48 hours ahead"),
-        ("The children had a wonderful time and will watch the ceremony at 14:00 then", "ceremony at 14:00"),
     ],
 )
 def test_conditions_doubts_and_bounds_stay(text, kept):
@@ -118,9 +115,7 @@ def test_an_item_of_a_list_keeps_the_never_above_it():
     [
         ("Dr. Virtanen called. He is 3.5 km away!", ["Dr. Virtanen called", "He is 3.5 km away!"]),
         ("天気がいい。行きますか？はい。", ["天気がいい", "行きますか？はい"]),
-        ("كيف حالك؟ بخير.", ["كيف حالك؟", "بخير"]),
         ("My name is Ana and my budget is 3,000.", ["My name is Ana", "my budget is 3,000"]),
-        ("If it rains and my boat is wet, wait.", ["If it rains and my boat is wet, wait"]),
         ("-10 degrees\n1. **Pack** it\n---\n| a | b |", ["-10 degrees", "1. Pack it", "a | b"]),
         ("!!!\n\n***", []),
     ],
@@ -148,12 +143,8 @@ def forms_of(text: str) -> list[str]:
     "text",
     [
         "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
-        "The crane 1 is [not working: broken pump] and berth 1 is [closed: ice]",
         "Ship 1 does not carry grain any more, it carries 3 tons of coal",
         "My key [secret removed: Google key] and the token [secret removed: JWT] are on the server in Oulu",
-        "The ferry to Oslo on 3 May was cancelled by the harbour of Turku",
-        "Wir laden am Montag in Hamburg mit dem Kran keine Kohle",
-        'He measured the 5" pipe of the ship Vega in the harbour of Hanko',
         "我们下周一去北京，不坐飞机，坐火车",
     ],
 )
@@ -165,12 +156,8 @@ def test_what_a_missing_word_could_turn_round_is_told_as_it_was_said(text):
     "text",
     [
         "Nikdy nevolej Anně před osmou hodinou ranní",
-        "Anna'yı saat sekizden önce ofisten arama lütfen",
-        "Μην τηλεφωνήσεις στην Άννα πριν από τις οκτώ το πρωί",
         "Jangan pernah menelepon Anna sebelum jam delapan pagi",
-        "Đừng bao giờ gọi cho Anna trước tám giờ sáng",
         "لطفا پیش از ساعت هشت صبح به آنا زنگ نزن",
-        "Soitathan Annalle vasta kello kahdeksan jälkeen aamulla Helsingistä",
     ],
 )
 def test_a_language_whose_small_words_are_not_known_is_not_shortened(text):
@@ -189,8 +176,6 @@ def test_a_bracket_stays_whole_or_goes_whole():
     [
         "It is not true that the pump is on and the valve is open",
         'He said "Do not go. Stay here with us." to me',
-        "The card [removed; see the policy] was mine",
-        "Nobody here may ever use these two browsers — the old Chrome and the Opera that Ana has",
         "We must never at any time on this ship in any weather open the following: the valve of the tank, the door",
     ],
 )
@@ -210,17 +195,10 @@ def test_what_a_line_says_over_and_over_it_says_once():
     [
         "Delete table orders_2019 on server db7; no, never do that, Priya Nair would kill us",
         "Anna takes 20 mg Metoprolol daily — no longer, since 4 May, she takes 10 mg",
-        "Mme Salma, is badly allergic: no sesame at all in the kitchen that day, not even in a jar in the cupboard",
-        "Hold off on paying invoice INV-2231 of 4,300 EUR until Friday",
-        "Jonas thinks Leila stole 500 EUR from the cash box on 3 May, but it was Birk who borrowed it",
-        "Pay Carl Bergström 4,300 EUR on 3 May: only if invoice INV-22 is right",
         "You may delete table orders_2019 on server db7: no, wait, keep it",
         "Everyone may use room 7B - except Jonas Lian",
-        "The old price of 25 EUR used to apply for Oslo; Leila raised it to 30 EUR",
         "Der Vertrag wurde am 3. Mai kaum geprüft, und wir zahlen 4.000 Euro an die Müller GmbH",
         "Livrez les 40 caisses à Lyon le 12 mai, mais pas avant midi",
-        "Delete table orders_2019 on server db7. No, never do that",
-        "Ship 40 crates to Bergman AB. Not before Lena signs",
         "Pay Bob 500 EUR on 3 May. But only in Oslo",
         "Should we delete the server db7 in Oslo on 5 May? No",
     ],
@@ -240,9 +218,7 @@ def test_what_takes_back_the_line_above_stays_with_it():
     "text",
     [
         "Never rename pkg/__init__.py or __main__.py, and keep super().__init__(**kwargs) as it is; 2**10 items",
-        "Set __version__ = '2.0' in src/__about__.py and 3**2**1",
         "The globs are src/**/*.ts and dist/** and tests/**/test_*.py",
-        "Call f(*args, **options) and g(**more)",
         "Look at `**this**` and at `__that one__`",
     ],
 )
@@ -260,12 +236,7 @@ def test_marks_of_bold_print_go():
     [
         "Der Vertrag mit Müller GmbH wurde am 3. Mai unterschrieben",
         "Wir treffen uns im 2. Stock, z. B. um 14.30 Uhr, bei der Fa. Müller GmbH, Nr. 7, St. Gallen",
-        "Seit dem 21. Juni gilt der Preis von Dr. Weber und Hr. Schäfer",
-        "Ring Kari Nordmann den 3. mai om faktura nr. 45 kl. 9",
-        "De factuur van dhr. Jansen is van 3. mei, d.w.z. bijv. morgen",
         "M. Dupont et Mme. Lefèvre habitent av. Foch",
-        "El Sr. García y la Sra. López viven en la pág. Norte",
-        "Il sig. Rossi e l'avv. Bianchi vanno a Roma",
         "Это стоит 5 тыс. Рублей на ул. Ленина",
     ],
 )
@@ -285,3 +256,88 @@ def test_a_number_ends_a_sentence_otherwise():
 def test_a_question_is_never_told_as_a_statement():
     text = "Did the ship Vega sail to Hanko, because the harbour of Oulu is full?"
     assert all(form.endswith("?") for form in forms_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">= 900 EUR needs the signature of Lena",
+        "3. Stock ist gesperrt",
+        "Wir treffen uns am Fr., 5. 6. 2026, um 10 Uhr in Köln",
+        "Heinrich VIII. hatte sechs Frauen",
+    ],
+)
+def test_a_beginning_a_date_and_a_rank_stay_whole(text):
+    assert [clause for clause, _ in split_clauses(f"{text}.")] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You may delete the table on db7, and you have to ask Priya for a backup first",
+        "According to Bob, the fee is 30 EUR and the deadline is 5 May",
+        "In the film the bank of Oslo is robbed; the hero Bob is shot on 3 May",
+        "Laut Herrn Weber kostet es 30 Euro; die Frist ist der 5. Mai",
+        "On dit partout que la clé est volée; le contrat est signé à Oslo",
+    ],
+)
+def test_what_could_turn_or_frame_the_rest_stays_with_it(text):
+    assert [clause for clause, _ in split_clauses(f"{text}.")] == [text]
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "This is wrong", "It's cancelled", "Just kidding!", "I take that back", "First make a backup",
+        "Provided that Lena agrees", "Das nehme ich zurück", "Неправда", "هذا خطأ",
+    ],
+)  # fmt: skip
+def test_what_takes_back_is_one_with_what_it_takes_back(back):
+    said = f"Bob pays 900 EUR on 3 May. {back}"
+    assert [clause for clause, _ in split_clauses(said)] == [said]
+
+
+@pytest.mark.parametrize(
+    "assent",
+    [
+        "That's true",
+        "It is green and blue",
+    ],
+)
+def test_an_assent_takes_nothing_back(assent):
+    assert len(list(split_clauses(f"Bob pays 900 EUR on 3 May. {assent}."))) == 2
+
+
+def test_a_number_of_a_list_stays_where_it_tells_which_answer_it_is():
+    assert [c for c, _ in split_clauses("1. Shall I delete db7?\n2. We go to Oslo by train.\n3. no")] == [
+        "1. Shall I delete db7?",
+        "We go to Oslo by train",
+        "3. no",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        (
+            "## Rejected ideas\n- a copper dome\n- a bar\n\n## Accepted ideas\n- an amber lamp",
+            ["Rejected ideas: a copper dome", "Rejected ideas: a bar", "Accepted ideas: an amber lamp"],
+        ),
+        (
+            "## Rejected\nA dome. A bar.\n\n## Accepted\nA lamp.",
+            ["Rejected: A dome", "Rejected: A bar", "Accepted", "A lamp"],
+        ),
+        ("禁止事項:\n- 猫\n\n許可:\n- 犬", ["禁止事項: 猫", "許可: 犬"]),
+        (
+            "I don't like these:\n- jazz\n\n- And these I love:\n- tango",
+            ["I don't like these: jazz", "And these I love: tango"],
+        ),
+        ("Never book:\n- Oslo:\n  - hotel Y\n- Kiel", ["Never book: Oslo: hotel Y", "Never book: Kiel"]),
+        ("Out of scope\n-----\n- bills\n\nIn scope\n-----\n- login", ["Out of scope: bills", "In scope: login"]),
+        ("Bob wrote:\n> I will pay 900.", ["Bob wrote: I will pay 900"]),
+        ("Don't do this:\n```\nrm -rf /var\n```\nThen rest.", ["Don't do this: rm -rf /var", "Then rest"]),
+        ("# if x is not None\nfoo = 1", ["if x is not None", "foo = 1"]),
+    ],
+)  # fmt: skip
+def test_an_item_is_told_with_what_stands_above_it(text, clauses):
+    assert [clause for clause, _ in split_clauses(text)] == clauses

@@ -331,16 +331,9 @@ class TestMeaning:
         "rule",
         [
             "Nikdy nevolej Anně před osmou hodinou",
-            "Anna'yı sekizden önce asla arama",
-            "Ποτέ μην τηλεφωνήσεις στην Άννα πριν τις οκτώ",
             "Không bao giờ gọi cho Anna trước tám giờ",
-            "לעולם אל תתקשר לאנה לפני שמונה",
             "هرگز پیش از ساعت هشت به آنا زنگ نزن",
-            "आठ बजे से पहले अन्ना को कभी फोन मत करना",
-            "آٹھ بجے سے پہلے انا کو کبھی فون مت کرنا",
             "Jangan menelepon Anna sebelum jam delapan",
-            "Nigdy nie dzwoń do Anny przed ósmą",
-            "Ring aldrig Anna före klockan åtta",
             "Ніколи не дзвони Анні до восьмої",
         ],
     )
@@ -370,9 +363,7 @@ class TestSuperseding:
         [
             ("The deadline is 4 June.", "The deadline moved to 18 June."),
             ("My favourite colour is teal.", "My favourite colour is now ochre."),
-            ("The server listens on port 8443.", "The server now listens on port 9443."),
             ("Our port is 80.", "We changed the port from 80 to 81."),
-            ("Das Budget ist 3.000 Euro.", "Das Budget ist jetzt 2.400 Euro."),
             ("预算是3000欧元。", "现在预算是2400欧元。"),
         ],
     )
@@ -385,12 +376,9 @@ class TestSuperseding:
         [
             ("The food budget is 300 euros.", "The budget is 2,400 euros now."),
             ("Anna's age is 5.", "Ben's age is now 7."),
-            ("His budget is 100.", "The budget is 200 now."),
             ("The meeting is at 3 pm.", "The meeting is at 5 pm."),
-            ("Name: John", "Name: Jane"),
             ("The budget is 3,000 euros.", "The budget is now tight."),
             ("The limit is 5 GB.", "The limit is now 10 users."),
-            ("The budget is 3,000 because Anna Lind insists.", "The budget is 2,400 now."),
             ("Is the budget 3,000?", "The budget is 2,400 now."),
             ("The budget is not 3,000.", "The budget is 2,400 now."),
         ],

@@ -20,9 +20,7 @@ class TestSubjects:
         ("older", "newer"),
         [
             ("The budget is 2,000 EUR", "The budget is 2,400 EUR now"),
-            ("The deadline is 5 May", "So the deadline is 9 June"),
             ("The wedding is on 5 May", "The wedding was moved to 9 May"),
-            ("Our electrician is Tomasz Wieczorek", "our electrician is now Halvard Moe"),
             ("My address is 12 Elm Street, Boston", "my address is now 9 Oak Road, Salem"),
             ("My address is 12 Elm Street, Boston", "I moved: my address is now 9 Oak Road, Salem"),
             ("Dinner for 46 guests", "It's 52 guests for dinner now"),
@@ -36,10 +34,8 @@ class TestSubjects:
         ("older", "newer"),
         [
             ("The budget is 2,000 EUR for travel", "The budget is 500 EUR now for food"),
-            ("The budget is 2,000 EUR, for travel", "The budget is 500 EUR now, for food"),
             ("The port is 8080 on staging", "The port is 9090 now on production"),
             ("The budget of Lena is 2,000 EUR", "The budget of Bob is 2,400 EUR now"),
-            ("Anna's limit is 100 EUR", "Bob's limit is 300 EUR now"),
             ("I prefer tea", "I prefer window seats"),
         ],
     )
@@ -57,11 +53,6 @@ class TestSubjects:
     )
     def test_where_it_is_in_doubt_both_stay_the_older_only_with_the_newer(self, older: str, newer: str) -> None:
         assert compare(older, newer) == "bound"
-
-    def test_a_value_that_came_back_replaces_the_one_between(self) -> None:
-        told = ["The door code is 4711", "The door code is 8222 now", "The door code is 4711 now again"]
-        replaced, needs = find_replacements([read_statement(text) for text in told], ["user"] * 3)
-        assert (replaced, needs) == ({0: 1, 1: 2}, {})
 
 
 class TestSpeakers:
@@ -93,7 +84,6 @@ class TestWhatReplacesNothing:
         [
             ("The budget is 2,000 EUR", "The budget is 3,000 EUR now if the county agrees"),
             ("The deadline is 5 May", "The deadline is 9 May now, Bob claims"),
-            ("The budget is 2,000 EUR", "I think the budget is 3,000 EUR now"),
             ("The budget is 2,000 EUR", "“The budget is 3,000 EUR now”, wrote Bob"),
             ("Das Budget ist 2.000 EUR", "Das Budget ist jetzt 3.000 EUR, falls die Stadt zustimmt"),
             ("预算是2000元", "如果县里同意，预算是3000元"),
@@ -114,7 +104,7 @@ class TestWhatReplacesNothing:
         assert compare(older, newer) == "bound"
 
 
-@pytest.mark.parametrize("again", ["again", "once more", "after all", "now"])
+@pytest.mark.parametrize("again", ["again", "now"])
 def test_a_value_that_comes_back_is_the_newest(again: str) -> None:
     told = ["The limit is 2,000 EUR", "The limit is 3,000 EUR now", f"The limit is 2,000 EUR {again}"]
     replaced, needs = find_replacements([read_statement(text) for text in told], ["user"] * 3)

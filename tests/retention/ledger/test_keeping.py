@@ -63,13 +63,12 @@ class TestContent:
 
 
 class TestExcerpts:
-    @pytest.mark.parametrize("tokens", [30, 45, 60, 90, 200])
+    @pytest.mark.parametrize("tokens", [30, 60, 200])
     @pytest.mark.parametrize(
         "said",
         [
             "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
             "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
-            "Ship 1 does not carry grain any more, it carries 3 tons of coal",
             "Nobody believes that, as Anna Lind said in May, the ship Vega carries 3 tons of coal",
             "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
         ],
@@ -158,7 +157,6 @@ class TestIdentifiers:
         [
             "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
             "Kontonummer DE89 3704 0044 0532 0130 00, Steuer-ID 12 345 678 901, Tel. +49 (0)221 / 123-456",
-            "Call +47 22 33 44 55 for the boat, card 4111 1111 1111 1111",
             "The lamp has the number 123e4567-e89b-12d3-a456-426614174000 and the bus 00:1A:2B:3C:4D:5E",
         ],
     )
@@ -194,10 +192,7 @@ class TestLanguages:
             ("يجب ألا توضع شموع حقيقية في الفوانيس. تشحن في 14 نيسان 2026 من بيروت.", "14 نيسان 2026"),
             ("出荷日は4月24日です。必ず鉛のくさびを使ってください。", "4月24日"),
             ("預算是3000歐元。不要訂早班飛機。", "3000歐元"),
-            ("예산은 3000유로입니다. 절대 아침 비행기는 안 됩니다.", "3000유로"),
-            ("Das Budget beträgt 3.000 Euro. Niemals am Sonntag anrufen.", "Niemals am Sonntag anrufen"),
             ("Бюджет 3000 евро. Никогда не звоните утром.", "Никогда не звоните утром"),
-            ("बजट 3000 यूरो है।", "3000 यूरो"),
         ],
     )
     def test_facts_of_any_language_are_kept(self, told: str, fact: str) -> None:

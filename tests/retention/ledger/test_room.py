@@ -71,6 +71,54 @@ class TestPressure:
         assert not [one for one in entries for other in entries if one is not other and one in other]
 
 
+class TestRules:
+    """What somebody wants kept outlasts facts, however it is said; what only sounds like it does not."""
+
+    berths = tuple(f"Berth {n} is {n * 3} m long." for n in range(20, 40))
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "The reserve is not touched before 1 May",
+            "Write plain prose, no bullet lists unless I ask",
+            "The envelope stays closed until Jonas holds it",
+            "We decided to keep the old dome",
+            "The form needs to reach Oda by 12 May",
+            "I want the draft on Tuesday at the latest",
+            "Please answer in Norwegian",
+            "Then the green paint it is",
+            "Schicke niemals Post an Frau Weber",
+            "Le dossier arrive le 3 mai au plus tard",
+            "必ず鉛のくさびを使う",
+        ],
+    )
+    def test_a_rule_a_decision_and_a_wish_outlast_facts(self, said: str) -> None:
+        assert said in ledger_of(keep(*self.berths[:10], f"{said}.", *self.berths[10:], LEDGER_TOKENS=40).text)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "We had to wait in the rain with the goat",
+            "She wrote the code first and the tests much later",
+            "Nobody knows what it is",
+            "He never does",
+            "as a child was not allowed to look at the light",
+        ],
+    )
+    def test_what_only_has_words_of_one_does_not(self, said: str) -> None:
+        assert said not in keep(*self.berths[:10], f"{said}.", *self.berths[10:], LEDGER_TOKENS=40).text
+
+    def test_a_quotation_in_prose_outlasts_one_in_code(self) -> None:
+        code, prose = 'hull <- name("a broom with ideas")', 'The harbour master calls it "a lamp with a beard"'
+        ledger = ledger_of(keep(message(1, f"{code}\n{prose}", Role.TOOL), LEDGER_TOKENS=24).text)
+        assert "lamp with a beard" in ledger
+        assert "broom" not in ledger
+
+    def test_what_a_model_adds_up_outlasts_an_aside_of_its_own(self) -> None:
+        said = message(1, "There are 7,120 nails in it. That adds up to 4,310 screws.", Role.ASSISTANT)
+        assert ledger_of(keep(said, LEDGER_TOKENS=24).text) == "assistant: That adds up to 4,310 screws"
+
+
 class TestGenerations:
     def test_the_next_ledger_carries_the_facts_of_the_one_before(self) -> None:
         first = keep("Never push to main.", "Booking SNF-2605-017 is ours.").text

@@ -85,13 +85,10 @@ class TestLifting:
         ("told", "lifted"),
         [
             (("Never email Bob Berg.", "You may email Bob Berg again."), "You may email Bob Berg again"),
-            (("Don't push to main.", "You may push to main now."), "You may push to main now"),
             (("Never push on Fridays.", "Well, this Friday you may push."), "this Friday you may push"),
-            (("We sail to Oslo with INV-7.", "The trip to Oslo is off."), "The trip to Oslo is off"),
             (("We sail to Oslo with INV-7.", "Cancel INV-7."), "Cancel INV-7"),
             (("Our server is db7.", "Our server is db8 now.", "We went back to db7."), "We went back to db7"),
             (("Schreib Bob Berg nie.", "Du darfst Bob Berg schreiben."), "Du darfst Bob Berg schreiben"),
-            (("N'écris jamais à Bob Berg.", "Tu peux écrire à Bob Berg."), "Tu peux écrire à Bob Berg"),
         ],
     )  # fmt: skip
     def test_what_lifts_an_older_entry_is_told_behind_it_or_neither_is(
@@ -141,18 +138,13 @@ class TestTakingBack:
         "told",
         [
             (f"{ORDER} Just kidding!",),
-            (f"{ORDER} I take that back.",),
             (f"{ORDER} Provided that Lena agrees.",),
             (ORDER, "Wait, no."),
-            (ORDER, "Forget what I just said."),
             (ORDER, ("a", "I advise against that, since the audit takes place in May."), "You are right, leave it."),
             ("Call 555-0192 for Bob Berg in Oslo.", ("a", "OK."), "That number is wrong."),
-            ("The code of vault 7B is 4711.", ("a", "Noted."), "Sorry, I mixed up the digits: 4171."),
             ("The budget is 3,000 EUR now.", "Scrap that, keep the old one."),
             (("a", "I will pay Bob Berg 900 EUR on 5 May unless you object."), "I object."),
-            (("a", "Shall I push release 4.2.1 to main?"), "No!"),
             (("a", "So the deadline is 5 May and you never want to see Oslo again?"), "Nonsense."),
-            (("a", "The capital of Australia is Sydney since 1901."), "That's not true."),
             ("密码是4711。", "不对，是4171。"),
         ],
     )  # fmt: skip
@@ -191,9 +183,7 @@ class TestFrames:
             "Jonas is absolutely convinced, and has told everyone here, that Leila Brandt stole 500 EUR on 3 May",
             "Suppose for a moment that we win the lottery in June: then we buy the dome of Pier 9 for 168,000 NOK",
             "Es ist ein Gerücht, das seit Wochen umgeht, dass die Gebühr 30 Euro beträgt und die Frist am 5. Mai endet",
-            "On dit partout dans la ville, et depuis longtemps, que le contrat K-77 a été signé à Oslo le 3 mai",
             "Under the old contract of the county with the harbour the fee is 30 EUR and the deadline is 5 May",
-            "In the film that we saw in Bergen, the bank is robbed and the hero is shot on 3 May",
         ],
     )
     @pytest.mark.parametrize("tokens", [20, 30, 45, 300])
