@@ -19,18 +19,18 @@ from compaction_app.conversation.complete import acomplete, complete
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree import branches
-from compaction_app.tree.branches import require_tip
+from compaction_app.tree.branches import check_tip
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
     """Root → tip, without summaries: the transcript that people see."""
-    require_tip(tip)
+    check_tip(tip)
     return branches.get_path(tip)
 
 
 def find_summary(tip: ChatMessage) -> ChatMessage | None:
     """The newest summary that applies to this branch."""
-    require_tip(tip)
+    check_tip(tip)
     return branches.find_summary_for_branch(tip)
 
 
@@ -56,13 +56,13 @@ def delete_session(session: ChatSession) -> None:
 
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first; summaries are not counted."""
-    branches.require_row(session, ChatSession, "session")
+    branches.check_instance(session, ChatSession, "session")
     return branches.tips(session)
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
     """The message and its siblings in order: an edit or a regeneration is one more."""
-    branches.require_row(message, ChatMessage, "message")
+    branches.check_instance(message, ChatMessage, "message")
     return branches.variants(message)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load, settings_from
-from compaction_app.context.assembly import Shown, climb, tokens_after_free_layers
+from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_after_pruning
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
@@ -31,7 +31,7 @@ from compaction_app.messages.arguments import (
     checked_count,
 )
 from compaction_app.messages.summary import count_summary, summary_message
-from compaction_app.messages.transcript import defuse
+from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.messages.validation import MAX_JSON_DEPTH, check_text
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
@@ -240,19 +240,18 @@ def check_and_compact(
     if summarize is not None and _is_summary_wanted(history.branch, budget, settings, count):
         compaction = _compact(history.branch, budget, settings, count, summarize)
     branch = compaction.branch or history.branch
-    shown = climb(branch, budget, settings, count)
-    used = branch.base if branch.base and shown.summary else None
+    shown = apply_layers(branch, budget, settings, count)
     # A pin is no part of the tail, and without a tree nothing else would tell that it went.
     pins_gone = int(bool(branch.base and branch.base.pinned) and not shown.pinned)
     return Compacted(
-        messages=history.rebuilt(branch, shown),
+        messages=history.rebuilt(shown),
         strategy=shown.strategy,
         pruned=len(shown.left_out),
         dropped=shown.dropped + pins_gone,
         covered=compaction.covered,
-        tokens=history.fixed_tokens + _tokens_of(branch, shown),
+        tokens=history.fixed_tokens + shown.tokens,
         tokens_before=history.fixed_tokens + history.branch.history_tokens,
-        summary=used.content if used else "",
+        summary=shown.summary.content if shown.summary else "",
         failure=compaction.failure,
     )
 
@@ -290,7 +289,7 @@ def extract(request: SummaryRequest) -> str:
         instructions=request.instructions,
     )
     # A tool result may hold NUL, and a draft that does is refused.
-    return defuse(text.replace("\x00", ""))
+    return neutralize_tags(text.replace("\x00", ""))
 
 
 class _History:
@@ -332,13 +331,13 @@ class _History:
                 result["content"] = [{"type": "text", "text": message.content}, *others]
         return result
 
-    def rebuilt(self, branch: Branch, shown: Shown) -> list[dict[str, Any]]:
+    def rebuilt(self, shown: ShownHistory) -> list[dict[str, Any]]:
         result = self.fixed()
-        if branch.base and shown.summary:
+        if shown.summary:
             role = self._carrier["role"] if self._carrier else Role.USER.value
-            result.append({"role": role, "content": summary_message(branch.base.content)})
-        if branch.base and branch.base.pinned and shown.pinned:
-            result.append(self.message(branch.base.pinned))
+            result.append({"role": role, "content": summary_message(shown.summary.content)})
+        if shown.pinned:
+            result.append(self.message(shown.pinned))
         return result + [self.message(message) for message in shown.tail]
 
 
@@ -352,7 +351,7 @@ class _Compaction:
 
 
 def _is_summary_wanted(branch: Branch, budget: Budget, settings: Settings, count: Count) -> bool:
-    return settings.mode != Mode.OFF and tokens_after_free_layers(branch, budget, settings, count) > budget.threshold
+    return settings.mode != Mode.OFF and tokens_after_pruning(branch, budget, settings, count) > budget.threshold
 
 
 def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any) -> _Compaction:
@@ -421,13 +420,6 @@ def _summary(text: str, count: Count) -> Summary:
         tokens=count_summary(text, count),
         content=text,
     )
-
-
-def _tokens_of(branch: Branch, shown: Shown) -> int:
-    tokens = sum(message.tokens for message in shown.tail)
-    if branch.base and shown.summary:
-        tokens += branch.base.tokens
-    return tokens + (branch.pinned_tokens if shown.pinned else 0)
 
 
 def _no_count(texts: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, next_now
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import allowances_for
+from compaction_app.context.request import resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.telemetry import log
@@ -142,11 +142,11 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
 
 def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: str) -> tuple[int, bool]:
     """Runs made for one tip, and whether another worker's run was in the way."""
-    allowances = allowances_for(session)
+    resolved = resolve_request(session)
     for made in range(_MAX_GENERATIONS):
-        if not is_over_threshold(tip, allowances):
+        if not is_over_threshold(tip, resolved):
             return made, False
-        request = CompactionRequest(tip=tip, trigger=Trigger.THRESHOLD, allowances=allowances, forced=True)
+        request = CompactionRequest(tip=tip, trigger=Trigger.THRESHOLD, resolved=resolved, forced=True)
         opening = open_run(request)
         if opening.run is None:
             return made, opening.reason == Suppression.OPEN_RUN

@@ -200,7 +200,7 @@ class Branch:
     #: Their tokens.
     unread_tokens: int = 0
     #: The tip is, or is an ancestor of, the tip of the run that made the base.
-    seen_by_base: bool = False
+    already_compacted: bool = False
 
     @property
     def pinned_tokens(self) -> int:

@@ -23,7 +23,7 @@ from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.tree.branches import is_on_branch, using_of
+from compaction_app.tree.branches import database_of, is_on_branch
 from compaction_app.values import RunStatus, Trigger
 
 #: Open runs of a session that are asked whether they are in the way.
@@ -168,13 +168,13 @@ def _was_taken(run: CompactionRun) -> bool:
 
 def _runs_in_the_way(tip: ChatMessage) -> list[int]:
     """Open runs of the branch that ends here: those asked for at this tip or anchored above it, newest first."""
-    open_runs = CompactionRun.objects.using(using_of(tip)).filter(session_id=tip.session_id).open()
+    open_runs = CompactionRun.objects.using(database_of(tip)).filter(session_id=tip.session_id).open()
     found = open_runs.order_by("-pk").values_list("pk", "tip_id", "anchor_id", "anchor__depth")
     rows = list(found[:_MOST_IN_THE_WAY])
     on_branch = [
         pk
         for pk, tip_id, anchor_id, depth in rows
-        if tip_id == tip.pk or (anchor_id and is_on_branch(anchor_id, depth, tip.pk, using_of(tip)))
+        if tip_id == tip.pk or (anchor_id and is_on_branch(anchor_id, depth, tip.pk, database_of(tip)))
     ]
     # A run of a fork may be in the way too, whose anchor would stand on both branches.
     return on_branch or [pk for pk, *_ in rows]

@@ -202,7 +202,7 @@ def context_here(message: ChatMessage, url_of: UrlOf, prompt_url: str = "") -> C
         if message.depth > MOST_SWITCHED_OFF and is_off:
             return ContextHere(problem=_EVERYTHING.format(number(message.depth), number(message.path_tokens)))
         context = chat.get_context(message)
-        using = branches.using_of(message)
+        using = branches.database_of(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:
         return ContextHere(problem=_OVERFLOW.format(number(error.needed), number(error.available)))

@@ -22,7 +22,7 @@ from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus
 
 #: Live summaries that a page names.
@@ -67,7 +67,7 @@ class Reach:
 
 def reach_of(message: ChatMessage) -> Reach:
     """Three queries, however much hangs on it."""
-    using = using_of(message)
+    using = database_of(message)
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
     is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)

@@ -13,7 +13,7 @@ from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.sayings import SEPARATOR
 from compaction_app.tree import lanes
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Role
 
 #: Summaries of a line that a page lists in either direction, and tips that it asks for.
@@ -43,13 +43,13 @@ class Generation:
 def line_of(summary: ChatMessage) -> list[Generation]:
     """Oldest first. Two queries, no text but that of the one asked about."""
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
-    with connections[using_of(summary)].cursor() as cursor:
+    with connections[database_of(summary)].cursor() as cursor:
         cursor.execute(sql.GENERATIONS, parameters)
         levels: dict[int, int] = {}
         for pk, level in cursor.fetchall():
             levels.setdefault(pk, level)
     levels[summary.pk] = 0
-    found = CompactionRun.objects.using(using_of(summary)).filter(summary_id__in=levels)
+    found = CompactionRun.objects.using(database_of(summary)).filter(summary_id__in=levels)
     lean = found.select_related("summary").defer("summary__content", "summary__metadata", "error_detail", "settings")
     runs: dict[int, CompactionRun] = {}
     for run in lean.order_by("id"):
@@ -70,7 +70,7 @@ def line_of(summary: ChatMessage) -> list[Generation]:
 
 def _without_run(ids: Iterable[int], summary: ChatMessage) -> Iterable[ChatMessage]:
     wanted = sorted(ids)
-    rows = ChatMessage.objects.using(using_of(summary)).filter(pk__in=wanted)
+    rows = ChatMessage.objects.using(database_of(summary)).filter(pk__in=wanted)
     return rows.defer("content", "metadata") if wanted else ()
 
 
@@ -95,10 +95,10 @@ def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     from_depth, base_tokens = 1, 0
     if base is not None:
-        depths = ChatMessage.objects.using(using_of(summary)).filter(pk=base.last_summarized_message_id)
+        depths = ChatMessage.objects.using(database_of(summary)).filter(pk=base.last_summarized_message_id)
         from_depth = (depths.values_list("depth", flat=True).first() or 0) + 1
         base_tokens = base.token_count
-    taken_in = paths.stretch(cutoff.pk, using_of(summary), first=from_depth, last=cutoff.depth)
+    taken_in = paths.stretch(cutoff.pk, database_of(summary), first=from_depth, last=cutoff.depth)
     return Coverage(
         messages=cutoff.depth,
         taken_in=taken_in,
@@ -108,12 +108,12 @@ def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     )
 
 
-def tips_served(summary: ChatMessage) -> tuple[list[lanes.Filling], bool]:
+def tips_served(summary: ChatMessage) -> tuple[list[lanes.TipHistory], bool]:
     """Of the newest tips of the session those that this summary applies to; whether there are tips that were not
     asked for. Two queries, whatever the session holds."""
     found = lanes.read_lanes(summary.session, limit=MOST_TIPS + 1)
     tips = [lane.end_id for lane in found[:MOST_TIPS] if lane.is_tip]
-    at_tips = lanes.fillings(tips, using_of(summary))
+    at_tips = lanes.histories_at(tips, database_of(summary))
     served = [filling for tip in tips if (filling := at_tips.get(tip)) and filling.summary_id == summary.pk]
     return served, len(found) > MOST_TIPS
 

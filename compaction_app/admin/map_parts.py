@@ -35,7 +35,7 @@ class Lane(Protocol):
 
 
 class Span(Protocol):
-    """As ``lanes.Span`` has it."""
+    """As ``lanes.SummarySpan`` has it."""
 
     @property
     def summary_id(self) -> int: ...
@@ -56,7 +56,7 @@ class Span(Protocol):
 
 
 class Filling(Protocol):
-    """As ``lanes.Filling`` has it."""
+    """As ``lanes.TipHistory`` has it."""
 
     @property
     def history_tokens(self) -> int: ...

@@ -19,8 +19,8 @@ from compaction_app.admin.branch_map import draw, is_small
 from compaction_app.admin.display import number, shortened
 from compaction_app.admin.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place, Stretch
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import using_of
-from compaction_app.tree.lanes import Filling, Lane, Span, fillings, read_lanes, read_spans
+from compaction_app.tree.branches import database_of
+from compaction_app.tree.lanes import Lane, SummarySpan, TipHistory, histories_at, read_lanes, read_summary_spans
 from compaction_app.values import Budget, Kind
 
 #: Lanes of one page.
@@ -103,8 +103,8 @@ class SessionShape:
     is_older_page: bool
     #: None where one page shows all.
     counted: Counted | None
-    spans: tuple[Span, ...]
-    fillings: Mapping[int, Filling]
+    spans: tuple[SummarySpan, ...]
+    fillings: Mapping[int, TipHistory]
     picture: Picture
     beginnings: Mapping[int, Beginning]
     budget: Budget | None
@@ -126,7 +126,7 @@ class SessionShape:
         return sum(lane.end_path_tokens for lane in self.lanes) - sum(above)
 
     @property
-    def fullest(self) -> Filling | None:
+    def fullest(self) -> TipHistory | None:
         return max(self.fillings.values(), key=lambda filling: filling.history_tokens, default=None)
 
 
@@ -145,8 +145,8 @@ def read_shape(
     if has_older or before:
         counted, guests = _count(session, before), _trunk(session, lanes)
         lanes += guests
-    spans = read_spans(session, limit=SUMMARIES)
-    filled = fillings([lane.end_id for lane in lanes if lane.is_tip], using_of(session))
+    spans = read_summary_spans(session, limit=SUMMARIES)
+    filled = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session))
     places: tuple[Place, ...] = ()
     beginnings: dict[int, Beginning] = {}
     if is_small(lanes):
@@ -174,7 +174,7 @@ def read_shape(
 
 
 def _count(session: ChatSession, before: int | None) -> Counted:
-    lanes = ChatMessage.objects.using(using_of(session)).filter(session=session, lane__isnull=True)
+    lanes = ChatMessage.objects.using(database_of(session)).filter(session=session, lane__isnull=True)
     # From the newest on, as their index has them, so that those newer than the page are among the counted.
     newest = lanes.order_by("-id")[: MOST_COUNTED + 1]
     newer = Count("pk", filter=Q(pk__gte=before)) if before else Count("pk", filter=Q(pk__lt=0))
@@ -194,7 +194,7 @@ def _trunk(session: ChatSession, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
 def _beginnings(session: ChatSession, condition: Q, quotes: bool) -> dict[int, Beginning]:
     beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
     rows = (
-        ChatMessage.objects.using(using_of(session))
+        ChatMessage.objects.using(database_of(session))
         .filter(condition, session=session)
         .annotate(beginning=beginning)
         .values_list("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")
@@ -343,13 +343,13 @@ class BranchMap:
         depth = f"depth {number(part.first)}" + (f" to {number(part.last)}" if part.last > part.first else "")
         return f"{counted_as(part.messages, 'message', 'messages')} of {_branch(lane)}, {depth}: list them."
 
-    def _bar(self, bar: Bar, spans: Mapping[int, Span]) -> Linked:
+    def _bar(self, bar: Bar, spans: Mapping[int, SummarySpan]) -> Linked:
         if bar.summary_id:
             return Linked(bar, self.url_of(bar.summary_id), self._of_bar(bar, spans))
         said = f"{len(bar.summary_ids)} older live summaries as one bar, of the first {number(bar.last)} messages."
         return Linked(bar, self.summaries_url, said)
 
-    def _of_bar(self, bar: Bar, spans: Mapping[int, Span]) -> str:
+    def _of_bar(self, bar: Bar, spans: Mapping[int, SummarySpan]) -> str:
         span = spans[bar.summary_id]
         said = f"Summary {bar.summary_id}"
         if span.generation:
@@ -373,7 +373,7 @@ def _branch(lane: DrawnLane) -> str:
     return f"branch {number(lane.number)}" if lane.number else "an older branch"
 
 
-def fullness(filling: Filling, budget: Budget | None) -> str:
+def fullness(filling: TipHistory, budget: Budget | None) -> str:
     """What counts at a tip, of what is available there."""
     history = number(filling.history_tokens)
     if budget is None:

@@ -20,11 +20,11 @@ from compaction_app.admin.pagers import BoundedPaginator, count_up_to, counted
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.conf import Mode
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.request import Allowances, allowances_for
+from compaction_app.context.request import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import Spending, session_spending
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Budget, Kind, RunStatus
 
 #: Messages, tips and events that are counted one by one.
@@ -39,17 +39,17 @@ RUNS = 1000
 class InForce:
     """What the session's settings come to, or why they come to nothing."""
 
-    allowances: Allowances | None
+    resolved: ResolvedRequest | None
     problem: str = ""
 
     @property
     def is_off(self) -> bool:
-        return self.allowances is not None and self.allowances.settings.mode == Mode.OFF
+        return self.resolved is not None and self.resolved.settings.mode == Mode.OFF
 
 
 def in_force(session: ChatSession) -> InForce:
     try:
-        return InForce(allowances_for(session))
+        return InForce(resolve_request(session))
     except CompactionError as error:
         return InForce(None, str(error))
 
@@ -61,7 +61,7 @@ class Figures:
     admin: RecordAdmin
     session: ChatSession
     shape: SessionShape
-    allowances: Allowances | None
+    resolved: ResolvedRequest | None
     #: What branches are measured against.
     budget: Budget | None
 
@@ -90,7 +90,7 @@ class Figures:
     def _branches(self) -> str:
         if self.shape.is_whole:
             return display.number(sum(lane.is_tip for lane in self.shape.lanes))
-        nodes = ChatMessage.objects.using(using_of(self.session))
+        nodes = ChatMessage.objects.using(database_of(self.session))
         tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
         lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
         return f"at least {tips:,}" if lanes > BRANCHES else display.number(tips)
@@ -98,7 +98,7 @@ class Figures:
     def _messages_and_tokens(self) -> tuple[str, str]:
         if self.shape.is_whole:
             return display.number(self.shape.messages), display.number(self.shape.tokens)
-        nodes = ChatMessage.objects.using(using_of(self.session)).in_session(self.session.pk)
+        nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
         first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
         found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
         if found["messages"] > BOUND:
@@ -141,17 +141,17 @@ class Figures:
 
     def _in_force(self) -> Iterator[tuple[str, str]]:
         yield "Model", self.session.model or "none named"
-        if self.allowances is None:
+        if self.resolved is None:
             return
-        budget, mode = self.allowances.budget, self.allowances.settings.mode
+        budget, mode = self.resolved.budget, self.resolved.settings.mode
         yield "Mode", "off: nothing is compacted, pruned or left out" if mode == Mode.OFF else str(mode)
         yield "Window", display.number(budget.window)
-        yield "Reserved", reserved_words(budget.reserved, self.allowances.surroundings.system_tokens)
+        yield "Reserved", reserved_words(budget.reserved, self.resolved.reserved_parts.system_tokens)
         yield "Available", display.number(budget.available)
         if mode != Mode.OFF:
             yield "Threshold", display.number(budget.threshold)
             yield "Target", display.number(budget.target)
-        yield "Calibration", calibration_words(calibration_of(self.session.token_calibration, self.allowances.model))
+        yield "Calibration", calibration_words(calibration_of(self.session.token_calibration, self.resolved.model))
 
     # -- links --------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from compaction_app.admin.compacting import at_most
 from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id
 from compaction_app.models import ChatMessage, sql
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind
 
 _LONGEST_REASON = 255
@@ -64,14 +64,14 @@ def plan_retirement(selected: Sequence[ChatMessage]) -> Retirement:
     leaving: set[int] = set()
     for summary in selected:
         leaving |= _built_on(summary)
-    rows = ChatMessage.objects.using(using_of(selected[0])).live().filter(pk__in=leaving)
+    rows = ChatMessage.objects.using(database_of(selected[0])).live().filter(pk__in=leaving)
     without_texts = rows.select_related("session").defer("content", "metadata").order_by("id")
     return Retirement(tuple(selected), tuple(without_texts))
 
 
 def _built_on(summary: ChatMessage) -> set[int]:
     """The summary and every one built on it, as ``chat.retire_summary`` finds them."""
-    with connections[using_of(summary)].cursor() as cursor:
+    with connections[database_of(summary)].cursor() as cursor:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         return {row[0] for row in cursor.fetchall()}
 

@@ -130,7 +130,7 @@ class _Rebuilding:
     """One reply's context, put together part by part."""
 
     def __init__(self, reply: ChatMessage, record: Record) -> None:
-        self.reply, self.record, self.using = reply, record, branches.using_of(reply)
+        self.reply, self.record, self.using = reply, record, branches.database_of(reply)
         self.notes: list[str] = []
         self.settings = self._settings()
         named = [pk for pk in (record.summary_id, record.cutoff_id, record.pinned_id) if pk]

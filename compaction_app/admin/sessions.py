@@ -33,7 +33,7 @@ from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind
 
 #: Names the lane before which the branch map goes on.
@@ -201,7 +201,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     def overview(self, request: HttpRequest, session: ChatSession) -> dict[str, Any]:
         """The branch map and the numbers beside it, in a constant number of queries."""
         settings = in_force(session)
-        budget = settings.allowances.budget if settings.allowances else None
+        budget = settings.resolved.budget if settings.resolved else None
         if budget and settings.is_off:
             # No threshold holds there: what is drawn as one is the room itself.
             budget = replace(budget, threshold=budget.available)
@@ -220,7 +220,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "gauge_width": GAUGE_WIDTH,
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
             "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
-            "figure_groups": Figures(self, session, shape, settings.allowances, budget).groups(),
+            "figure_groups": Figures(self, session, shape, settings.resolved, budget).groups(),
             "settings_problem": settings.problem,
             "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
             "compact_url": self.url("chatsession_compact", session.pk),
@@ -317,7 +317,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         if whole.refuses(session):
             whole.tell(self, request)
             return
-        tips = ChatMessage.objects.using(using_of(session)).tips_of(session.pk).defer("reasoning")
+        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning")
         newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
         for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
             if run := report.ask(tip, instructions):

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from compaction_app.admin import display
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
@@ -88,7 +88,7 @@ def events_of(summary: ChatMessage) -> list[CompactionEvent]:
     # It stands at another row where a base of this summary was named, or a message redacted. It is written with the
     # session locked, right after the moment that the summary got, so it is the first one from there.
     moment = {"created_at__gte": retired_at, "created_at__lte": retired_at + _RETIRING}
-    out_of_use = CompactionEvent.objects.using(using_of(summary)).filter(
+    out_of_use = CompactionEvent.objects.using(database_of(summary)).filter(
         session_id=summary.session_id, kind__in=(EventKind.RETIRED, EventKind.INVALIDATED), **moment
     )
     return [*made, *out_of_use.order_by("created_at", "id")[:1]]

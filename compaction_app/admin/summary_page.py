@@ -10,7 +10,7 @@ from compaction_app.admin.differences import Difference, Piece, difference
 from compaction_app.admin.display import number
 from compaction_app.admin.summaries import run_of, share
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 
 Links = tuple[tuple[str, str], ...]
 
@@ -105,7 +105,7 @@ def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference
     """What changed since the summary before; or why that can not be told."""
     if base is None:
         return None, "It is the first of its line: there is no summary before it."
-    text = ChatMessage.objects.using(using_of(summary)).filter(pk=base.pk).values_list("content", flat=True).first()
+    text = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).values_list("content", flat=True).first()
     if not text or not summary.content:
         return None, "One of the two texts has been erased."
     return difference(text, summary.content), ""

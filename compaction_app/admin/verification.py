@@ -20,7 +20,7 @@ from compaction_app.admin.compacting import at_most
 from compaction_app.admin.pagers import count_up_to
 from compaction_app.admin.records import RecordAdmin, Tool
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.tree.verify import Disagreement, Report, verify_session
 
 #: Messages of all selected sessions together; a few seconds' work. More is the command's.
@@ -71,7 +71,7 @@ class VerifyingAdmin(RecordAdmin):
             told = f"More than {MOST_MESSAGES:,} messages are too many for a page. Run: {command(sessions)}"
             self.message_user(request, told, messages.WARNING)
             return None
-        reports = [verify_session(session, using=using_of(session)) for session in sessions]
+        reports = [verify_session(session, using=database_of(session)) for session in sessions]
         found = [one for report in reports for one in report.disagreements]
         return self.own_page(
             request,

@@ -17,11 +17,11 @@ from compaction_app import tasks
 from compaction_app.admin.display import joined
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.conf import Mode
-from compaction_app.context.request import Allowances, allowances_for
+from compaction_app.context.request import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatSession
-from compaction_app.tree.branches import using_of
-from compaction_app.tree.lanes import Lane, fillings, read_lanes
+from compaction_app.tree.branches import database_of
+from compaction_app.tree.lanes import Lane, histories_at, read_lanes
 
 #: Branches that are looked at; of a session with more nobody knows beforehand that there is nothing to do.
 MOST_LOOKED_AT = 200
@@ -47,30 +47,30 @@ class SessionsReport:
         found = self._look_at(session, lanes=MOST_LOOKED_AT + 1)
         if found is None:
             return True
-        allowances, lanes = found
+        resolved, lanes = found
         if len(lanes) > MOST_LOOKED_AT:
             return False
-        filled = fillings([lane.end_id for lane in lanes if lane.is_tip], using_of(session)).values()
-        if any(filling.history_tokens > allowances.budget.threshold for filling in filled):
+        filled = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session)).values()
+        if any(filling.history_tokens > resolved.budget.threshold for filling in filled):
             return False
         self.nothing.append(session)
         return True
 
-    def _look_at(self, session: ChatSession, *, lanes: int) -> tuple[Allowances, tuple[Lane, ...]] | None:
+    def _look_at(self, session: ChatSession, *, lanes: int) -> tuple[ResolvedRequest, tuple[Lane, ...]] | None:
         """What the session allows, and so many of its lanes at most; None where that refuses it, which is noted."""
         try:
-            allowances = allowances_for(session)
+            resolved = resolve_request(session)
         except CompactionError as error:
             self.invalid.append((session, str(error)))
             return None
-        if allowances.settings.mode == Mode.OFF:
+        if resolved.settings.mode == Mode.OFF:
             self.off.append(session)
             return None
         found = read_lanes(session, limit=lanes)
         if not found:
             self.empty.append(session)
             return None
-        return allowances, found
+        return resolved, found
 
     def lines(self, admin: RecordAdmin) -> Iterable[tuple[int, str]]:
         told = (

@@ -20,11 +20,11 @@ from compaction_app.api.permissions import Action
 from compaction_app.api.problems import Code, Problem
 from compaction_app.api.throttling import count_manual_compaction
 from compaction_app.compaction.trigger import CompactionRequest
-from compaction_app.context.request import allowances_for
+from compaction_app.context.request import resolve_request
 from compaction_app.conversation.compact import request_opening
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
@@ -117,7 +117,7 @@ def compact(
 def list_compactions(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Every summary that was ever made in this session, the newest first, without its text."""
     session = find_session(request, session_id, Action.INSPECT)
-    rows = CompactionRun.objects.using(using_of(session)).filter(session=session, generation__isnull=False)
+    rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
     if cursor is not None:
         rows = rows.filter(generation__lt=number_in(cursor))
     named = rows.order_by("-generation").values("id", "cost", "summary__retired_at", *_OF_A_GENERATION)
@@ -167,7 +167,7 @@ def get_run(request: HttpRequest, run_id: Id) -> dict[str, Any]:
 
 def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
     """The message that is meant, or the newest: nothing is newer than it, so nothing follows it."""
-    rows = ChatMessage.objects.using(using_of(session)).filter(session=session).only("id", "session_id", "kind")
+    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
     if message_id is None:
         newest = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
         if newest is None:
@@ -183,7 +183,7 @@ def _carried_out(tip: ChatMessage, instructions: str) -> CompactionRun:
     try:
         return chat.compact(tip, instructions=instructions)
     except CompactionFailed as error:
-        if error.run_id and not CompactionRun.objects.using(using_of(tip)).filter(pk=error.run_id).exists():
+        if error.run_id and not CompactionRun.objects.using(database_of(tip)).filter(pk=error.run_id).exists():
             # Somebody deleted the session meanwhile, and with it the record of what was tried.
             raise Problem(Code.NOT_FOUND) from error
         raise
@@ -200,9 +200,9 @@ def _made(run: CompactionRun) -> CompactionRun:
 
 
 def _started(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
-    allowances = allowances_for(session)
+    resolved = resolve_request(session)
     opening = request_opening(
-        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, allowances=allowances, instructions=instructions)
+        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
     )
     run = opening.run
     if run is None:

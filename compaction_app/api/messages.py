@@ -25,7 +25,7 @@ from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.telemetry import log_error
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext, Kind, Strategy
 
 logger = logging.getLogger("compaction_app.api")
@@ -93,7 +93,7 @@ def append_message(
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Messages and summaries without their texts, in the order in which they were written: parents come first."""
     session = find_session(request, session_id, Action.READ)
-    rows = ChatMessage.objects.using(using_of(session)).in_session(session.pk)
+    rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=number_in(cursor))
     named = rows.values(
@@ -133,7 +133,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     # Every message of the branch has a depth of its own, so a depth says where a page ends.
     start = tip.depth if cursor is None else min(number_in(cursor), tip.depth)
     top = max(1, start - limit + 1)
-    rows = ChatMessage.objects.using(using_of(tip)).raw(
+    rows = ChatMessage.objects.using(database_of(tip)).raw(
         sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start}
     )
     shown = sorted(rows, key=lambda row: -row.depth)
@@ -172,7 +172,7 @@ def _parent(session: ChatSession, body: MessageIn) -> ChatMessage | None:
         ids |= {getattr(body.context, name) for name in _NAMED} - {None}
     if not ids:
         return None
-    rows = ChatMessage.objects.using(using_of(session)).filter(session=session, pk__in=ids)
+    rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
     found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
     parent = found.get(body.parent_id)
     if parent is None and body.parent_id is not None:

@@ -25,7 +25,7 @@ from compaction_app.conf import DEFAULTS, SITE_ONLY
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import lock_session
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 
 router = Router(tags=["sessions"])
 
@@ -91,7 +91,7 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     if not given:
         # A session that nothing changes in has not been used.
         return session
-    using = using_of(session)
+    using = database_of(session)
     try:
         with transaction.atomic(using=using):
             lock_session(session.pk, using)
@@ -137,7 +137,7 @@ def _check_settings(user: Any, session: ChatSession | None, given: dict[str, Any
 
 def _settings_now(session: ChatSession) -> dict[str, Any]:
     """As they are stored by now, for the session is locked: somebody else may just have set one."""
-    rows = ChatSession.objects.using(using_of(session))
+    rows = ChatSession.objects.using(database_of(session))
     settings: dict[str, Any] = rows.values_list("settings", flat=True).get(pk=session.pk)
     return settings
 

@@ -16,11 +16,11 @@ from compaction_app.compaction.connections import give_back_connection
 from compaction_app.compaction.prepare import Event, Work
 from compaction_app.compaction.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
 from compaction_app.compaction.trigger import CompactionRequest, open_locked, say_why_not
-from compaction_app.context.assembly import Surroundings
-from compaction_app.context.request import Allowances
+from compaction_app.context.budget import ReservedParts
+from compaction_app.context.request import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.messages.summary import count_summary
-from compaction_app.messages.validation import readable
+from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.summarizers.prompts import tighter
@@ -116,7 +116,7 @@ def _fail(run: CompactionRun, error: SummarizerError, using: str, events: Sequen
 
 def _record_failure(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event]) -> None:
     # A summarizer of the host's may say anything.
-    run.error_code, run.error_detail = readable(str(error.error_code))[:30], readable(str(error))[:2000]
+    run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
     if _erased_since_read(run, using):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
@@ -322,18 +322,18 @@ def _follow_up(work: Work, using: str) -> CompactionRun | None:
     if not work.plan.partial or (run.tokens_after or 0) <= work.budget.target:
         return None
     tip = ChatMessage.objects.using(using).get(pk=run.tip_id)
-    allowances = Allowances(
+    resolved = ResolvedRequest(
         session=run.session,
         settings=work.settings,
         model=run.session.model,
-        surroundings=Surroundings(tokens=run.reserved_tokens),
+        reserved_parts=ReservedParts(tokens=run.reserved_tokens),
         budget=work.budget,
         count=work.count,
     )
     request = CompactionRequest(
         tip=tip,
         trigger=Trigger(run.trigger),
-        allowances=allowances,
+        resolved=resolved,
         instructions=run.instructions,
         policy_line=run.policy_line,
         previous=run,

@@ -90,7 +90,7 @@ def plan_compaction(
     """
     history = branch.history_tokens
     over = history > budget.threshold
-    if not over and not focused and not follow_up and branch.seen_by_base:
+    if not over and not focused and not follow_up and branch.already_compacted:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     cuts = _Cuts(branch.tail, base, settings.preserve_recent_messages)
     planner = _Planner(

@@ -127,7 +127,9 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReas
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     budget, count = Budget(**run.budget), counter()
-    branch = replace(branch, seen_by_base=branches.seen_by(branch.base, run.tip_id, branch.tip_depth, using))
+    branch = replace(
+        branch, already_compacted=branches.is_already_compacted(branch.base, run.tip_id, branch.tip_depth, using)
+    )
     summarizer = make_summarizer(settings, run.session.model)
     limit = _limit(run, settings, summarizer, count)
     plan = plan_compaction(

@@ -22,8 +22,8 @@ from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.policies import ask_policy, code_of
 from compaction_app.conf import Mode
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.context.reading import history_after_free_layers
-from compaction_app.context.request import Allowances
+from compaction_app.context.reading import pruned_history_tokens
+from compaction_app.context.request import ResolvedRequest
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.summarizers.prompts import prompt_version
@@ -65,7 +65,7 @@ class CompactionRequest:
 
     tip: ChatMessage
     trigger: Trigger
-    allowances: Allowances
+    resolved: ResolvedRequest
     instructions: str = ""
     policy_line: str = ""
     #: The policy said force: cool-down and breaker are passed over.
@@ -75,7 +75,7 @@ class CompactionRequest:
 
     @property
     def using(self) -> str:
-        return branches.using_of(self.tip)
+        return branches.database_of(self.tip)
 
     @property
     def focused(self) -> bool:
@@ -108,11 +108,11 @@ def say_why_not(request: CompactionRequest, opening: Opening) -> None:
 
 
 def _open(request: CompactionRequest) -> Opening:
-    if request.allowances.settings.mode == Mode.OFF:
+    if request.resolved.settings.mode == Mode.OFF:
         return Opening(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
-        tokens = history_after_free_layers(request.tip, request.allowances)
-        if not get_compaction_params(tokens, request.allowances.budget).should_compact:
+        tokens = pruned_history_tokens(request.tip, request.resolved)
+        if not get_compaction_params(tokens, request.resolved.budget).should_compact:
             return _under_threshold(request, tokens)
         request, decision = _ask_policy(request)
         if decision.action == "defer":
@@ -124,18 +124,18 @@ def _open(request: CompactionRequest) -> Opening:
 
 def open_locked(request: CompactionRequest) -> Opening:
     """Check again and open, with the session's lock held."""
-    allowances = request.allowances
+    resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
-    over = get_compaction_params(branch.history_tokens, allowances.budget).should_compact
+    over = get_compaction_params(branch.history_tokens, resolved.budget).should_compact
     if request.trigger == Trigger.THRESHOLD and not request.previous and not over:
         return _under_threshold(request, branch.history_tokens)
-    seen = branches.seen_by(branch.base, request.tip.pk, branch.tip_depth, request.using)
-    branch = replace(branch, seen_by_base=seen)
+    seen = branches.is_already_compacted(branch.base, request.tip.pk, branch.tip_depth, request.using)
+    branch = replace(branch, already_compacted=seen)
     plan = plan_compaction(
         branch,
         branch.base,
-        allowances.budget,
-        allowances.settings,
+        resolved.budget,
+        resolved.settings,
         focused=request.focused,
         follow_up=request.previous is not None,
     )
@@ -145,17 +145,17 @@ def open_locked(request: CompactionRequest) -> Opening:
         return _nothing_to_do(request, branch, over)
     # A next generation goes on with what the last one began; its cool-down would leave the work half done.
     guarded = request.trigger == Trigger.THRESHOLD and not request.forced and request.previous is None
-    if guarded and (held := held_back(branch, allowances.budget, allowances.settings, request.using)):
+    if guarded and (held := held_back(branch, resolved.budget, resolved.settings, request.using)):
         return _suppress(request, *held)
     return _create(request, branch, plan)
 
 
 def _under_threshold(request: CompactionRequest, history: int) -> Opening:
-    return Opening(None, numbers={"history": history, "threshold": request.allowances.budget.threshold})
+    return Opening(None, numbers={"history": history, "threshold": request.resolved.budget.threshold})
 
 
 def _ask_policy(request: CompactionRequest) -> tuple[CompactionRequest, PolicyDecision]:
-    decision = ask_policy(request.allowances.settings.policy, request.tip, request.allowances.budget)
+    decision = ask_policy(request.resolved.settings.policy, request.tip, request.resolved.budget)
     # Whoever asked may have forced it already: a session that is brought to rest waits for no cool-down.
     forced = request.forced or decision.action == "force"
     return replace(request, forced=forced, policy_line=decision.prompt_line), decision
@@ -226,8 +226,8 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
             message_id=request.tip.pk,
             payload={
                 "history_tokens": branch.history_tokens,
-                "threshold": request.allowances.budget.threshold,
-                "window": request.allowances.budget.window,
+                "threshold": request.resolved.budget.threshold,
+                "window": request.resolved.budget.window,
                 **_estimate_of(request),
             },
         )
@@ -236,8 +236,8 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
 
 def _estimate_of(request: CompactionRequest) -> dict[str, Any]:
     """How far the estimate that the decision stands on was off when a provider last counted, if it has."""
-    allowances = request.allowances
-    known = allowances.session.token_calibration.get(allowances.model)
+    resolved = request.resolved
+    known = resolved.session.token_calibration.get(resolved.model)
     error = (request.tip.sent_context or {}).get("estimate_error")
     said = {"calibration": known, "estimate_error": error}
     return {name: value for name, value in said.items() if value is not None}
@@ -255,7 +255,7 @@ def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
 
 
 def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
-    allowances = request.allowances
+    resolved = request.resolved
     return CompactionRun(
         session_id=request.tip.session_id,
         tip_id=request.tip.pk,
@@ -264,11 +264,11 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         trigger=request.trigger,
         instructions=request.instructions,
         policy_line=request.policy_line,
-        prompt_version=prompt_version(allowances.settings.summary_prompt),
+        prompt_version=prompt_version(resolved.settings.summary_prompt),
         nonce=secrets.token_hex(8),
-        settings=allowances.settings.snapshot(),
-        budget=asdict(allowances.budget),
-        reserved_tokens=allowances.surroundings.reserved,
+        settings=resolved.settings.snapshot(),
+        budget=asdict(resolved.budget),
+        reserved_tokens=resolved.reserved_parts.total,
         tokens_before=branch.history_tokens,
-        erasures_seen=allowances.session.erasures,
+        erasures_seen=resolved.session.erasures,
     )

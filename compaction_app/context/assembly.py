@@ -1,168 +1,63 @@
 """What the model is shown: the layers from free to paid, stopping as soon as the history fits. Pure.
 
 The chat turn, the admin and the API all call :func:`assemble`, so an inspection shows what the model sees.
+``REDACTOR`` comes first, then pruning, then (where the prompt would not fit now) the last resort of ``pruning.fit``.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from compaction_app.conf import Mode, PruneWhen, Settings
-from compaction_app.context.budget import CALIBRATION_RANGE
-from compaction_app.context.pruning import Fitted, Pruned, fit, micro_compact, prune
+from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
+from compaction_app.context.pruning import fit, micro_compact, prune
 from compaction_app.messages.summary import count_summary, summary_message
 from compaction_app.redaction import Redact, guarded_redactor_of, redact_branch
 from compaction_app.tokens import Count, count_messages
-from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Message, Origin, Role, Strategy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What is sent around the history: counted, never stored, never compacted."""
-
-    system_prompt: str = ""
-    contributions: tuple[Mapping[str, Any], ...] = ()
-    #: Tokens of system prompt, contributions and tool schemas.
-    tokens: int = 0
-    contribution_tokens: tuple[int, ...] = ()
-    system_tokens: int = 0
-    #: Tokens kept free for the reply.
-    reply_tokens: int = 0
-
-    @property
-    def reserved(self) -> int:
-        return self.tokens + self.reply_tokens
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The history after the layers."""
-
-    tail: tuple[Message, ...]
-    left_out: dict[int, int]
-    dropped: int
-    strategy: Strategy
-    summary: bool
-    pinned: bool
-
-
-def history_after_pruning(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Pruned, Strategy]:
-    """The free layers: what is left of the tail, and how far the ladder went."""
-    untouched = Pruned(messages=branch.tail), Strategy.NONE
-    over = branch.history_tokens > budget.threshold
-    if settings.mode == Mode.OFF or not (over or settings.prune == PruneWhen.ALWAYS):
-        return untouched
-    pruned = prune(
-        branch.tail,
-        keep_turns=settings.prune_keep_turns,
-        max_bytes=settings.prune_tool_result_bytes,
-        count=count,
-    )
-    strategy = Strategy.TOOL_RESULT_BUDGET if pruned.left_out else Strategy.NONE
-    if settings.micro_compact and history_tokens(branch, pruned.messages) > budget.threshold:
-        collapsed = micro_compact(pruned.messages, keep_turns=settings.prune_keep_turns, count=count)
-        if collapsed.left_out:
-            strategy = Strategy.MICRO_COMPACT
-            left_out = dict(pruned.left_out)
-            for message_id, size in collapsed.left_out.items():
-                left_out[message_id] = left_out.get(message_id, 0) + size
-            pruned = Pruned(messages=collapsed.messages, left_out=left_out)
-    return pruned, strategy
-
-
-def tokens_after_free_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> int:
-    """What the free layers leave of the history: a summary is wanted where this is over the threshold."""
-    pruned, _ = history_after_pruning(branch, budget, settings, count)
-    return history_tokens(branch, pruned.messages)
-
-
-def history_tokens(branch: Branch, tail: Sequence[Message]) -> int:
-    summary = branch.base.tokens if branch.base else 0
-    return summary + branch.pinned_tokens + branch.unread_tokens + sum(message.tokens for message in tail)
-
-
-def climb(branch: Branch, budget: Budget, settings: Settings, count: Count) -> Shown:
-    """All layers for a branch; raises ContextOverflow only where nothing helps."""
-    pruned, strategy = history_after_pruning(branch, budget, settings, count)
-    tokens = history_tokens(branch, pruned.messages)
-    if settings.mode != Mode.OFF and (branch.base or tokens > budget.threshold):
-        strategy = Strategy.AUTO_COMPACT
-    if settings.mode == Mode.OFF or (tokens <= budget.available and not branch.unread):
-        pinned = bool(branch.base and branch.base.pinned)
-        return Shown(pruned.messages, pruned.left_out, 0, strategy, branch.base is not None, pinned)
-    fitted: Fitted = fit(
-        pruned.messages,
-        summary_tokens=branch.base.tokens if branch.base else 0,
-        pinned=branch.base.pinned if branch.base else None,
-        available=budget.available,
-        target=budget.target,
-        preserve=settings.preserve_recent_messages,
-        max_bytes=settings.prune_tool_result_bytes,
-        count=count,
-        unread=branch.unread,
-    )
-    kept = [message.id for message in fitted.messages]
-    left_out = {key: pruned.left_out[key] for key in pruned.left_out if key in kept}
-    for message_id, size in fitted.left_out.items():
-        if message_id in kept:
-            left_out[message_id] = left_out.get(message_id, 0) + size
-    return Shown(
-        fitted.messages,
-        left_out,
-        fitted.dropped,
-        Strategy.TRUNCATED,
-        fitted.summary and branch.base is not None,
-        fitted.pinned,
-    )
+from compaction_app.values import (
+    Branch,
+    Budget,
+    ChatContext,
+    ContextMessage,
+    Json,
+    Message,
+    Origin,
+    Role,
+    Strategy,
+    Summary,
+)
 
 
 def assemble(
-    branch: Branch, surroundings: Surroundings, budget: Budget, settings: Settings, count: Count
+    branch: Branch, reserved_parts: ReservedParts, budget: Budget, settings: Settings, count: Count
 ) -> ChatContext:
     """The context at the branch's tip, with every figure behind it.
 
-    ``REDACTOR`` comes first, so that what is counted, shortened and left out is what is sent, and half a key is
-    never shown because the other half was cut away.
+    Redacting comes first, so that what is counted, shortened and left out is what is sent, and half a key is never
+    shown because the other half was cut away.
     """
     if redact := guarded_redactor_of(settings):
         branch = redact_branch(branch, redact, count, partial(count_summary, count=count))
-        surroundings, budget = _redact_surroundings(surroundings, budget, redact, count)
-    shown = climb(branch, budget, settings, count)
-    messages = list(_around(surroundings))
-    if branch.base and shown.summary:
-        messages.append(
-            ContextMessage(
-                role=settings.summary_role,
-                content=summary_message(branch.base.content),
-                origin=Origin.SUMMARY,
-                tokens=branch.base.tokens,
-                message_id=branch.base.id,
-            )
-        )
-    if branch.base and branch.base.pinned and shown.pinned:
-        messages.append(as_sent(branch.base.pinned, Origin.PINNED))
-    messages += [
-        as_sent(m, Origin.PRUNED if m.id in shown.left_out else Origin.VERBATIM, shown.left_out.get(m.id, 0))
-        for m in shown.tail
-    ]
-    history = sum(message.tokens for message in messages) - surroundings.system_tokens
-    history -= sum(surroundings.contribution_tokens)
+        reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
+    shown = apply_layers(branch, budget, settings, count)
+    history = _history_messages(shown, settings.summary_role)
+    history_tokens = sum(message.tokens for message in history)
     return ChatContext(
-        messages=tuple(messages),
-        tokens=history + surroundings.tokens,
-        history_tokens=history,
+        messages=(*_reserved_messages(reserved_parts), *history),
+        tokens=history_tokens + reserved_parts.tokens,
+        history_tokens=history_tokens,
         available_tokens=budget.available,
-        reserved_tokens=surroundings.reserved,
+        reserved_tokens=reserved_parts.total,
         window=budget.window,
         threshold=budget.threshold,
         target=budget.target,
-        summary_id=branch.base.id if branch.base and shown.summary else None,
-        cutoff_id=branch.base.cutoff_id if branch.base and shown.summary else None,
-        pinned_id=branch.base.pinned.id if branch.base and branch.base.pinned and shown.pinned else None,
+        summary_id=shown.summary.id if shown.summary else None,
+        cutoff_id=shown.summary.cutoff_id if shown.summary else None,
+        pinned_id=shown.pinned.id if shown.pinned else None,
         strategy=shown.strategy,
         pruned=len(shown.left_out),
         dropped=shown.dropped,
@@ -171,55 +66,108 @@ def assemble(
     )
 
 
-def _redact_surroundings(
-    surroundings: Surroundings, budget: Budget, redact: Redact, count: Count
-) -> tuple[Surroundings, Budget]:
-    """What surrounds the history as it may be sent, and the budget with what it grew by taken off."""
-    contributions = tuple(
-        {**c, **{name: redact(str(c[name])) for name in ("content", "name") if c.get(name)}}
-        for c in surroundings.contributions
-    )
-    system_prompt = redact(surroundings.system_prompt)
-    if (system_prompt, contributions) == (surroundings.system_prompt, surroundings.contributions):
-        return surroundings, budget
-    system, *counts = count_messages([{"content": system_prompt}, *contributions], count)
-    system = system if system_prompt else 0
-    before = surroundings.system_tokens + sum(surroundings.contribution_tokens)
-    grown = system + sum(counts) - before
-    # In the provider's tokens it may be more than in ours: the smallest calibration is the most of ours for one.
-    taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
-    redacted = replace(
-        surroundings,
-        system_prompt=system_prompt,
-        contributions=contributions,
-        tokens=surroundings.tokens + grown,
-        system_tokens=system,
-        contribution_tokens=tuple(counts),
-    )
-    return redacted, replace(budget, available=budget.available - taken)
+# -- the layers ---------------------------------------------------------------------------------------------
 
 
-def _around(surroundings: Surroundings) -> list[ContextMessage]:
+@dataclass(frozen=True, kw_only=True)
+class ShownHistory:
+    """What the layers leave of a branch."""
+
+    summary: Summary | None
+    pinned: Message | None
+    tail: tuple[Message, ...]
+    #: Message id → bytes of it that are not shown.
+    left_out: dict[int, int]
+    #: Messages after the cutoff that are not shown.
+    dropped: int = 0
+    strategy: Strategy
+
+    @property
+    def tokens(self) -> int:
+        parts = [part for part in (self.summary, self.pinned, *self.tail) if part is not None]
+        return sum(part.tokens for part in parts)
+
+
+def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
+    """All layers for a branch; raises :class:`ContextOverflow` only where nothing helps."""
+    branch, left_out, strategy = prune_branch(branch, budget, settings, count)
+    base = branch.base
+    pinned = base.pinned if base else None
+    if settings.mode != Mode.OFF and (base or branch.history_tokens > budget.threshold):
+        strategy = Strategy.AUTO_COMPACT
+    if settings.mode == Mode.OFF or (branch.history_tokens <= budget.available and not branch.unread):
+        return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, left_out=left_out, strategy=strategy)
+    fitted = fit(
+        branch.tail,
+        summary_tokens=base.tokens if base else 0,
+        pinned=pinned,
+        available=budget.available,
+        target=budget.target,
+        preserve=settings.preserve_recent_messages,
+        max_bytes=settings.prune_tool_result_bytes,
+        count=count,
+        unread=branch.unread,
+    )
+    kept = {message.id for message in fitted.messages}
+    left_out = _added(left_out, fitted.left_out)
+    return ShownHistory(
+        summary=base if fitted.summary else None,
+        pinned=pinned if fitted.pinned else None,
+        tail=fitted.messages,
+        left_out={message_id: size for message_id, size in left_out.items() if message_id in kept},
+        dropped=fitted.dropped,
+        strategy=Strategy.TRUNCATED,
+    )
+
+
+def prune_branch(
+    branch: Branch, budget: Budget, settings: Settings, count: Count
+) -> tuple[Branch, dict[int, int], Strategy]:
+    """The branch after the free layers, the bytes that each message lost, and the last layer that changed it."""
+    over = branch.history_tokens > budget.threshold
+    if settings.mode == Mode.OFF or not (over or settings.prune == PruneWhen.ALWAYS):
+        return branch, {}, Strategy.NONE
+    keep_turns = settings.prune_keep_turns
+    pruned = prune(branch.tail, keep_turns=keep_turns, max_bytes=settings.prune_tool_result_bytes, count=count)
+    branch = replace(branch, tail=pruned.messages)
+    if settings.micro_compact and branch.history_tokens > budget.threshold:
+        collapsed = micro_compact(branch.tail, keep_turns=keep_turns, count=count)
+        if collapsed.left_out:
+            branch = replace(branch, tail=collapsed.messages)
+            return branch, _added(pruned.left_out, collapsed.left_out), Strategy.MICRO_COMPACT
+    return branch, pruned.left_out, Strategy.TOOL_RESULT_BUDGET if pruned.left_out else Strategy.NONE
+
+
+def tokens_after_pruning(branch: Branch, budget: Budget, settings: Settings, count: Count) -> int:
+    """Tokens of the history after the free layers: a summary is wanted where they are over the threshold."""
+    pruned, _, _ = prune_branch(branch, budget, settings, count)
+    return pruned.history_tokens
+
+
+def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int]:
+    return {key: first.get(key, 0) + second.get(key, 0) for key in (*first, *second)}
+
+
+# -- messages of a context ----------------------------------------------------------------------------------
+
+
+def _history_messages(shown: ShownHistory, summary_role: str) -> list[ContextMessage]:
     messages = []
-    if surroundings.system_prompt:
+    if shown.summary:
         messages.append(
             ContextMessage(
-                role=Role.SYSTEM,
-                content=surroundings.system_prompt,
-                origin=Origin.SYSTEM,
-                tokens=surroundings.system_tokens,
+                role=summary_role,
+                content=summary_message(shown.summary.content),
+                origin=Origin.SUMMARY,
+                tokens=shown.summary.tokens,
+                message_id=shown.summary.id,
             )
         )
-    for contribution, tokens in zip(surroundings.contributions, surroundings.contribution_tokens, strict=True):
-        messages.append(
-            ContextMessage(
-                role=str(contribution["role"]),
-                content=str(contribution.get("content") or ""),
-                origin=Origin.CONTRIBUTION,
-                tokens=tokens,
-                name=str(contribution.get("name") or ""),
-            )
-        )
+    if shown.pinned:
+        messages.append(as_sent(shown.pinned, Origin.PINNED))
+    for message in shown.tail:
+        origin = Origin.PRUNED if message.id in shown.left_out else Origin.VERBATIM
+        messages.append(as_sent(message, origin, shown.left_out.get(message.id, 0)))
     return messages
 
 
@@ -238,3 +186,89 @@ def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> Contex
         attachments=message.attachments,
         left_out_bytes=left_out_bytes,
     )
+
+
+def _reserved_messages(reserved_parts: ReservedParts) -> list[ContextMessage]:
+    messages = []
+    if reserved_parts.system_prompt:
+        messages.append(
+            ContextMessage(
+                role=Role.SYSTEM,
+                content=reserved_parts.system_prompt,
+                origin=Origin.SYSTEM,
+                tokens=reserved_parts.system_tokens,
+            )
+        )
+    for contribution, tokens in zip(reserved_parts.contributions, reserved_parts.contribution_tokens, strict=True):
+        messages.append(
+            ContextMessage(
+                role=str(contribution["role"]),
+                content=str(contribution.get("content") or ""),
+                origin=Origin.CONTRIBUTION,
+                tokens=tokens,
+                name=str(contribution.get("name") or ""),
+            )
+        )
+    return messages
+
+
+def _redact_reserved_parts(
+    reserved_parts: ReservedParts, budget: Budget, redact: Redact, count: Count
+) -> tuple[ReservedParts, Budget]:
+    """System prompt and contributions redacted; what they grew by is taken off the budget."""
+    contributions = tuple(
+        {**c, **{name: redact(str(c[name])) for name in ("content", "name") if c.get(name)}}
+        for c in reserved_parts.contributions
+    )
+    system_prompt = redact(reserved_parts.system_prompt)
+    if (system_prompt, contributions) == (reserved_parts.system_prompt, reserved_parts.contributions):
+        return reserved_parts, budget
+    system, *counts = count_messages([{"content": system_prompt}, *contributions], count)
+    system = system if system_prompt else 0
+    before = reserved_parts.system_tokens + sum(reserved_parts.contribution_tokens)
+    grown = system + sum(counts) - before
+    # A provider may count more tokens than we do: the smallest calibration gives the most that this can be.
+    taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
+    redacted = replace(
+        reserved_parts,
+        system_prompt=system_prompt,
+        contributions=contributions,
+        tokens=reserved_parts.tokens + grown,
+        system_tokens=system,
+        contribution_tokens=tuple(counts),
+    )
+    return redacted, replace(budget, available=budget.available - taken)
+
+
+# -- reasoning ----------------------------------------------------------------------------------------------
+
+
+def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | None) -> ChatContext:
+    """The context with the newest reasoning blocks that fit ``room`` tokens, counted; None: all of them.
+
+    A message's own count leaves its reasoning out, since most requests do. A block is sent whole and as it came, or
+    not at all; once one does not fit, no older one is sent.
+    """
+    messages = list(context.messages)
+    places = [place for place, message in enumerate(messages) if message.reasoning is not None]
+    sizes = count([_reasoning_json(messages[place].reasoning) for place in places])
+    used = 0
+    fits = True
+    for place, size in reversed(list(zip(places, sizes, strict=True))):
+        message = messages[place]
+        fits = fits and (room is None or used + size <= room)
+        if fits:
+            used += size
+            messages[place] = replace(message, tokens=message.tokens + size)
+        else:
+            messages[place] = replace(message, reasoning=None)
+    return replace(
+        context,
+        messages=tuple(messages),
+        tokens=context.tokens + used,
+        history_tokens=context.history_tokens + used,
+    )
+
+
+def _reasoning_json(reasoning: Json) -> str:
+    return reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)

@@ -6,11 +6,14 @@ the limits before every comparison, so that counts stay what they were when they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from compaction_app.conf import CONTEXT_WINDOWS, Settings
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.values import Budget, CompactionParams
+from compaction_app.tokens import Count, count_messages, count_tools
+from compaction_app.values import Budget, CompactionParams, Role
 
 #: A calibration outside these is a provider's quirk (cached or injected tokens), not a tokenizer's difference.
 CALIBRATION_RANGE = (0.8, 2.0)
@@ -19,6 +22,24 @@ CALIBRATION_SMOOTHING = 0.3
 SUMMARY_SHARE = 0.15
 #: One compaction must not be followed by the next.
 TARGET_BELOW_THRESHOLD = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservedParts:
+    """Everything in a request that is not history, with its tokens, and the room for the reply."""
+
+    system_prompt: str = ""
+    contributions: tuple[Mapping[str, Any], ...] = ()
+    #: Tokens of system prompt, contributions and tool schemas.
+    tokens: int = 0
+    contribution_tokens: tuple[int, ...] = ()
+    system_tokens: int = 0
+    #: Tokens kept free for the reply.
+    reply_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.tokens + self.reply_tokens
 
 
 def window_of(model: str, settings: Settings) -> int | None:
@@ -38,8 +59,30 @@ def reply_reserve(window: int, settings: Settings, reserved_tokens: int | None =
     return min(settings.reserved_tokens, window // 4)
 
 
+def count_reserved_parts(
+    system_prompt: str,
+    contributions: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None,
+    *,
+    reply_tokens: int,
+    count: Count,
+) -> ReservedParts:
+    messages = list(contributions)
+    if system_prompt:
+        messages.insert(0, {"role": Role.SYSTEM, "content": system_prompt})
+    counts = count_messages(messages, count) if messages else []
+    return ReservedParts(
+        system_prompt=system_prompt,
+        contributions=tuple(contributions),
+        tokens=sum(counts) + count_tools(tools, count),
+        contribution_tokens=tuple(counts[1:] if system_prompt else counts),
+        system_tokens=counts[0] if system_prompt else 0,
+        reply_tokens=reply_tokens,
+    )
+
+
 def make_budget(window: int, reserved: int, settings: Settings, calibration: float = 1.0) -> Budget:
-    """The allowances at a window; ``reserved`` is everything sent that is not history, and the reply."""
+    """The budget at a window; ``reserved`` is everything sent that is not history, and the reply."""
     available = window - reserved
     if available <= 0:
         raise ConfigurationError(

@@ -21,7 +21,7 @@ from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.messages.arguments import check_dict, check_list_of_dicts, check_reasoning
 from compaction_app.messages.validation import check_json, check_moment, check_text
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import require_row, using_of
+from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role
 
 #: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
@@ -145,9 +145,9 @@ def append_once(
         factor = calibration_of(session.token_calibration, asked)
         usage, metadata = message.get("usage"), message.get("metadata")
         node.sent_context = sendings.sent_context(context, usage=usage, metadata=metadata, calibration=factor)
-    using = using_of(session)
+    using = database_of(session)
     if parent is not None:
-        require_row(parent, ChatMessage, "parent")
+        check_instance(parent, ChatMessage, "parent")
     if not idempotency_key:
         return Appended(_stored(session, parent, node, context, using), is_new=True)
     check_text(idempotency_key, "idempotency_key", longest=255)
@@ -216,10 +216,10 @@ def append_messages(
     """
     check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)
-    require_row(session, ChatSession, "session")
+    check_instance(session, ChatSession, "session")
     if parent is not None:
-        require_row(parent, ChatMessage, "parent")
-    using = using_of(session)
+        check_instance(parent, ChatMessage, "parent")
+    using = database_of(session)
     with transaction.atomic(using=using):
         if parent is None and messages and messages[0].get("role") == Role.SYSTEM and not session.system_prompt:
             opening = messages.pop(0)
@@ -231,7 +231,7 @@ def append_messages(
 
 
 def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
-    require_row(session, ChatSession, "session")
+    check_instance(session, ChatSession, "session")
     if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
         raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
     values = {key: message[key] for key in _MESSAGE_KEYS if message.get(key) not in (None, "")}

@@ -23,12 +23,12 @@ from compaction_app.compaction.execute import (
 )
 from compaction_app.compaction.trigger import CompactionRequest, Opening, open_run
 from compaction_app.conf import Mode
-from compaction_app.context.reading import allowances_at
+from compaction_app.context.reading import resolve_request_at
 from compaction_app.context.request import ContextRequest
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.tree.branches import require_tip, using_of
+from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Trigger
 
 #: Characters.
@@ -51,13 +51,13 @@ def request_compaction(
 
     None: not needed, or suppressed. Never waits for a model and never raises for a broker that is away.
     """
-    require_tip(tip)
+    check_tip(tip)
     _check_instructions(instructions)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     return request_opening(
         CompactionRequest(
             tip=tip,
-            allowances=allowances_at(tip, request),
+            resolved=resolve_request_at(tip, request),
             trigger=_trigger(trigger),
             instructions=instructions,
         )
@@ -66,15 +66,15 @@ def request_compaction(
 
 def request_after(reply: ChatMessage, request: ContextRequest) -> CompactionRun | None:
     """:func:`request_compaction` at a reply, measured against what its context was asked with."""
-    allowances = allowances_at(reply, request)
-    return request_opening(CompactionRequest(tip=reply, trigger=Trigger.THRESHOLD, allowances=allowances)).run
+    resolved = resolve_request_at(reply, request)
+    return request_opening(CompactionRequest(tip=reply, trigger=Trigger.THRESHOLD, resolved=resolved)).run
 
 
 def request_opening(request: CompactionRequest) -> Opening:
     """:func:`request_compaction` of a request whose arguments are checked; the opening tells why there is no run."""
     opening = open_run(request)
     if opening.run is not None and opening.run.is_open:
-        inline = request.allowances.settings.mode == Mode.DETERMINISTIC
+        inline = request.resolved.settings.mode == Mode.DETERMINISTIC
         transaction.on_commit(partial(_start, opening.run, inline), using=request.using, robust=True)
     return opening
 
@@ -105,12 +105,12 @@ async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:
     """Open a run that its caller will carry out; :class:`CompactionRefused` with the reason if there is none."""
-    require_tip(tip)
-    require_no_transaction(using_of(tip))
+    check_tip(tip)
+    require_no_transaction(database_of(tip))
     _check_instructions(instructions)
-    allowances = allowances_at(tip, request)
-    opening = open_run(CompactionRequest(tip=tip, trigger=trigger, allowances=allowances, instructions=instructions))
-    if opening.open_run_id and (left := _run_of_nobody(opening.open_run_id, instructions, using_of(tip))):
+    resolved = resolve_request_at(tip, request)
+    opening = open_run(CompactionRequest(tip=tip, trigger=trigger, resolved=resolved, instructions=instructions))
+    if opening.open_run_id and (left := _run_of_nobody(opening.open_run_id, instructions, database_of(tip))):
         return left
     if opening.run is None:
         message = f"No compaction was started: {opening.reason}."

@@ -14,9 +14,9 @@ from asgiref.sync import sync_to_async
 
 from compaction_app.compaction.connections import give_back_connection, require_no_transaction
 from compaction_app.conf import Mode
-from compaction_app.context.reading import allowances_at, context_at, session_of
-from compaction_app.context.reasoning_room import with_reasoning_that_fits
-from compaction_app.context.request import Allowances, ContextRequest
+from compaction_app.context.assembly import with_reasoning_that_fits
+from compaction_app.context.reading import context_at, resolve_request_at, session_of
+from compaction_app.context.request import ContextRequest, ResolvedRequest
 from compaction_app.conversation import chat_model, sendings
 from compaction_app.conversation.append import append_message
 from compaction_app.conversation.compact import afinish_now, finish_now, open_now, request_after
@@ -31,7 +31,7 @@ from compaction_app.exceptions import (
 )
 from compaction_app.messages.arguments import check_params
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.tree.branches import require_tip, using_of
+from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
 
 Answer = TypeVar("Answer")
@@ -98,7 +98,7 @@ class Turn:
 
     @property
     def using(self) -> str:
-        return using_of(self.tip)
+        return database_of(self.tip)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -112,35 +112,35 @@ class Turn:
 
 def begin(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
     """Read all that the request needs, and give the connection back."""
-    require_tip(tip)
+    check_tip(tip)
     check_params(params)
-    using = using_of(tip)
+    using = database_of(tip)
     require_no_transaction(using)
-    allowances = allowances_at(tip, request)
-    if not allowances.model:
+    resolved = resolve_request_at(tip, request)
+    if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
-    if allowances.settings.mode != Mode.OFF:
-        declared = allowances.settings.provider_context_management
+    if resolved.settings.mode != Mode.OFF:
+        declared = resolved.settings.provider_context_management
         sendings.note_double_compaction(tip.session_id, params, declared, using)
     turn = Turn(
         tip=tip,
-        model=allowances.model,
+        model=resolved.model,
         request=request,
         params=params,
         include_reasoning=include_reasoning,
-        context=_context(tip, allowances, include_reasoning),
+        context=_context(tip, resolved, include_reasoning),
     )
     give_back_connection(using)
     return turn
 
 
-def _context(tip: ChatMessage, allowances: Allowances, include_reasoning: bool) -> ChatContext:
-    context = context_at(tip, allowances)
+def _context(tip: ChatMessage, resolved: ResolvedRequest, include_reasoning: bool) -> ChatContext:
+    context = context_at(tip, resolved)
     if not include_reasoning:
         return context
-    verbatim = allowances.settings.mode == Mode.OFF
+    verbatim = resolved.settings.mode == Mode.OFF
     room = None if verbatim else context.available_tokens - context.history_tokens
-    return with_reasoning_that_fits(context, allowances.count, room=room)
+    return with_reasoning_that_fits(context, resolved.count, room=room)
 
 
 def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
@@ -175,7 +175,7 @@ def _sent_again(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
     """The turn with the context that the run left; it cannot be sent again where the run made no summary."""
     if run.status != RunStatus.SUCCEEDED:
         raise _overflow(turn) from overflow
-    context = _context(turn.tip, allowances_at(turn.tip, turn.request), turn.include_reasoning)
+    context = _context(turn.tip, resolve_request_at(turn.tip, turn.request), turn.include_reasoning)
     give_back_connection(turn.using)
     return replace(turn, context=context)
 

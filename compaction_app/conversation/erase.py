@@ -23,7 +23,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.managers import UNLIMITED, counter, lock_session
 from compaction_app.telemetry import log
 from compaction_app.tokens import count_messages
-from compaction_app.tree.branches import require_row, using_of
+from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import EventKind, Kind, Role
 
 logger = logging.getLogger("compaction_app.erasure")
@@ -45,11 +45,11 @@ _BLANKED = [
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary and every live one built on it out of use; returns their ids. The record stays."""
-    require_row(summary, ChatMessage, "summary")
+    check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is no summary; only summaries are retired.")
     check_text(reason, "reason")
-    using = using_of(summary)
+    using = database_of(summary)
     with transaction.atomic(using=using):
         lock_session(summary.session_id, using)
         with connections[using].cursor() as cursor:
@@ -80,7 +80,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
-    using = using_of(message)
+    using = database_of(message)
     with transaction.atomic(using=using):
         lock_session(message.session_id, using)
         row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
@@ -182,7 +182,7 @@ def _count_erasure(session_id: Any, using: str) -> None:
 def delete_message(message: ChatMessage) -> int:
     """Delete a message and all below it, summaries and all; returns how many rows went."""
     _require_message(message, "deleted")
-    using = using_of(message)
+    using = database_of(message)
     manager = ChatMessage.objects.db_manager(using)
     with transaction.atomic(using=using):
         lock_session(message.session_id, using)
@@ -210,10 +210,10 @@ def delete_message(message: ChatMessage) -> int:
 
 def delete_session(session: ChatSession) -> None:
     """Delete a conversation and everything about it, a constant number of statements for each of its roots."""
-    require_row(session, ChatSession, "session")
+    check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
-    using = using_of(session)
+    using = database_of(session)
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
         roots = ChatMessage.objects.db_manager(using)
@@ -223,6 +223,6 @@ def delete_session(session: ChatSession) -> None:
 
 
 def _require_message(message: ChatMessage, verb: str) -> None:
-    require_row(message, ChatMessage, "message")
+    check_instance(message, ChatMessage, "message")
     if message.kind == Kind.SUMMARY:
         raise InvalidMessage(f"A summary is not {verb}: retire it with chat.retire_summary.", field="message")

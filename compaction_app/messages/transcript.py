@@ -48,7 +48,7 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def defuse(text: str) -> str:
+def neutralize_tags(text: str) -> str:
     """Quoted text in which nothing is a wrapper tag any more: ``<user>`` becomes ``‹user›``.
 
     ``a < b``, ``<div>`` and ``List<user>`` stay: what is no tag of ours is quoted as it was written.
@@ -178,8 +178,8 @@ _ROLES = frozenset(role.value for role in Role)
 __all__ = [
     "COMMON_TAGS",
     "OWN_TAGS",
-    "defuse",
     "escape",
+    "neutralize_tags",
     "reasoning_text",
     "register_tool_marker",
     "render_messages",

@@ -38,7 +38,7 @@ def shorten(text: str, limit: int) -> str:
     start = size - room // 3
     while start < size and _inside_character(encoded[start]):
         start += 1
-    tail = text[cut_after(text, len(text) - len(_decode(encoded[start:]))) :]
+    tail = text[grapheme_break_after(text, len(text) - len(_decode(encoded[start:]))) :]
     left_out = text[len(head) : len(text) - len(tail)]
     return head + _notice(len(left_out.encode("utf-8", "surrogatepass"))) + tail
 
@@ -60,14 +60,14 @@ def _boundary(encoded: bytes, end: int) -> int:
 
 def _head(text: str, encoded: bytes, limit: int) -> str:
     """As much of the beginning as ``limit`` bytes hold whole."""
-    return text[: cut_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
+    return text[: grapheme_break_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
 
 
 def _decode(encoded: bytes) -> str:
     return encoded.decode("utf-8", "surrogatepass")
 
 
-def cut_before(text: str, place: int) -> int:
+def grapheme_break_before(text: str, place: int) -> int:
     """The last place at or before ``place`` that lies between two clusters."""
     for nearer in range(place, max(place - _LONGEST, -1), -1):
         if not _is_inside(text, nearer):
@@ -75,7 +75,7 @@ def cut_before(text: str, place: int) -> int:
     return place
 
 
-def cut_after(text: str, place: int) -> int:
+def grapheme_break_after(text: str, place: int) -> int:
     """The first place at or after ``place`` that lies between two clusters."""
     for farther in range(place, min(place + _LONGEST, len(text) + 1)):
         if not _is_inside(text, farther):

@@ -183,7 +183,7 @@ def is_storable(text: str) -> bool:
     return _wrong_text(text) is None
 
 
-def readable(text: str) -> str:
+def make_storable(text: str) -> str:
     """What a provider or a host's code said, as far as it can be kept."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
-from compaction_app.messages.transcript import defuse
+from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention import facts, meaning
 from compaction_app.retention.cautions import is_cautioned
 from compaction_app.retention.facts import BOUND, CONTENT, FILLER, FUNCTION, NEAR, TELLING, Word
@@ -106,7 +106,7 @@ class Clause:
             return self.text
         if level not in self._forms:
             kept = [token for token, strength in zip(self.tokens, self.strengths, strict=True) if strength >= level]
-            self._forms[level] = defuse(_trim("".join(kept)))
+            self._forms[level] = neutralize_tags(_trim("".join(kept)))
         return self._forms[level]
 
 

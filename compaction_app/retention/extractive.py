@@ -19,7 +19,7 @@ from typing import Any
 
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, one_line, tool_marker
-from compaction_app.messages.transcript import defuse, results_of_calls, tool_names
+from compaction_app.messages.transcript import neutralize_tags, results_of_calls, tool_names
 from compaction_app.messages.truncate import shorten
 from compaction_app.retention.amounts import newer_amounts
 from compaction_app.retention.answers import is_question, join_answers
@@ -127,7 +127,7 @@ class _Reader:
         """The lines of a previous summary; prose, where a model wrote it, is taken apart like any other."""
         heading = UNDATED
         prose: list[str] = []
-        for line in [*defuse(text).splitlines(), "# "]:
+        for line in [*neutralize_tags(text).splitlines(), "# "]:
             found, spoken = _HEADING.fullmatch(line.strip()), _SPOKEN.fullmatch(line.strip())
             if found or spoken or line == "# ":
                 for clause, is_code in split_clauses("\n".join(prose)):
@@ -178,13 +178,13 @@ class _Reader:
                 self._whole(heading, speaker, attachment_line(a), _ATTACHMENT_WEIGHT) for a in message.attachments
             )
             for call, result in zip(message.tool_calls, results[i], strict=True):
-                name = one_line(defuse(f"tool {call_name(call)}").replace(":", "."), 64)
+                name = one_line(neutralize_tags(f"tool {call_name(call)}").replace(":", "."), 64)
                 yield self._whole(heading, name, tool_marker(call, result), _MARKER_WEIGHT)
 
     def _unit(self, heading: str, role: str, speaker: str, text: str, is_whole: bool, scale: float = 1.0) -> Unit:
         if is_whole:
             return self._whole(heading, speaker, text, _MARKER_WEIGHT if role == Role.TOOL else _CODE_WEIGHT)
-        clause = read_clause(defuse(text), self.weigh, self._common)
+        clause = read_clause(neutralize_tags(text), self.weigh, self._common)
         scale *= _SCALES.get(role, 1.0) * self._focused(word.norm for word in clause.words)
         if len(clause.text) < _BARE_CHARS and not any(character.isalpha() for character in clause.text):
             scale *= _BARE
@@ -199,7 +199,7 @@ class _Reader:
         return Unit(heading, speaker, clause, scale, clause.firm, statement)
 
     def _whole(self, heading: str, speaker: str, text: str, weight: float) -> Unit:
-        text = one_line(defuse(text), 300).replace(SEPARATOR, " - ")
+        text = one_line(neutralize_tags(text), 300).replace(SEPARATOR, " - ")
         # Without a speaker before it, a comment of a shell script would be read back as a heading.
         text = text if speaker else text.lstrip("# ")
         focused = self._focused(weigh(token).norm for token in text.split())
@@ -232,7 +232,7 @@ def _day(moment: datetime | None) -> date | None:
 
 def _speaker(message: Message, tool: str) -> str:
     name = tool if message.role == Role.TOOL else message.name
-    return one_line(defuse(f"{message.role} {name}").replace(":", "."), 64)
+    return one_line(neutralize_tags(f"{message.role} {name}").replace(":", "."), 64)
 
 
 def _said(message: Message) -> Iterator[tuple[str, bool]]:

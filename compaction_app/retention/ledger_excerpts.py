@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compaction_app.messages.transcript import defuse
+from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention import facts, meaning
 from compaction_app.retention.amounts import tells_change
 from compaction_app.retention.cautions import is_cautioned
@@ -107,7 +107,7 @@ def forms_of(clause: Clause, start: int, end: int) -> tuple[str, ...]:
 
 def _as_entry(excerpt: str) -> str:
     """Quoted so that it closes nothing, and is read back neither as two nor as a heading."""
-    return defuse(excerpt.replace(SEPARATOR, " - ").strip(" \t\n,;:，、；：").lstrip("# "))
+    return neutralize_tags(excerpt.replace(SEPARATOR, " - ").strip(" \t\n,;:，、；：").lstrip("# "))
 
 
 def _apart(clause: Clause, groups: Sequence[list[Need]]) -> list[list[Need]]:

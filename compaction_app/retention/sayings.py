@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import one_line, tool_marker
-from compaction_app.messages.transcript import defuse, results_of_calls
+from compaction_app.messages.transcript import neutralize_tags, results_of_calls
 from compaction_app.messages.truncate import shorten
 from compaction_app.retention import facts
 from compaction_app.retention.dates import resolve_dates
@@ -96,7 +96,7 @@ def _read_message(message: Message, results: Sequence[str | None]) -> Iterator[S
     today = day.date() if day else None
     content = message.content
     # A colon would end the name where it is read back.
-    name = one_line(defuse(message.name).replace(":", "."), _NAME_CHARS) if message.role == Role.USER else ""
+    name = one_line(neutralize_tags(message.name).replace(":", "."), _NAME_CHARS) if message.role == Role.USER else ""
     if message.role == Role.TOOL:
         content = shorten(content, _RESULT_BYTES)
     for clause, is_code, is_quoted in _clauses(content, message.role):

@@ -24,7 +24,7 @@ from typing import Any
 
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import SummarizerError
-from compaction_app.messages.transcript import defuse
+from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.retention.ledger_text import prose_of
 from compaction_app.summarizers.drafts import wrong_draft
@@ -104,7 +104,7 @@ class ExtractiveSummarizer:
             instructions=request.instructions,
         )
         # It quotes: a message about <user> tags must not look like a leak of the wrapper.
-        return SummaryDraft(text=defuse(text), model=EXTRACTIVE_MODEL)
+        return SummaryDraft(text=neutralize_tags(text), model=EXTRACTIVE_MODEL)
 
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
         # A long branch takes seconds of one core, which an event loop does not have.

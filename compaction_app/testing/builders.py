@@ -85,7 +85,7 @@ def messages_of(shorthand: str, *, first_id: int = 1, first_depth: int = 1, befo
     return made
 
 
-def branch_of(tail: Sequence[Message], base: Summary | None = None, *, seen_by_base: bool = False) -> Branch:
+def branch_of(tail: Sequence[Message], base: Summary | None = None, *, already_compacted: bool = False) -> Branch:
     """A branch value with this tail."""
     last = tail[-1] if tail else None
     return Branch(
@@ -95,7 +95,7 @@ def branch_of(tail: Sequence[Message], base: Summary | None = None, *, seen_by_b
         tip_path_tokens=last.path_tokens if last else 0,
         base=base,
         tail=tuple(tail),
-        seen_by_base=seen_by_base,
+        already_compacted=already_compacted,
     )
 
 

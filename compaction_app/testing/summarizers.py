@@ -6,7 +6,7 @@ import time
 from threading import Lock
 from typing import Any, ClassVar
 
-from compaction_app.messages.transcript import defuse
+from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.testing.steps import text_of_tokens
 from compaction_app.values import SummaryDraft, SummaryRequest
 
@@ -55,7 +55,9 @@ class FakeSummarizer:
             return text_of_tokens(int(request.target_tokens * self.fill))
         words = " ".join(message.content for message in request.covered[:20]).split()[: self._quoted_words]
         before = "The previous summary is carried on. " if request.previous_summary else ""
-        return f"## Recap\n\n{before}{len(request.covered)} messages, beginning with: {defuse(' '.join(words))}"
+        return (
+            f"## Recap\n\n{before}{len(request.covered)} messages, beginning with: {neutralize_tags(' '.join(words))}"
+        )
 
     @classmethod
     def reset(cls) -> None:

@@ -120,7 +120,7 @@ class _Export:
 
     def __init__(self, session: ChatSession, folder: Path, name: str) -> None:
         self.session = session
-        self.using = branches.using_of(session)
+        self.using = branches.database_of(session)
         self.folder = folder
         self.name = name
         #: By the summary's id.

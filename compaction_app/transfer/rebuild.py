@@ -148,7 +148,7 @@ def _base(run: CompactionRun) -> Summary | None:
 
 def _path(anchor_id: int, min_depth: int, summary: ChatMessage) -> list[Message]:
     """Messages from a depth down to the anchor, in order."""
-    rows = ChatMessage.objects.using(branches.using_of(summary)).raw(
+    rows = ChatMessage.objects.using(branches.database_of(summary)).raw(
         sql.PATH_ROWS, {"node": anchor_id, "min_depth": min_depth}
     )
     return sorted((branches.message_value(row) for row in rows), key=lambda message: message.depth)

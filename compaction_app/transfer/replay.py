@@ -14,7 +14,7 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
-from compaction_app.messages.validation import readable
+from compaction_app.messages.validation import make_storable
 from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_of
 from compaction_app.retention.sayings import read_messages
@@ -122,7 +122,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
         )
     draft = replace(answer, text=prose_of(answer.text))
     # One with half a character in it is refused; it can be neither counted nor written down as it came.
-    text = readable(draft.text)
+    text = make_storable(draft.text)
     return Replay(
         bundle=bundle,
         before=before,

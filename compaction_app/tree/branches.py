@@ -34,20 +34,20 @@ class History:
     summary_id: int | None
 
 
-def using_of(instance: ChatMessage | ChatSession) -> str:
+def database_of(instance: ChatMessage | ChatSession) -> str:
     """The database that the session lives in."""
     return instance._state.db or "default"
 
 
-def require_row(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:
+def check_instance(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:
     """Refuse what is no message, or no session, by the name of its argument."""
     if not isinstance(value, model):
         raise InvalidMessage(f"{name} must be a {model.__name__}, not {type(value).__name__}.", field=name)
 
 
-def require_tip(tip: ChatMessage) -> None:
+def check_tip(tip: ChatMessage) -> None:
     """A branch is asked for by a message; a summary is not one."""
-    require_row(tip, ChatMessage, "tip")
+    check_instance(tip, ChatMessage, "tip")
     if tip.pk is None:
         raise MessageNotFound("The message has not been stored yet.")
     if tip.kind == Kind.SUMMARY:
@@ -98,13 +98,13 @@ def load_verbatim(tip_id: int, using: str) -> Branch:
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
     """The newest applicable summary: the first live one whose anchor is met walking up from ``tip``."""
-    summary_id = history_at(tip.pk, using_of(tip)).summary_id
-    return ChatMessage.objects.using(using_of(tip)).get(pk=summary_id) if summary_id else None
+    summary_id = history_at(tip.pk, database_of(tip)).summary_id
+    return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
 
 
 def get_path(tip: ChatMessage) -> list[ChatMessage]:
     """Root → tip as rows, without summaries."""
-    return ChatMessage.objects.db_manager(using_of(tip)).get_path(tip)
+    return ChatMessage.objects.db_manager(database_of(tip)).get_path(tip)
 
 
 def path_ids(node_id: int, using: str, min_depth: int = 1) -> list[int]:
@@ -119,7 +119,7 @@ def is_on_branch(ancestor_id: int, ancestor_depth: int, tip_id: int, using: str)
     return ancestor_id in path_ids(tip_id, using, ancestor_depth)
 
 
-def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bool:
+def is_already_compacted(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bool:
     """Whether the run that made ``base`` was triggered at this tip or further down the same branch."""
     if base is None:
         return False
@@ -131,12 +131,12 @@ def seen_by(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bo
 
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first."""
-    return list(ChatMessage.objects.using(using_of(session)).tips_of(session.pk).order_by("id").defer("reasoning"))
+    return list(ChatMessage.objects.using(database_of(session)).tips_of(session.pk).order_by("id").defer("reasoning"))
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
     """The message and its siblings of kind message, in order: variant 1, 2, …"""
-    manager = ChatMessage.objects.db_manager(using_of(message))
+    manager = ChatMessage.objects.db_manager(database_of(message))
     return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
 
 

@@ -16,7 +16,7 @@ from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.tree.branches import using_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind
 
 _ANY_ID = 2**63 - 1
@@ -42,7 +42,7 @@ class Lane:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class SummarySpan:
     """A summary as a stretch of the tree: up to its cutoff, applied from its anchor down."""
 
     summary_id: int
@@ -63,7 +63,7 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Filling:
+class TipHistory:
     """What counts at a tip."""
 
     tip_id: int
@@ -76,7 +76,7 @@ class Filling:
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
     """The newest lanes, newest first; ``before``: those that began before that message. One query."""
     page = {"session": _stored(session), "before": before or _ANY_ID, "limit": limit}
-    with connections[using_of(session)].cursor() as cursor:
+    with connections[database_of(session)].cursor() as cursor:
         cursor.execute(sql.LANES, page)
         return tuple(
             Lane(
@@ -95,12 +95,12 @@ def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = No
         )
 
 
-def read_spans(session: ChatSession, *, limit: int = 200) -> tuple[Span, ...]:
+def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:
     """The newest summaries, live and retired, newest first. One query, no text."""
     made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
     # Said twice, the second time as the partial index on cutoffs knows it.
     summaries = (
-        ChatMessage.objects.using(using_of(session))
+        ChatMessage.objects.using(database_of(session))
         .filter(session=session, kind=Kind.SUMMARY, last_summarized_message__isnull=False)
         .order_by("-id")
         .annotate(
@@ -123,7 +123,7 @@ def read_spans(session: ChatSession, *, limit: int = 200) -> tuple[Span, ...]:
         )
     )
     return tuple(
-        Span(
+        SummarySpan(
             anchor_lane_id=row.pop("lane_id"),
             # A summary stands one below its anchor.
             anchor_depth=row.pop("depth") - 1,
@@ -134,7 +134,7 @@ def read_spans(session: ChatSession, *, limit: int = 200) -> tuple[Span, ...]:
     )
 
 
-def fillings(tip_ids: Collection[int], using: str) -> dict[int, Filling]:
+def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
     """What counts at each of these tips: one query for all, from lane to lane. Of tips that are gone: nothing."""
     if not tip_ids:
         return {}
@@ -142,12 +142,12 @@ def fillings(tip_ids: Collection[int], using: str) -> dict[int, Filling]:
     with connections[using].cursor() as cursor:
         cursor.execute(sql.FILLINGS.format(tips=places), list(tip_ids))
         return {
-            tip_id: Filling(tip_id=tip_id, summary_id=summary_id, history_tokens=tokens)
+            tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, history_tokens=tokens)
             for tip_id, summary_id, tokens in cursor.fetchall()
         }
 
 
 def _stored(session: ChatSession) -> Any:
     """Its key as the database has it: SQLite keeps a UUID as text."""
-    connection = connections[using_of(session)]
+    connection = connections[database_of(session)]
     return ChatSession._meta.pk.get_db_prep_value(session.pk, connection)

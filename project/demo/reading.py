@@ -10,7 +10,7 @@ from typing import Any
 
 from compaction_app import chat
 from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import Allowances, allowances_for
+from compaction_app.context.request import ResolvedRequest, resolve_request
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression
@@ -57,8 +57,8 @@ class SessionView:
         self.session = session
 
     @cached_property
-    def allowances(self) -> Allowances:
-        return allowances_for(self.session)
+    def resolved(self) -> ResolvedRequest:
+        return resolve_request(self.session)
 
     @cached_property
     def tips(self) -> list[Tip]:
@@ -70,9 +70,9 @@ class SessionView:
         return [self._tip(message, message.pk in irreducible) for message in chat.tips(self.session)]
 
     def _tip(self, message: ChatMessage, irreducible: bool) -> Tip:
-        history = branches.history_at(message.pk, branches.using_of(message))
-        threshold = self.allowances.budget.threshold
-        over = history.tokens > threshold and is_over_threshold(message, self.allowances)
+        history = branches.history_at(message.pk, branches.database_of(message))
+        threshold = self.resolved.budget.threshold
+        over = history.tokens > threshold and is_over_threshold(message, self.resolved)
         state = State.FITS if not over else State.IRREDUCIBLE if irreducible else State.OVER
         return Tip(
             message=message,
@@ -119,7 +119,7 @@ def has_open_runs(sessions: Sequence[ChatSession]) -> bool:
 
 def tips_over(tips: Sequence[ChatMessage], threshold: int) -> list[ChatMessage]:
     """The tips whose history is over the threshold, by the trigger's numbers alone: quick enough to ask often."""
-    using = branches.using_of(tips[0]) if tips else "default"
+    using = branches.database_of(tips[0]) if tips else "default"
     return [tip for tip in tips if branches.history_at(tip.pk, using).tokens > threshold]
 
 

@@ -48,7 +48,7 @@ class Report:
 
     def print_session(self, view: SessionView) -> None:
         title = one_line(str(view.session), 80)
-        budget = view.allowances.budget
+        budget = view.resolved.budget
         self.console.print()
         self.console.rule(Text(title, "bold"))
         self.console.print(

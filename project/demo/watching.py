@@ -20,7 +20,7 @@ from rich.text import Text
 
 from compaction_app import chat
 from compaction_app.compaction.runs import MAX_ATTEMPTS
-from compaction_app.context.request import allowances_for
+from compaction_app.context.request import resolve_request
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from project.demo import reading
@@ -114,7 +114,7 @@ class Branches:
         for session in sessions:
             tips = chat.tips(session)
             self.total += len(tips)
-            self._over.append((tips, allowances_for(session).budget.threshold))
+            self._over.append((tips, resolve_request(session).budget.threshold))
         self.look()
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ from django.utils.formats import date_format
 
 from compaction_app.admin import health
 from compaction_app.compaction.guard import held_back
-from compaction_app.context.request import allowances_for
+from compaction_app.context.request import resolve_request
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression
@@ -155,9 +155,9 @@ def test_an_open_breaker_is_told_with_its_session_and_when_it_closes(viewer, tip
 def test_what_is_said_is_what_the_guard_does(viewer, tips, codes, is_open):
     for tip, code in zip(tips, codes, strict=False):
         failed(tip, error_code=code)
-    allowances = allowances_for(tips[0].session)
+    resolved = resolve_request(tips[0].session)
     branch = load_structure(tips[-1].pk, "default")
-    held = held_back(branch, allowances.budget, allowances.settings, "default")
+    held = held_back(branch, resolved.budget, resolved.settings, "default")
     assert (held is not None and held[0] == Suppression.BREAKER) == is_open
     assert bool(breaker_says(viewer)) == is_open
 

@@ -25,7 +25,7 @@ def plan(shorthand_or_tail, *, window=10_000, reserved=2_000, base=None, setting
     tail = messages_of(shorthand_or_tail) if isinstance(shorthand_or_tail, str) else shorthand_or_tail
     resolved = get_settings(settings or {})
     budget = make_budget(window, reserved, resolved)
-    return plan_compaction(branch_of(tail, base, seen_by_base=seen), base, budget, resolved, **options)
+    return plan_compaction(branch_of(tail, base, already_compacted=seen), base, budget, resolved, **options)
 
 
 def summary_at(cutoff, anchor, *, tokens=30, pinned=None):

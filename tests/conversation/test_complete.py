@@ -13,7 +13,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.context.reasoning_room import with_reasoning_that_fits
+from compaction_app.context.assembly import with_reasoning_that_fits
 from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps

@@ -120,7 +120,7 @@ def test_the_net_sees_what_there_is() -> None:
         "compaction_app.models.ChatMessage.parent",
         "compaction_app.values.CompactionPlan.cutoff",
         "compaction_app.values.ChatContext.to_openai",
-        "compaction_app.context.request.Allowances.budget",
+        "compaction_app.context.request.ResolvedRequest.budget",
         "compaction_app.context.pruning",
         "compaction_app.summarizers.prompts.RULES",
     ):

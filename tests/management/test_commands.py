@@ -17,7 +17,7 @@ from compaction_app import chat, tasks
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import allowances_for
+from compaction_app.context.request import resolve_request
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
@@ -201,8 +201,8 @@ class TestRecover:
 
 
 def assert_every_branch_fits(session: ChatSession) -> None:
-    allowances = allowances_for(session)
-    over = [tip.pk for tip in chat.tips(session) if is_over_threshold(tip, allowances)]
+    resolved = resolve_request(session)
+    over = [tip.pk for tip in chat.tips(session) if is_over_threshold(tip, resolved)]
     assert over == []
 
 
@@ -225,7 +225,7 @@ class TestRealConversations:
     ):
         """1,167 messages with 260 forks: one task, and all 527 branches fit."""
         (one,) = importing.import_file(shared_data / "oasst_en_100_tree.jsonl", join=True)
-        session, threshold = one.session, allowances_for(one.session).budget.threshold
+        session, threshold = one.session, resolve_request(one.session).budget.threshold
         tips = chat.tips(session)
         assert sum(tip.path_tokens > threshold for tip in tips) > 400
         worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})

@@ -12,7 +12,7 @@ from compaction_app.messages import tool_calls
 from compaction_app.messages.transcript import (
     COMMON_TAGS,
     OWN_TAGS,
-    defuse,
+    neutralize_tags,
     reasoning_text,
     register_tool_marker,
     render_messages,
@@ -235,13 +235,13 @@ class TestMarkers:
 class TestDefuse:
     @pytest.mark.parametrize("tag", [*OWN_TAGS, *COMMON_TAGS])
     def test_wrapper_tags_become_readable_quotes(self, tag):
-        assert defuse(f"a <{tag}> b </{tag}> c") == f"a ‹{tag}› b ‹/{tag}› c"
-        assert defuse(f'<{tag} name="x">') == f'‹{tag} name="x"›'
+        assert neutralize_tags(f"a <{tag}> b </{tag}> c") == f"a ‹{tag}› b ‹/{tag}› c"
+        assert neutralize_tags(f'<{tag} name="x">') == f'‹{tag} name="x"›'
 
     @pytest.mark.parametrize("text", ["a < b > c", "<div>", "List<user>", "x <userland>", "plain"])
     def test_what_is_no_tag_of_ours_stays_as_it_was_written(self, text):
-        assert defuse(text) == text
+        assert neutralize_tags(text) == text
 
     @given(st.lists(st.sampled_from(["<", ">", "/", " ", "user", "cutoff", "previous-summary", "x"])).map("".join))
     def test_done_twice_is_done_once(self, text):
-        assert defuse(defuse(text)) == defuse(text)
+        assert neutralize_tags(neutralize_tags(text)) == neutralize_tags(text)

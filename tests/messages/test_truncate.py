@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.messages.truncate import cut_after, cut_before, shorten
+from compaction_app.messages.truncate import grapheme_break_after, grapheme_break_before, shorten
 
 pytestmark = pytest.mark.pure
 
@@ -94,28 +94,28 @@ class TestShorten:
 def test_a_place_inside_one_moves_to_its_beginning_or_its_end(cluster: str) -> None:
     text = f"ab{cluster}{cluster}cd"
     for inside in range(3, 2 + len(cluster)):
-        assert cut_before(text, inside) == 2
-        assert cut_after(text, inside) == 2 + len(cluster)
+        assert grapheme_break_before(text, inside) == 2
+        assert grapheme_break_after(text, inside) == 2 + len(cluster)
     between = 2 + len(cluster)
-    assert (cut_before(text, between), cut_after(text, between)) == (between, between)
+    assert (grapheme_break_before(text, between), grapheme_break_after(text, between)) == (between, between)
 
 
 def test_plain_text_is_cut_where_it_was_asked_for() -> None:
     text = "plain\r\ntext, größer 語"
-    assert [cut_before(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
-    assert [cut_after(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
+    assert [grapheme_break_before(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
+    assert [grapheme_break_after(text, i) for i in range(len(text) + 1)] == list(range(len(text) + 1))
 
 
 def test_a_text_of_nothing_but_marks_is_cut_all_the_same() -> None:
     text = "a" + "\u0301" * 1_000
-    assert cut_before(text, 500) == cut_after(text, 500) == 500
+    assert grapheme_break_before(text, 500) == grapheme_break_after(text, 500) == 500
 
 
 @given(st.text(st.sampled_from("ab\u0301\u200d\ufe0f\U0001f469\U0001f3fd\U0001f1f3\n語"), max_size=40), st.data())
 def test_laws(text: str, data: st.DataObject) -> None:
     """Never past the place that was asked for, and never right before a mark or on either side of a joiner."""
     place = data.draw(st.integers(0, len(text)))
-    earlier, later = cut_before(text, place), cut_after(text, place)
+    earlier, later = grapheme_break_before(text, place), grapheme_break_after(text, place)
     assert 0 <= earlier <= place <= later <= len(text)
     for cut in (earlier, later):
         if 0 < cut < len(text):

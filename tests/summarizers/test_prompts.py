@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_app.messages.summary import count_summary, leaks_wrapper, marker, summary_message
-from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, defuse, render_messages
+from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, neutralize_tags, render_messages
 from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.summarizers import prompts
 from compaction_app.summarizers.prompts import (
@@ -474,7 +474,7 @@ class TestLeaks:
     @given(st.lists(st.sampled_from(["<", "</", ">", "/>", " ", "\n", "`", "a", *TAGS])).map("".join))
     def test_a_quotation_that_was_defused_is_never_a_leak(self, text: str) -> None:
         """Else the extractive summarizer, which quotes, could not summarize a talk about our tags."""
-        assert not leaks_wrapper(defuse(text), NONCE)
+        assert not leaks_wrapper(neutralize_tags(text), NONCE)
 
     def test_every_tag_that_a_request_writes_is_known_to_both_sides(self) -> None:
         made = request(base_text="b", pinned=message(9), instructions="i", covered=[message(1, Role.TOOL)])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.lanes import Filling, fillings, read_lanes, read_spans
+from compaction_app.tree.lanes import TipHistory, histories_at, read_lanes, read_summary_spans
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
 from tests.trees import chain, deep_chain, start_session, summarize
@@ -57,7 +57,7 @@ def tips_by_walking(session: ChatSession) -> list[int]:
     return [message.pk for message in messages if message.pk not in followed]
 
 
-def filling_by_walking(tip: ChatMessage) -> Filling:
+def history_by_walking(tip: ChatMessage) -> TipHistory:
     """Rule 4: the first live summary on the way up, the newest at one anchor; what counts is it and what follows."""
     path = ChatMessage.objects.get_path(tip)
     for anchor in reversed(path):
@@ -65,8 +65,8 @@ def filling_by_walking(tip: ChatMessage) -> Filling:
             cutoff = found[-1].last_summarized_message
             tail = [message for message in path if message.depth > cutoff.depth]
             tokens = found[-1].token_count + sum(message.token_count for message in tail)
-            return Filling(tip_id=tip.pk, history_tokens=tokens, summary_id=found[-1].pk)
-    return Filling(tip_id=tip.pk, history_tokens=sum(message.token_count for message in path), summary_id=None)
+            return TipHistory(tip_id=tip.pk, history_tokens=tokens, summary_id=found[-1].pk)
+    return TipHistory(tip_id=tip.pk, history_tokens=sum(message.token_count for message in path), summary_id=None)
 
 
 @settings(max_examples=40, deadline=None)
@@ -78,7 +78,7 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         tips = tips_by_walking(session)
         assert sorted(lane.end_id for lane in lanes if lane.is_tip) == tips
         assert [tip.pk for tip in chat.tips(session)] == tips
-        assert fillings(tips, "default") == {pk: filling_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).disagreements}
         transaction.set_rollback(True)
 
@@ -144,8 +144,8 @@ def test_another_session_has_no_part_in_it() -> None:
     mine, other = start_session(), start_session()
     messages = chain(mine, 2)
     summarize(messages[1], messages[0])
-    assert (read_lanes(other), read_spans(other), fillings([], "default")) == ((), (), {})
-    assert (len(read_lanes(mine)), len(read_spans(mine))) == (1, 1)
+    assert (read_lanes(other), read_summary_spans(other), histories_at([], "default")) == ((), (), {})
+    assert (len(read_lanes(mine)), len(read_summary_spans(mine))) == (1, 1)
 
 
 def test_a_span_tells_where_a_summary_stands() -> None:
@@ -154,7 +154,7 @@ def test_a_span_tells_where_a_summary_stands() -> None:
     fork = chain(session, 2, messages[2])
     live, retired = summarize(fork[0], messages[1]), summarize(messages[3], messages[1])
     chat.retire_summary(retired)
-    newest, oldest = read_spans(session)
+    newest, oldest = read_summary_spans(session)
     assert (newest.summary_id, newest.is_live, newest.anchor_lane_id) == (retired.pk, False, messages[0].pk)
     assert (oldest.summary_id, oldest.is_live, oldest.generation) == (live.pk, True, None)
     assert (oldest.anchor_id, oldest.anchor_depth, oldest.anchor_lane_id) == (fork[0].pk, 4, fork[0].pk)
@@ -168,8 +168,8 @@ def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> No
         session = messages[0].session
         with CaptureQueriesContext(connection) as queries:
             lanes = read_lanes(session)
-            read_spans(session)
-            filled = fillings([lane.end_id for lane in lanes], "default")
+            read_summary_spans(session)
+            filled = histories_at([lane.end_id for lane in lanes], "default")
             chat.tips(session)
         assert len(queries) == 4
         assert sorted(filled) == sorted([messages[-1].pk, lanes[0].end_id])

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from compaction_app import chat
 from compaction_app.compaction.execute import CLAIMED
 from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import Allowances, allowances_for
+from compaction_app.context.request import ResolvedRequest, resolve_request
 from compaction_app.conversation.compact import finish_now
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
@@ -110,8 +110,8 @@ class _Work:
     """Compacting the branches of one session, one after the other."""
 
     def __init__(self, session: ChatSession, instructions: str, *, whole_session: bool) -> None:
-        self.allowances: Allowances = allowances_for(session)
-        self.using = branches.using_of(session)
+        self.resolved: ResolvedRequest = resolve_request(session)
+        self.using = branches.database_of(session)
         self.instructions = instructions
         self.whole_session = whole_session
         self.made: set[int] = set()
@@ -134,7 +134,7 @@ class _Work:
         Else a session of five hundred regenerations would get as many summaries. Instructions are for each branch,
         and a message that is named is compacted in any case.
         """
-        served = history.summary_id is not None and history.tokens <= self.allowances.budget.target
+        served = history.summary_id is not None and history.tokens <= self.resolved.budget.target
         return served and self.whole_session and not self.instructions
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
@@ -169,7 +169,7 @@ class _Work:
             raise refused if failed.error_code == CLAIMED else failed from None
 
     def _is_over(self, tip: ChatMessage) -> bool:
-        return is_over_threshold(tip, self.allowances)
+        return is_over_threshold(tip, self.resolved)
 
     def _line(self, tip: ChatMessage, before: int, runs: Sequence[CompactionRun], problem: str, shared: bool) -> Line:
         outcome = "shared" if shared else "compacted" if runs else "nothing to compact"
@@ -180,7 +180,7 @@ class _Work:
             depth=tip.depth,
             tokens_before=before,
             tokens_after=branches.history_at(tip.pk, self.using).tokens,
-            threshold=self.allowances.budget.threshold,
+            threshold=self.resolved.budget.threshold,
             generations=tuple(run.generation for run in runs if run.generation),
             outcome=f"failed: {problem}" if problem else outcome,
             failed=bool(problem),
