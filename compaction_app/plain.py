@@ -35,8 +35,7 @@ from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.messages.validation import MAX_JSON_DEPTH, check_text
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
-from compaction_app.summarizers.drafts import wrong_draft
-from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter
+from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
 from compaction_app.values import (

@@ -65,7 +65,6 @@ PURE = {
     "plain.py",
     "redaction.py",
     "retention",
-    "summarizers/drafts.py",
     "summarizers/prompts.py",
     "tokens.py",
     "transfer/formats.py",

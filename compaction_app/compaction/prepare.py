@@ -18,8 +18,7 @@ from compaction_app.models.managers import counter
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention import ledger
 from compaction_app.summarizers.cascade import lease_seconds, make_summarizer
-from compaction_app.summarizers.limits import SummarizerLimit
-from compaction_app.summarizers.prompts import refuse_draft, request_for
+from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -174,7 +173,14 @@ def _limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count
     max_tokens = getattr(summarizer, "max_input_tokens", None)
     if max_tokens is None:
         return None
-    return SummarizerLimit(max_tokens, run, settings, count)
+    return SummarizerLimit(
+        max_tokens,
+        settings,
+        count,
+        instructions=run.instructions,
+        policy_line=run.policy_line,
+        redact=guarded_redactor_of(settings),
+    )
 
 
 def _note_start(work: Work, using: str) -> None:

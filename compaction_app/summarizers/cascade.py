@@ -27,10 +27,8 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.retention.ledger_text import prose_of
-from compaction_app.summarizers.drafts import wrong_draft
-from compaction_app.summarizers.openai import Clients, ModelEntry, ask, model_entries
-from compaction_app.summarizers.prompts import count_request, tighter
-from compaction_app.summarizers.provider_errors import Failure
+from compaction_app.summarizers.openai import Clients, Failure, ModelEntry, ask, model_entries
+from compaction_app.summarizers.prompts import count_request, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest

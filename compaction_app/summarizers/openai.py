@@ -1,17 +1,21 @@
-"""One question to one OpenAI-compatible model: the call, its deadline, and what came of it.
+"""Asks one OpenAI-compatible model for a summary, within a deadline.
 
-:func:`ask` never raises for what a provider does: it returns a :class:`SummaryDraft`, or a :class:`Failure`
-that says in this app's codes what went wrong.
+:func:`ask` does not raise for what a provider does: it returns a :class:`SummaryDraft`, or a :class:`Failure` with one
+of this app's error codes. A failure is stored with the run, so its detail contains no key and no text of the
+conversation: providers quote keys in a 401, and some servers quote the whole input in a 422.
 """
 
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,19 +24,13 @@ import openai
 from compaction_app import telemetry
 from compaction_app.conf import Settings
 from compaction_app.context.budget import window_of
-from compaction_app.summarizers.provider_errors import (
-    Failure,
-    complained_about,
-    error_message,
-    failure_of,
-    is_overflow,
-    malformed_reply,
-)
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
 TEMPERATURE = 0.1
-#: Sent where no key is wanted: the client refuses to start without one, local servers do not look at it.
+#: Sent where no key is needed: the client does not start without one, and local servers ignore it.
 NO_KEY = "no-key"
+#: The longest wait, in seconds, that a provider's ``retry-after`` may ask for.
+MAX_RETRY_AFTER = 3600.0
 
 _OPENAI_URL = "https://api.openai.com/v1"
 #: Models that refuse ``temperature`` and ``max_tokens``.
@@ -40,22 +38,42 @@ _REASONING_MODEL = re.compile(r"(?:o\d|gpt-5)")
 #: "supports at most 16384 completion tokens"; "max_tokens: 20000 > 8192, which is the maximum".
 _OUTPUT_LIMIT = re.compile(r"(?:at most |> )(\d+)")
 _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
+#: How OpenAI and llama.cpp report a prompt that is too long.
+_OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+#: Other servers report it only in the message.
+_OVERFLOW_WORDS = re.compile(
+    r"maximum context length|context[ _](?:size|length|window)|prompt is too long", re.IGNORECASE
+)
+_CODES_BY_STATUS = {
+    401: (ErrorCode.AUTHENTICATION, False),
+    402: (ErrorCode.QUOTA, False),
+    403: (ErrorCode.AUTHENTICATION, False),
+    408: (ErrorCode.TIMEOUT, True),
+    409: (ErrorCode.PROVIDER_ERROR, True),
+    413: (ErrorCode.INPUT_TOO_LARGE, False),
+    429: (ErrorCode.PROVIDER_ERROR, True),
+}
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|key|api|bearer)[-_ ][\w\-.*]{4,}|(?=[\w-]*\d)[\w-]{24,}", re.IGNORECASE)
+_DETAIL_CHARS = 200
+#: A message that shares this many characters in a row with the prompt is taken to quote it.
+_QUOTE_CHARS = 16
+_THINKING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelEntry:
-    """One model of the cascade, every default filled in."""
+    """One model of the cascade, with every default filled in."""
 
     model: str
     #: None: the client's own default, ``OPENAI_BASE_URL`` or OpenAI.
     base_url: str | None = None
-    #: Environment variable that holds its key.
+    #: Name of the environment variable with the key.
     api_key_env: str | None = None
-    #: Seconds for one question in total, connecting and all bytes of the reply included.
+    #: Seconds for one call in total, connecting and reading the whole reply included.
     timeout: float
-    #: Tokens of the largest request it takes.
+    #: Tokens of the largest request that the model accepts.
     max_input_tokens: int
-    #: Tokens of the longest reply it is allowed.
+    #: Tokens of the longest reply that the model may write.
     max_output_tokens: int
 
     @property
@@ -66,11 +84,25 @@ class ModelEntry:
 Clients = Callable[[ModelEntry], openai.AsyncOpenAI]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a model returned no usable draft."""
+
+    model: str
+    code: ErrorCode
+    #: Status, the provider's code and, where it is safe to store, its message.
+    detail: str = ""
+    #: Trying later may help.
+    transient: bool = False
+    #: Seconds that the provider asked us to wait.
+    retry_after: float | None = None
+
+
 def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEntry, ...]:
     """The cascade: ``SUMMARIZER_MODELS`` in order, then the session's own model if not among them."""
     entries = [_entry(item, settings) for item in settings.summarizer_models]
-    # By name alone: asking the same model again at the default address could send a conversation to a
-    # provider that the host did not mean it for.
+    # Compared by name alone: asking the same model again at the default address could send a conversation to a
+    # provider that the host did not choose for it.
     if session_model and session_model not in {entry.model for entry in entries}:
         window = window_of(session_model, settings) or settings.default_context_window
         entries.append(_entry_at(window, {"model": session_model}, settings))
@@ -79,7 +111,7 @@ def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEnt
 
 def _entry(item: str | Mapping[str, Any], settings: Settings) -> ModelEntry:
     options = {"model": item} if isinstance(item, str) else item
-    # CONTEXT_WINDOW is what the session says of its chat model; a summarizer has its own window.
+    # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
     window = window_of(str(options["model"]), replace(settings, context_window=None))
     return _entry_at(window or settings.default_context_window, options, settings)
 
@@ -87,8 +119,7 @@ def _entry(item: str | Mapping[str, Any], settings: Settings) -> ModelEntry:
 def _entry_at(window: int, options: Mapping[str, Any], settings: Settings) -> ModelEntry:
     stated = options.get("max_input_tokens")
     cap = settings.summarizer_max_output_tokens
-    # In a small window the cap would leave nothing to read, as RESERVED_TOKENS would in a chat: a quarter at
-    # most.
+    # In a small window the cap would leave no room for input. At most a quarter, as for RESERVED_TOKENS.
     output = cap if stated else min(cap, window // 4)
     return ModelEntry(
         model=str(options["model"]),
@@ -101,8 +132,7 @@ def _entry_at(window: int, options: Mapping[str, Any], settings: Settings) -> Mo
 
 
 async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None) -> SummaryDraft | Failure:
-    """Ask a model once. A parameter that it does not take is left out or swapped, within the same
-    deadline."""
+    """Ask a model once. A parameter that it rejects is left out or renamed, within the same deadline."""
     if wrong := _misconfigured(entry, clients):
         return wrong
     limit = min(request.max_output_tokens, entry.max_output_tokens)
@@ -118,29 +148,25 @@ async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | Non
 async def _ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None) -> SummaryDraft | Failure:
     client = (clients or make_client)(entry)
     try:
-        # A client's own read time-out starts anew with each byte, so a server that drips would hold us for
-        # ever. Cancelling closes the connection, and the provider stops writing. The client lives for this
-        # call only: its connections belong to the running event loop.
+        # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
+        # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
+        # its connections belong to the running event loop.
         async with asyncio.timeout(entry.timeout), client:
             completion = await _create(client, _parameters(entry, request))
     except TimeoutError:
-        return Failure(
-            model=entry.model,
-            code=ErrorCode.TIMEOUT,
-            detail=f"no reply within {entry.timeout:g} s",
-            transient=True,
-        )
+        detail = f"no reply within {entry.timeout:g} s"
+        return Failure(model=entry.model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
     except openai.OpenAIError as error:
-        # Built here, raised nowhere: a traceback would carry the request, key and all.
+        # Returned and not raised: a traceback would carry the request, key and all.
         return failure_of(error, model=entry.model, key=client.api_key, prompt=request.user)
     except (json.JSONDecodeError, UnicodeDecodeError):
-        return malformed_reply(entry.model)
+        return _malformed_reply(entry.model)
     return _read(entry, completion)
 
 
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
-    # Its retries are off: a cascade has better to do than to ask the same model again, and the client would
-    # retry even an exhausted quota.
+    # Without retries of its own: the cascade asks the next model instead, and the client would retry even an
+    # exhausted quota.
     return openai.AsyncOpenAI(api_key=_api_key(entry), base_url=entry.base_url, timeout=entry.timeout, max_retries=0)
 
 
@@ -149,10 +175,10 @@ def _default_url() -> str:
 
 
 def _api_key(entry: ModelEntry) -> str | None:
-    """The key for this address; None if one is wanted and missing."""
+    """The key for this address; None if one is required and missing."""
     if entry.api_key_env:
         return os.environ.get(entry.api_key_env)
-    # OPENAI_API_KEY is for the default address. Sent elsewhere it would hand one provider's key to another.
+    # OPENAI_API_KEY is for the default address. Sent elsewhere it would give one provider's key to another.
     if entry.url.rstrip("/") != _default_url().rstrip("/"):
         return NO_KEY
     return os.environ.get("OPENAI_API_KEY") or (None if _is_openai(entry) else NO_KEY)
@@ -168,17 +194,13 @@ def _misconfigured(entry: ModelEntry, clients: Clients | None) -> Failure | None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return Failure(model=entry.model, code=ErrorCode.BAD_REQUEST, detail="base_url is not an http(s) address")
     if clients is None and not _api_key(entry):
-        name = entry.api_key_env or "OPENAI_API_KEY"
-        return Failure(
-            model=entry.model,
-            code=ErrorCode.AUTHENTICATION,
-            detail=f"the environment variable {name} is not set",
-        )
+        detail = f"the environment variable {entry.api_key_env or 'OPENAI_API_KEY'} is not set"
+        return Failure(model=entry.model, code=ErrorCode.AUTHENTICATION, detail=detail)
     return None
 
 
 def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
-    # Names may carry a provider's prefix: "openai/gpt-5-mini".
+    # Names may have a provider's prefix: "openai/gpt-5-mini".
     reasoning = bool(_REASONING_MODEL.match(entry.model.rpartition("/")[2]))
     output = "max_completion_tokens" if reasoning or _is_openai(entry) else "max_tokens"
     parameters: dict[str, Any] = {
@@ -208,13 +230,13 @@ def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: se
     """The parameters without what the provider complains about, or None. Each remedy is tried once."""
     if is_overflow(error):
         return None
-    named = complained_about(error)
+    named = _complained_about(error)
     output = next(name for name in _OUTPUT_PARAMETERS if name in parameters)
     if "temperature" in named and "temperature" in parameters:
         return {name: value for name, value in parameters.items() if name != "temperature"}
     if not any(name in named for name in _OUTPUT_PARAMETERS):
         return None
-    limit = _OUTPUT_LIMIT.search(error_message(error))
+    limit = _OUTPUT_LIMIT.search(_error_message(error))
     if limit and 0 < int(limit[1]) < parameters[output]:
         return _once("limit", tried, {**parameters, output: int(limit[1])})
     other = next(name for name in _OUTPUT_PARAMETERS if name != output)
@@ -230,17 +252,18 @@ def _once(remedy: str, tried: set[str], parameters: dict[str, Any]) -> dict[str,
 
 
 def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
-    """The client does not check what it is sent: any part may be missing, or the whole be a page of HTML."""
+    """The client does not validate replies: any part may be missing, or the whole may be a page of HTML."""
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
     if message is None:
-        return malformed_reply(entry.model)
+        return _malformed_reply(entry.model)
     finish_reason = str(getattr(choice, "finish_reason", None) or "")
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
     return SummaryDraft(
-        text=_without_thinking(_text(getattr(message, "content", None))),
+        # Servers without a reasoning parser leave the model's thinking in front of its reply.
+        text=_THINKING.sub("", _text(getattr(message, "content", None))),
         finish_reason=finish_reason,
         model=entry.model,
         input_tokens=_number(usage, "prompt_tokens"),
@@ -264,10 +287,114 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-_THINKING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+# -- Errors of a provider -------------------------------------------------------------------------------
 
 
-def _without_thinking(text: str) -> str:
-    """Servers without a reasoning parser leave the model's thinking in front of its reply. It is no
-    summary."""
-    return _THINKING.sub("", text)
+def failure_of(error: openai.OpenAIError, *, model: str, key: str | None, prompt: str) -> Failure:
+    """An error of the client as a failure. Its detail contains neither ``key`` nor text of ``prompt``."""
+    if isinstance(error, openai.APITimeoutError):
+        return Failure(model=model, code=ErrorCode.TIMEOUT, detail="the connection timed out", transient=True)
+    if isinstance(error, openai.APIConnectionError):
+        return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail="the connection failed", transient=True)
+    if isinstance(error, openai.APIResponseValidationError):
+        return _malformed_reply(model)
+    if isinstance(error, openai.APIStatusError):
+        code, transient = _classify(error)
+        return Failure(
+            model=model,
+            code=code,
+            detail=_detail(error, key, prompt),
+            transient=transient,
+            retry_after=_retry_after(error.response.headers),
+        )
+    return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
+
+
+def is_overflow(error: openai.APIError) -> bool:
+    """Whether the provider reports that the prompt is longer than the context window."""
+    if _OVERFLOW_CODES & {error.code, error.type}:
+        return True
+    # An error inside a stream has no status: the stream began with 200.
+    status = getattr(error, "status_code", 400)
+    return status in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(_error_message(error)))
+
+
+def _malformed_reply(model: str) -> Failure:
+    """Transient: usually a proxy's error page or a truncated body."""
+    detail = "the reply is not a chat completion"
+    return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
+
+
+def _error_message(error: openai.APIError) -> str:
+    """The provider's message, without the fields in which it may quote its input. Not safe to store as it is."""
+    body = error.body
+    for key in ("message", "detail"):
+        if isinstance(body, Mapping) and isinstance(body.get(key), str):
+            return str(body[key])
+    return body if isinstance(body, str) else ""
+
+
+def _complained_about(error: openai.APIStatusError) -> str:
+    """Text that names the rejected parameters: the error's ``param``, else its message, else FastAPI's locations."""
+    if error.param:
+        return error.param
+    details = error.body.get("detail") if isinstance(error.body, Mapping) else None
+    places = [item.get("loc") for item in details if isinstance(item, Mapping)] if isinstance(details, list) else []
+    return _error_message(error) or " ".join(str(place) for place in places)
+
+
+def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
+    """The code of an error, and whether waiting may help."""
+    if "insufficient_quota" in (error.code, error.type):
+        return ErrorCode.QUOTA, False
+    if is_overflow(error):
+        return ErrorCode.INPUT_TOO_LARGE, False
+    if error.status_code >= 500:
+        return ErrorCode.PROVIDER_ERROR, True
+    return _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
+
+
+def _detail(error: openai.APIStatusError, key: str | None, prompt: str) -> str:
+    words = f"HTTP {error.status_code}"
+    if isinstance(error.code, str) and error.code.replace("_", "").isalnum():
+        words += f" {error.code[:60]}"
+    message = " ".join(_error_message(error).split())
+    if key and len(key) > 3:
+        message = message.replace(key, "***")
+    # Cut after masking: half a key no longer looks like one.
+    message = _KEY_LIKE.sub("***", message)[:_DETAIL_CHARS]
+    return words if not message or _quotes(message, prompt) else f"{words}: {message}"
+
+
+def _quotes(message: str, prompt: str) -> bool:
+    text = " ".join(html.unescape(prompt).split())
+    last = max(0, len(message) - _QUOTE_CHARS)
+    return any(message[i : i + _QUOTE_CHARS] in text for i in range(last + 1))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from ``retry-after-ms`` or ``retry-after`` (a number or an HTTP date), at most an hour."""
+    for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        if (seconds := _seconds(headers.get(name), divisor)) is not None:
+            return min(seconds, MAX_RETRY_AFTER)
+    return None
+
+
+def _seconds(value: str | None, divisor: float) -> float | None:
+    if not value:
+        return None
+    try:
+        seconds = float(value) / divisor
+    except ValueError:
+        return _seconds_until(value)
+    # False for NaN too.
+    return seconds if seconds >= 0 else None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -1,22 +1,22 @@
-"""What a summarizer is asked, and how its answer is judged.
+"""The prompt of a summarizer, its size, and how a draft is judged. Pure: no database, no network.
 
-A request is one system message with the instructions and one user message with the material: the previous
-summary, the pinned message, the covered messages, the cutoff marker, the look-ahead, a closing reminder. The
-material is a record of what others wrote, so it is escaped and declared to be data; the marker carries the
-run's nonce, which nobody could know when a message was written, so no message can forge it.
+A request is one system message with the instructions and one user message with the material: the previous summary,
+the pinned message, the covered messages, the cutoff marker, the look-ahead, a closing reminder. The material is a
+record of what others wrote, so it is escaped and declared to be data. The marker contains the run's nonce, which no
+message can know, so no message can forge it.
 
-Every text that people or models wrote enters through :class:`_Material`, whose only door applies the
-redactor: nothing further down can put in what the redactor has not seen. The same parts that
-:func:`build_request` joins are what :func:`measure_overhead` and :func:`measure_blocks` count, so planning
-can fit a request before it is written.
+Every text that people or models wrote passes through :meth:`_Material.of`, which applies the redactor.
+:func:`request_for` joins the same parts that :class:`SummarizerLimit` counts, so planning can fit a request before it
+is written. :func:`refuse_draft` decides whether an answer may become a summary.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.messages.summary import count_summary, leaks_wrapper, marker
@@ -25,22 +25,29 @@ from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_message
 from compaction_app.retention.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
-from compaction_app.values import CompactionPlan, ErrorCode, Message, SummaryDraft, SummaryRequest
+from compaction_app.values import CompactionPlan, ErrorCode, Message, Summary, SummaryDraft, SummaryRequest
 
-#: Rises when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
+#: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
 #: every run.
 PROMPT_VERSION = "3"
-#: Characters of a person's instructions that are passed on.
+#: Characters of a person's instructions that are sent.
 MAX_INSTRUCTIONS = 2_000
-#: Characters of a policy's line that are passed on.
+#: Characters of a policy's line that are sent.
 MAX_POLICY_LINE = 500
-#: A draft over this multiple of its target is refused: the target is a goal, not a ceiling.
+#: A draft over this multiple of its target is refused: the target is a goal, not a limit.
 OVERSIZE_FACTOR = 1.5
-#: Of the target, what the one retry of an oversize draft is asked for.
+#: The share of the target that the one retry of an oversize draft asks for.
 TIGHTER_FACTOR = 0.7
+#: Finish reasons of a complete reply; "" is a provider that gives none.
+NORMAL_ENDS = frozenset({"stop", "end_turn", ""})
+#: A message that the summarizer is shown head-and-tail keeps at least this much.
+SMALLEST_SHOWN_BYTES = 256
 
-#: A nonce of 16 hexadecimal digits that no other one outdoes in tokens: a letter and a digit never share one.
-WIDEST_NONCE = "0a" * 8
+#: The nonce of 16 hexadecimal digits with the most tokens: a letter and a digit never share one.
+_WIDEST_NONCE = "0a" * 8
+#: A target with more digits than any real one.
+_WIDEST_TARGET = 999_999
+_AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp);)")
 
 WRITING = """\
 You keep the memory of a conversation between a user and an assistant. The assistant is about to lose sight \
@@ -108,7 +115,7 @@ decision, constraint, name and number, and shorten the prose of what is settled.
 
 
 def prompt_version(settings_prompt: str | None) -> str:
-    """What to record with a run: the version of the wording, and a digest of the host's own if it has one."""
+    """The version of the wording, with a digest of the host's ``SUMMARY_PROMPT`` if there is one."""
     if settings_prompt is None:
         return PROMPT_VERSION
     return f"{PROMPT_VERSION}+{hashlib.sha256(settings_prompt.encode()).hexdigest()[:8]}"
@@ -116,14 +123,14 @@ def prompt_version(settings_prompt: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Material:
-    """The texts of a request after the redactor: made by :meth:`of`, and by nothing else."""
+    """The texts of a request after the redactor; made only by :meth:`of`."""
 
-    covered: tuple[Message, ...] = ()
-    lookahead: tuple[Message, ...] = ()
-    pinned: Message | None = None
-    base_text: str = ""
-    instructions: str = ""
-    policy_line: str = ""
+    covered: tuple[Message, ...]
+    lookahead: tuple[Message, ...]
+    pinned: Message | None
+    base_text: str
+    instructions: str
+    policy_line: str
 
     @classmethod
     def of(
@@ -133,17 +140,17 @@ class _Material:
         covered: Sequence[Message] = (),
         lookahead: Sequence[Message] = (),
         pinned: Message | None = None,
-        base_text: str = "",
+        base: Summary | None = None,
         instructions: str = "",
         policy_line: str = "",
     ) -> _Material:
-        # Texts are cut after the redactor has seen them whole: half a key is not recognized as one.
+        # Texts are cut after the redactor has read them whole: it does not recognize half a key.
         clean = redact or str
         return cls(
             covered=tuple(redact_message(m, redact) for m in covered),
             lookahead=tuple(redact_message(m, redact) for m in lookahead),
             pinned=redact_message(pinned, redact) if pinned else None,
-            base_text=clean(base_text),
+            base_text=clean(base.content if base else ""),
             instructions=clean(instructions).strip()[:MAX_INSTRUCTIONS],
             policy_line=" ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
         )
@@ -159,68 +166,31 @@ def request_for(
     limits: Mapping[int, int] | None = None,
     redact: Redact | None = None,
 ) -> SummaryRequest:
-    """What a plan asks for, in the wording and the sizes of the settings."""
-    return build_request(
+    """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
+    material = _Material.of(
+        redact,
         covered=plan.covered,
         lookahead=plan.lookahead,
         pinned=plan.pinned,
-        base_text=plan.base.content if plan.base else "",
-        target_tokens=plan.target_tokens,
-        previous_tokens=plan.base.tokens if plan.base else 0,
-        max_output_tokens=settings.summarizer_max_output_tokens,
-        instructions=instructions,
-        policy_line=policy_line,
-        nonce=nonce,
-        reasoning=settings.reasoning,
-        summary_prompt=settings.summary_prompt,
-        limits=limits,
-        redact=redact,
-    )
-
-
-def build_request(
-    *,
-    covered: Sequence[Message],
-    lookahead: Sequence[Message],
-    pinned: Message | None,
-    base_text: str,
-    target_tokens: int,
-    previous_tokens: int,
-    max_output_tokens: int,
-    instructions: str = "",
-    policy_line: str = "",
-    nonce: str,
-    reasoning: str,
-    summary_prompt: str | None = None,
-    limits: Mapping[int, int] | None = None,
-    redact: Redact | None = None,
-) -> SummaryRequest:
-    """The whole request. ``limits`` names messages shown head-and-tail, ``previous_tokens`` is the base's
-    size."""
-    material = _Material.of(
-        redact,
-        covered=covered,
-        lookahead=lookahead,
-        pinned=pinned,
-        base_text=base_text,
+        base=plan.base,
         instructions=instructions,
         policy_line=policy_line,
     )
-    # The ledger is written anew whatever the model does, so only the prose before it is the model's to shorten.
-    prose_tokens = int(previous_tokens * prose_share(material.base_text))
-    hint = size_hint(prose_tokens if material.base_text else 0, target_tokens)
+    # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
+    prose_tokens = int(plan.base.tokens * prose_share(material.base_text)) if plan.base and material.base_text else 0
+    hint = size_hint(prose_tokens, plan.target_tokens)
     user = [
-        *_before_covered(material, reasoning, limits),
-        *render_messages(material.covered, reasoning=reasoning, limits=limits),
+        *_before_covered(material, settings.reasoning, limits),
+        *render_messages(material.covered, reasoning=settings.reasoning, limits=limits),
         marker(nonce),
-        *render_messages(material.lookahead, reasoning=reasoning, limits=limits),
+        *render_messages(material.lookahead, reasoning=settings.reasoning, limits=limits),
         *_after_lookahead(material, nonce),
     ]
     return SummaryRequest(
-        system=_system(material, nonce, target_tokens, hint, summary_prompt),
+        system=_system(material, nonce, plan.target_tokens, hint, settings.summary_prompt),
         user="\n".join(user),
-        target_tokens=target_tokens,
-        max_output_tokens=max_output_tokens,
+        target_tokens=plan.target_tokens,
+        max_output_tokens=settings.summarizer_max_output_tokens,
         previous_summary=material.base_text,
         covered=material.covered,
         lookahead=material.lookahead,
@@ -230,7 +200,7 @@ def build_request(
 
 
 def size_hint(previous_tokens: int, target_tokens: int) -> str:
-    """What to do with the previous summary, by how much of the target it fills already."""
+    """What to do with the previous summary, by the share of the target that it fills."""
     if previous_tokens <= 0:
         return _NO_PREVIOUS
     if previous_tokens < 0.60 * target_tokens:
@@ -241,22 +211,26 @@ def size_hint(previous_tokens: int, target_tokens: int) -> str:
 
 
 def tighter(request: SummaryRequest) -> SummaryRequest:
-    """The same request, asked once more after a draft that was too long."""
+    """The same request with a smaller target, for the one retry after a draft that was too long."""
     target = max(1, int(request.target_tokens * TIGHTER_FACTOR))
     return replace(request, system=f"{request.system}\n\n{_TIGHTER.format(tokens=target)}", target_tokens=target)
 
 
+def count_request(request: SummaryRequest, count: Count) -> int:
+    """Tokens of a request as it is sent."""
+    return sum(count([request.system, request.user])) + 2 * TOKENS_PER_MESSAGE
+
+
 def _system(material: _Material, nonce: str, target_tokens: int, hint: str, summary_prompt: str | None) -> str:
-    """A host's ``SUMMARY_PROMPT`` replaces how to write; how to read the material is not up for override."""
+    """A host's ``SUMMARY_PROMPT`` replaces how to write; how to read the material cannot be overridden."""
     policy = [f"A rule of this application: {material.policy_line}"] if material.policy_line else []
     size = _SIZE.format(tokens=target_tokens, words=target_tokens * 3 // 4, hint=hint)
     rules = RULES.format(marker=marker(nonce), ledger=LEDGER_NAME)
     return "\n\n".join([summary_prompt or WRITING, rules, *policy, size])
 
 
-# Each part below begins with "<" or a letter and ends with ">" or ".", as every block of a message does.
-# Tokenizers split there, so the count of the joined text is at most the sum of the counts and one for each
-# line end.
+# Each part below begins with "<" or a letter and ends with ">" or ".", as every block of a message does. Tokenizers
+# split there, so the count of the joined text is at most the sum of the counts and one for each line end.
 
 
 def _before_covered(material: _Material, reasoning: str, limits: Mapping[int, int] | None) -> list[str]:
@@ -276,71 +250,103 @@ def _after_lookahead(material: _Material, nonce: str) -> list[str]:
     return [*instructions, _REMINDER.format(marker=marker(nonce))]
 
 
-_AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp);)")
-
-
 def _escape(text: str) -> str:
-    """Escaped for the material. What is escaped already stays: a summary is read and written over and over,
-    and must not gather one more ``amp;`` in each generation."""
+    """Escaped for the material. What is escaped already stays: a summary is read and written again in each
+    generation, and must not gain another ``amp;`` each time."""
     return _AMPERSAND.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
-def measure_blocks(
-    messages: Sequence[Message],
-    *,
-    reasoning: str,
-    limits: Mapping[int, int] | None = None,
-    redact: Redact | None = None,
-    count: Count,
-) -> list[int]:
-    """Tokens of each message as the summarizer is shown it, its line end included.
+class SummarizerLimit:
+    """How much of a branch one request can contain: the sizes of its parts as sent. See :class:`planning.InputLimit`.
 
-    A call is shown with its result's outcome, so calls and results are to be measured together.
+    The sum of the parts is never less than the request, its tighter retry included.
     """
-    material = _Material.of(redact, covered=messages)
-    return [n + 1 for n in count(render_messages(material.covered, reasoning=reasoning, limits=limits))]
+
+    def __init__(
+        self,
+        max_tokens: int,
+        settings: Settings,
+        count: Count,
+        *,
+        instructions: str = "",
+        policy_line: str = "",
+        redact: Redact | None = None,
+    ) -> None:
+        self.max_tokens = max_tokens
+        self._settings = settings
+        self._count = count
+        self._instructions = instructions
+        self._policy_line = policy_line
+        self._redact = redact
+        self._overheads: dict[tuple[Any, ...], int] = {}
+
+    def blocks(self, messages: Sequence[Message], limits: Mapping[int, int] | None = None) -> list[int]:
+        """Tokens of each message as the summarizer is shown it, with its line end.
+
+        A call is shown with its result's outcome, so calls and results must be measured together.
+        """
+        shown = _Material.of(self._redact, covered=messages).covered
+        return [n + 1 for n in self._count(render_messages(shown, reasoning=self._settings.reasoning, limits=limits))]
+
+    def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
+        """Tokens of everything in a request but its covered messages."""
+        # Asked for each candidate cut, and the same for nearly all of them.
+        key = (pinned.id if pinned else None, tuple(message.id for message in lookahead))
+        if key not in self._overheads:
+            self._overheads[key] = sum(self.blocks(lookahead)) + self._frame(base, pinned)
+        return self._overheads[key]
+
+    def byte_limits(self, plan: CompactionPlan) -> dict[int, int]:
+        """The largest byte limit for the covered messages with which the request fits, for those that exceed it."""
+        room = self.max_tokens - self.overhead(plan.base, plan.pinned, plan.lookahead)
+        sizes = {m.id: len(m.content.encode()) for m in plan.covered}
+
+        def over(limit: int) -> dict[int, int]:
+            return {key: limit for key, size in sizes.items() if size > limit}
+
+        low = SMALLEST_SHOWN_BYTES
+        high = max(sizes.values(), default=low)
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = sum(self.blocks(plan.covered, over(middle))) <= room
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return over(low)
+
+    def _frame(self, base: Summary | None, pinned: Message | None) -> int:
+        """Tokens without covered and look-ahead messages, with the widest target, hint and nonce."""
+        material = _Material.of(
+            self._redact,
+            pinned=pinned,
+            base=base,
+            instructions=self._instructions,
+            policy_line=self._policy_line,
+        )
+        systems = [
+            _system(material, _WIDEST_NONCE, _WIDEST_TARGET, hint, self._settings.summary_prompt) for hint in _HINTS
+        ]
+        texts = [
+            *_before_covered(material, self._settings.reasoning, limits=None),
+            marker(_WIDEST_NONCE),
+            *_after_lookahead(material, _WIDEST_NONCE),
+            _TIGHTER.format(tokens=_WIDEST_TARGET),
+        ]
+        return max(self._count(systems)) + sum(self._count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
 
 
-def measure_overhead(
-    *,
-    pinned: Message | None = None,
-    base_text: str = "",
-    instructions: str = "",
-    policy_line: str = "",
-    nonce: str = WIDEST_NONCE,
-    reasoning: str,
-    summary_prompt: str | None = None,
-    limits: Mapping[int, int] | None = None,
-    redact: Redact | None = None,
-    count: Count,
-) -> int:
-    """Tokens of everything in a request but its covered and look-ahead messages: never less than will be
-    sent.
+def wrong_draft(answer: Any) -> str:
+    """What a host's summarizer returned instead of a :class:`SummaryDraft`, without quoting it; "" if it is one.
 
-    Target and hint are counted at their widest, and the line of the one tighter retry is counted in, so a
-    plan that fits goes on fitting.
+    A coroutine is closed: nobody will await it, and Python would warn about that.
     """
-    material = _Material.of(
-        redact, pinned=pinned, base_text=base_text, instructions=instructions, policy_line=policy_line
-    )
-    widest = 999_999
-    systems = [_system(material, nonce, widest, hint, summary_prompt) for hint in _HINTS]
-    texts = [
-        *_before_covered(material, reasoning, limits),
-        marker(nonce),
-        *_after_lookahead(material, nonce),
-        _TIGHTER.format(tokens=widest),
-    ]
-    return max(count(systems)) + sum(count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
-
-
-def count_request(request: SummaryRequest, count: Count) -> int:
-    """Tokens of a request as it is sent."""
-    return sum(count([request.system, request.user])) + 2 * TOKENS_PER_MESSAGE
-
-
-#: How a provider says that a reply ended of itself; "" is a provider that says nothing.
-NORMAL_ENDS = frozenset({"stop", "end_turn", ""})
+    if isinstance(answer, Coroutine):
+        answer.close()
+        return "a coroutine, which nobody awaits"
+    if not isinstance(answer, SummaryDraft):
+        return type(answer).__name__
+    # A provider that does not say how its reply ended leaves None there.
+    texts: dict[str, Any] = {"text": answer.text, "model": answer.model, "finish_reason": answer.finish_reason or ""}
+    wrong = (f"one whose {n} is of the type {type(v).__name__}" for n, v in texts.items() if not isinstance(v, str))
+    return next(wrong, "")
 
 
 def refuse_draft(
@@ -353,10 +359,10 @@ def refuse_draft(
     min_saving_ratio: float,
     nonce: str,
 ) -> ErrorCode | None:
-    """Why a draft can not become a summary, or None if it can. The order is from broken to merely too long.
+    """Why a draft cannot become a summary, or None if it can. Checked in order, from broken to merely too long.
 
-    ``target_tokens`` is what the text was asked to fill; what it saves is reckoned with the message that will
-    carry it, wrapper included, since that is what takes the place of ``replaced_tokens``.
+    ``target_tokens`` is for the text alone. What is saved of ``replaced_tokens`` is counted with the message that
+    will contain the text, wrapper included.
     """
     text = draft.text.strip()
     if broken := _broken(draft, text, min_chars):
@@ -381,5 +387,5 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int) -> ErrorCode | None:
         return ErrorCode.EMPTY
     if len(text) < min_chars:
         return ErrorCode.TOO_SHORT
-    # Before anything is counted: a tokenizer can not read lone surrogates, and no database keeps them.
+    # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     return None if is_storable(text) and is_storable(draft.model) else ErrorCode.INVALID_TEXT

@@ -9,21 +9,162 @@ Bundles hold conversations in plain text, and no erasure reaches them: folders a
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from compaction_app.exceptions import BundleError
+from compaction_app.messages.summary import leaks_wrapper
 from compaction_app.messages.transcript import render_messages
+from compaction_app.retention import facts
 from compaction_app.retention.ledger import following_messages
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.summarizers.prompts import WRITING
-from compaction_app.transfer.bundle_folders import Contents
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest
+
+INDEX = "index.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """What a command writes into a folder, and how its index tells of it."""
+
+    #: For error messages: "an export".
+    name: str
+    #: The index's ``"format"``.
+    format: str
+    #: Where the index lists folders: ``index[entries][…][folder]``.
+    entries: str
+    folder: str
+    #: What may stand in each of these folders.
+    files: tuple[str, ...]
+
+    def folders_in(self, target: Path) -> list[str] | None:
+        """The folders that the index of ``target`` lists; None where it has no index of this kind."""
+        try:
+            index = json.loads((target / INDEX).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(index, Mapping) or index.get("format") != self.format:
+            return None
+        entries = index.get(self.entries)
+        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+            return None
+        return [entry[self.folder] for entry in entries if isinstance(entry.get(self.folder), str)]
+
+    def files_in(self, target: Path) -> set[str] | None:
+        """The files that the index accounts for, itself included, as paths below ``target``."""
+        folders = self.folders_in(target)
+        if folders is None:
+            return None
+        return {INDEX, *(str(PurePosixPath(folder) / name) for folder in folders for name in self.files)}
+
+
+@contextmanager
+def new_folder(
+    target: Path, contents: Contents, *, force: bool = False, on_left: Callable[[list[str]], object] = lambda left: None
+) -> Iterator[Path]:
+    """A folder to be filled, which becomes ``target`` all at once; after an error nothing is left of it.
+
+    ``target`` must be new or empty, or with ``force`` what an earlier call has made of the same contents. What stands
+    there besides stays, and is told to ``on_left``. Raises :class:`BundleError`.
+    """
+    target = Path(os.path.realpath(target))
+    _require_free(target, contents, force)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise BundleError(f"{target} can not be made: {error.strerror}.") from error
+    try:
+        yield made
+        if left := _take_place(made, target, contents, force):
+            on_left(left)
+    except OSError as error:
+        raise BundleError(f"{target} could not be written: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def require_apart(out: Path, source: Path) -> None:
+    """:class:`BundleError` where one folder is the other or stands in it: writing one would replace what is read."""
+    one, other = Path(os.path.realpath(out)), Path(os.path.realpath(source))
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise BundleError(f"{out} and {source} lie within each other: keep the answers in a folder of their own.")
+
+
+def _require_free(target: Path, contents: Contents, force: bool) -> None:
+    if target.exists() and not target.is_dir():
+        raise BundleError(f"{target} is a file; name a folder.")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not force:
+        raise BundleError(f"{target} is not empty: name another folder, or replace it with --force.")
+    if contents.files_in(target) is None:
+        raise BundleError(
+            f"{target} holds something else than {contents.name} (no {INDEX} that says {contents.format}): "
+            "it is not replaced."
+        )
+
+
+def _take_place(made: Path, target: Path, contents: Contents, force: bool) -> list[str]:
+    """Put ``made`` where ``target`` is; returns what stood there and is not ours, which stays."""
+    if not (force and target.exists()):
+        with suppress(FileNotFoundError):
+            # Fails where somebody else has put something there meanwhile.
+            target.rmdir()
+        made.rename(target)
+        return []
+    before = made.with_name(f"{made.name}.before")
+    # Looked through under a name that nobody else writes to, so what is found is all that there is.
+    target.rename(before)
+    try:
+        foreign = _foreign(before, contents)
+        _require_room(foreign, made, target)
+        made.rename(target)
+    except (OSError, BundleError):
+        with suppress(OSError):
+            before.rename(target)
+        raise
+    try:
+        for path in foreign:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (before / path).rename(target / path)
+    except OSError as error:
+        raise BundleError(f"What else stood in {target} is in {before} now: {error.strerror}.") from error
+    shutil.rmtree(before, ignore_errors=True)
+    return foreign
+
+
+def _foreign(folder: Path, contents: Contents) -> list[str]:
+    """Files, links and empty folders that the folder's index does not account for, as paths below it, sorted."""
+    ours = contents.files_in(folder) or set()
+    found = []
+    for place, folders, files in os.walk(folder):
+        below = Path(place).relative_to(folder)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [(below / name).as_posix() for name in (*links, *files)]
+        if not folders and not files and not any(path.startswith(f"{below.as_posix()}/") for path in ours):
+            found.append(below.as_posix())
+    return sorted(path for path in found if path not in ours and path != ".")
+
+
+def _require_room(foreign: list[str], made: Path, target: Path) -> None:
+    for path in foreign:
+        parents = [made / parent for parent in Path(path).parents]
+        if os.path.lexists(made / path) or any(parent.exists() and not parent.is_dir() for parent in parents):
+            raise BundleError(f"{target / path} is not ours and stands where a new file belongs: nothing is replaced.")
+
 
 #: Rises when a bundle of before can not be read any more.
 FORMAT = "compaction-bundle/1"
@@ -238,3 +379,84 @@ def _message(part: Mapping[str, Any]) -> Message:
 
 def _moment(value: datetime | None) -> str | None:
     return value.isoformat() if value else None
+
+
+#: Words in a row that two texts do not share by chance.
+RUN_OF_WORDS = 8
+#: A token with a digit in it tells alone if it is as long as this: "7391-alpha", not "2024".
+TELLING_CHARACTERS = 6
+
+_WORD = re.compile(r"\w+")
+_TELLING = re.compile(r"\w(?:[\w./:@-]*\w)?")
+_PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaks:
+    """What was found in a summary."""
+
+    #: Tags of the wrapper, the marker or the nonce, in whatever shape: the draft would be refused.
+    wrapper_tags: bool
+    #: The cutoff marker's nonce.
+    marker: bool
+    #: The tag of the previous summary.
+    previous_summary_tag: bool
+    #: Messages of other branches whose text it holds, by id; None where there was nothing to compare with.
+    other_branch: tuple[int, ...] | None = None
+
+    def __bool__(self) -> bool:
+        return self.wrapper_tags or self.marker or self.previous_summary_tag or bool(self.other_branch)
+
+
+def find_leaks(text: str, nonce: str, other_branch: Sequence[int] | None = None) -> Leaks:
+    return Leaks(
+        wrapper_tags=leaks_wrapper(text, nonce),
+        marker=bool(nonce) and nonce in text,
+        previous_summary_tag=_PREVIOUS.search(text) is not None,
+        other_branch=None if other_branch is None else tuple(other_branch),
+    )
+
+
+def strangers(text: str, shown: Iterable[str]) -> set[str]:
+    """What in ``text`` comes from none of the texts ``shown``: runs of words and telling tokens."""
+    found = set(_pieces(text))
+    for source in shown:
+        if not found:
+            break
+        # As it was sent, and as it was meant: a prompt is escaped, a summary is not.
+        found.difference_update(_pieces(source), _pieces(html.unescape(source)))
+    return found
+
+
+def find_holders(
+    wanted: Mapping[int, set[str]],
+    messages: Iterable[tuple[int, str]],
+    may_know: Callable[[int, int], bool],
+) -> dict[int, list[int]]:
+    """For each summary the messages that hold one of its strangers, and that it may not know.
+
+    ``wanted``: :func:`strangers` of each summary. ``messages``: id and text of each message of the session.
+    ``may_know(summary, message)`` is asked only where something was found.
+    """
+    looking: dict[str, list[int]] = {}
+    for summary, pieces in wanted.items():
+        for piece in sorted(pieces):
+            looking.setdefault(piece, []).append(summary)
+    found: dict[int, list[int]] = {summary: [] for summary in wanted}
+    for message, text in messages if looking else ():
+        met = {summary: None for piece in _pieces(text) for summary in looking.get(piece, ())}
+        for summary in met:
+            if not may_know(summary, message):
+                found[summary].append(message)
+    return found
+
+
+def _pieces(text: str) -> Iterator[str]:
+    lowered = text.lower()
+    words = _WORD.findall(lowered)
+    for start in range(len(words) - RUN_OF_WORDS + 1):
+        yield " ".join(words[start : start + RUN_OF_WORDS])
+    for match in _TELLING.finditer(lowered):
+        token = match[0]
+        if len(token) >= TELLING_CHARACTERS and facts.has_digit(token):
+            yield token

@@ -20,12 +20,10 @@ from compaction_app.retention.ledger_text import prose_of
 from compaction_app.retention.sayings import read_messages
 from compaction_app.retention.score import Passages, survey
 from compaction_app.summarizers.cascade import run_summarizer
-from compaction_app.summarizers.openai import ModelEntry, ask, model_entries
+from compaction_app.summarizers.openai import Failure, ModelEntry, ask, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
-from compaction_app.summarizers.provider_errors import Failure
 from compaction_app.tokens import Count
-from compaction_app.transfer.bundles import OUTPUT, Bundle
-from compaction_app.transfer.leaks import Leaks, find_leaks
+from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
 #: Asks the request of a bundle.

@@ -15,7 +15,7 @@ from django.conf import settings
 from compaction_app import chat
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.summarizers.provider_errors import failure_of
+from compaction_app.summarizers.openai import failure_of
 from compaction_app.values import ChatContext, Role
 from project import offline_assistant
 from project.chat.words import REPLY_ERRORS

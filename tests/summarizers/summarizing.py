@@ -7,13 +7,14 @@ import pytest
 
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.prompts import build_request, refuse_draft
+from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, Message, Role, SummaryRequest
+from tests.summarizers import requests
+from tests.summarizers.requests import NONCE
 
-NONCE = "1f2e3d4c5b6a7980"
 KEY_VARIABLE = "SCRIPTED_KEY"
 KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
 SECRET = "the launch code of the rocket is 7391-alpha"
@@ -37,18 +38,7 @@ def request(**changes: Any) -> SummaryRequest:
         Message(id=1, depth=1, role=Role.USER, tokens=20, content=SECRET),
         Message(id=2, depth=2, role=Role.ASSISTANT, tokens=20, content="I will keep that to myself."),
     ]
-    arguments: dict[str, Any] = {
-        "covered": covered,
-        "lookahead": [],
-        "pinned": None,
-        "base_text": "",
-        "target_tokens": 100,
-        "previous_tokens": 0,
-        "max_output_tokens": 5000,
-        "nonce": NONCE,
-        "reasoning": "summarize",
-    }
-    return build_request(**{**arguments, **changes})
+    return requests.request(**{"covered": covered, "target_tokens": 100, **changes})
 
 
 ACCEPT = partial(

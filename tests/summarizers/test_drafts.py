@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app.summarizers.drafts import wrong_draft
+from compaction_app.summarizers.prompts import wrong_draft
 from compaction_app.values import SummaryDraft, SummaryRequest
 
 pytestmark = pytest.mark.pure

@@ -12,22 +12,15 @@ from compaction_app.messages.summary import count_summary, leaks_wrapper, marker
 from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, neutralize_tags, render_messages
 from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.summarizers import prompts
-from compaction_app.summarizers.prompts import (
-    build_request,
-    count_request,
-    measure_blocks,
-    measure_overhead,
-    prompt_version,
-    refuse_draft,
-    tighter,
-)
+from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest
+from tests.summarizers import requests
+from tests.summarizers.requests import NONCE
 
 pytestmark = pytest.mark.pure
 
 TAGS = (*OWN_TAGS, *COMMON_TAGS)
-NONCE = "1f2e3d4c5b6a7980"
 COUNT = ExactTokenCounter()
 
 
@@ -40,18 +33,8 @@ def call(name: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:
 
 
 def request(**changes: Any) -> SummaryRequest:
-    arguments: dict[str, Any] = {
-        "covered": [message(1), message(2, Role.ASSISTANT)],
-        "lookahead": [message(3)],
-        "pinned": None,
-        "base_text": "",
-        "target_tokens": 1000,
-        "previous_tokens": 0,
-        "max_output_tokens": 5000,
-        "nonce": NONCE,
-        "reasoning": "summarize",
-    }
-    return build_request(**{**arguments, **changes})
+    parts: dict[str, Any] = {"covered": [message(1), message(2, Role.ASSISTANT)], "lookahead": [message(3)]}
+    return requests.request(**{**parts, **changes})
 
 
 class TestRequest:
@@ -247,8 +230,8 @@ class TestRedaction:
 
     def test_what_is_measured_is_what_the_redactor_left(self) -> None:
         planted = [message(1, content=self.SECRET * 50)]
-        bare = measure_blocks(planted, reasoning="drop", count=COUNT)
-        assert measure_blocks(planted, reasoning="drop", redact=lambda _: "x", count=COUNT) < bare
+        bare = requests.sizes(COUNT).blocks(planted)
+        assert requests.sizes(COUNT, redact=lambda _: "x").blocks(planted) < bare
 
 
 # Words, markup, digits and breaks in any mixture: what a tokenizer joins across the seams of a request.
@@ -295,24 +278,19 @@ class TestMeasuring:
     ) -> None:
         """Planning adds up parts before the nonce and the final target are known; what is then sent, the one
         tighter retry included, fits wherever the sum did."""
-        common: dict[str, Any] = {
-            "pinned": pinned,
-            "base_text": base_text,
-            "instructions": instructions,
-            "policy_line": policy_line,
-            "summary_prompt": summary_prompt,
-            "reasoning": "summarize",
-        }
+        common = {"instructions": instructions, "policy_line": policy_line, "summary_prompt": summary_prompt}
         made = request(
             covered=covered,
             lookahead=lookahead,
+            pinned=pinned,
+            base_text=base_text,
             nonce=nonce,
             target_tokens=target,
             previous_tokens=previous,
             **common,
         )
-        blocks = [measure_blocks(part, reasoning="summarize", count=counter) for part in (covered, lookahead)]
-        total = measure_overhead(**common, count=counter) + sum(blocks[0]) + sum(blocks[1])
+        sizes = requests.sizes(counter, **common)
+        total = sizes.overhead(requests.base(base_text), pinned, lookahead) + sum(sizes.blocks(covered))
         assert count_request(made, counter) <= total
         assert count_request(tighter(made), counter) <= total
 
@@ -320,15 +298,13 @@ class TestMeasuring:
         """A sum far above the request would split compactions that fit in one."""
         covered = [message(n, content="Some ordinary words about nothing. " * 20) for n in range(1, 50)]
         made = request(covered=covered, lookahead=[])
-        total = measure_overhead(reasoning="summarize", count=COUNT)
-        total += sum(measure_blocks(covered, reasoning="summarize", count=COUNT))
+        sizes = requests.sizes(COUNT)
+        total = sizes.overhead(None, None, []) + sum(sizes.blocks(covered))
         assert total <= 1.03 * count_request(made, COUNT)
 
     def test_a_limit_shows_a_message_head_and_tail(self) -> None:
         long = [message(1, content="word " * 10_000)]
-        bare, limited = (
-            measure_blocks(long, reasoning="drop", limits=limits, count=COUNT)[0] for limits in (None, {1: 500})
-        )
+        bare, limited = (requests.sizes(COUNT).blocks(long, limits)[0] for limits in (None, {1: 500}))
         assert limited < bare / 10
         assert len(request(covered=long, limits={1: 500}).user) < 2000
 

@@ -16,10 +16,8 @@ from tqdm import tqdm
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.models import ChatSession
-from compaction_app.transfer.bundle_folders import INDEX, new_folder
-from compaction_app.transfer.bundles import EXPORT, as_json, write_texts
-from compaction_app.transfer.databases import opened
-from compaction_app.transfer.export import Entry, chosen_sessions, export_sessions, index_of
+from compaction_app.transfer.bundles import EXPORT, INDEX, as_json, new_folder, write_texts
+from compaction_app.transfer.export import Entry, chosen_sessions, export_sessions, index_of, opened
 from compaction_app.transfer.rebuild import Proof, succeeded_runs
 
 _SHOWN = 20

@@ -18,10 +18,18 @@ from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.models.managers import counter
 from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
-from compaction_app.summarizers.provider_errors import Failure
+from compaction_app.summarizers.openai import Failure
 from compaction_app.transfer import bundles
-from compaction_app.transfer.bundle_folders import INDEX, Contents, new_folder, require_apart
-from compaction_app.transfer.bundles import Bundle, find_bundles, missing_bundles, read_bundle
+from compaction_app.transfer.bundles import (
+    INDEX,
+    Bundle,
+    Contents,
+    find_bundles,
+    missing_bundles,
+    new_folder,
+    read_bundle,
+    require_apart,
+)
 from compaction_app.transfer.replay import (
     Ask,
     Replay,

@@ -8,12 +8,11 @@ from typing import Any
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.retention.ledger import Kept, complete
 from compaction_app.retention.ledger_text import ledger_of
-from compaction_app.summarizers.prompts import build_request
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role
+from tests.summarizers.requests import NONCE, request
 
 COUNT = ExactTokenCounter()
-NONCE = "1f2e3d4c5b6a7980"
 DRAFT = "## Boats\n\nThe user spoke of boats, and you listened."
 
 
@@ -48,17 +47,8 @@ def keep(
         target_tokens=target,
         replaced_tokens=replaced,
     )
-    request = build_request(
-        covered=covered,
-        lookahead=(),
-        pinned=pinned,
-        base_text=previous,
-        target_tokens=target,
-        previous_tokens=0,
-        max_output_tokens=5000,
-        nonce=NONCE,
-        reasoning="summarize",
-        redact=redact,
+    asked = request(
+        covered=covered, pinned=pinned, base_text=previous, target_tokens=target, nonce=NONCE, redact=redact
     )
     allowances = Budget(
         window=200_000,
@@ -70,7 +60,7 @@ def keep(
         recent_ratio=0.2,
         recent_cap=40_000,
     )
-    return complete(draft, request, plan, allowances, settings_from_snapshot(changes), COUNT)
+    return complete(draft, asked, plan, allowances, settings_from_snapshot(changes), COUNT)
 
 
 def tell(*told: str | tuple[str, str], previous: str = "", **changes: Any) -> str:

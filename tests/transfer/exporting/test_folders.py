@@ -17,8 +17,7 @@ from django.db import connection
 from compaction_app import chat
 from compaction_app.exceptions import BundleError
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.transfer.bundle_folders import new_folder
-from compaction_app.transfer.bundles import EXPORT
+from compaction_app.transfer.bundles import EXPORT, new_folder
 from compaction_app.transfer.export import index_of, safe_name
 from tests.conftest import REPOSITORY
 from tests.transfer.bundling import Export, export, run, talk
