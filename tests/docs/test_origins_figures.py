@@ -77,8 +77,8 @@ def test_the_hint_says_what_to_shorten(previous_tokens: int, said: list[str]) ->
 
 
 def test_the_readme_says_loudly_what_is_not_deterministic() -> None:
-    """In bold: whoever builds replayable workflows must not find it out by their consequences."""
+    """In bold: who builds replayable workflows must not learn it from the consequences."""
     readme = " ".join((REPOSITORY / "README.md").read_text().split())
-    assert "**Loudly: a model's summaries are not deterministic.**" in readme
+    assert "**Important: a model's summaries are not deterministic.**" in readme
     assert "a model says afterwards may differ" in readme
     assert '`MODE = "deterministic"`' in readme
