@@ -12,14 +12,15 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-sqlite test-postgres lint format types migrations-check wheel-check fuzz schema bench screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check fuzz schema bench screenshots clean FORCE
 
 help:
 	@echo "make setup             make .venv and install requirements.txt"
 	@echo "make demo              see it work (DEMO_ARGS='--help' for its options)"
-	@echo "make test              every test on SQLite, then on PostgreSQL (PYTEST_ARGS='-k word')"
-	@echo "make test-sqlite       on SQLite only"
-	@echo "make test-postgres     on PostgreSQL only"
+	@echo "make test              the tests of every day, in minutes (PYTEST_ARGS='-k word')"
+	@echo "make test-all          every test on SQLite, on PostgreSQL and on the newest Django"
+	@echo "make test-sqlite       every test on SQLite"
+	@echo "make test-postgres     every test on PostgreSQL"
 	@echo "make lint              ruff: rules and format"
 	@echo "make format            let ruff mend what it can"
 	@echo "make types             mypy, strict"
@@ -58,13 +59,28 @@ FORCE:
 demo: setup
 	@exec $(PY) manage.py demo $(DEMO_ARGS)
 
-test: test-sqlite test-postgres
+# On PostgreSQL every run looks at what the database decides; `make test-all` runs everything there too.
+POSTGRES_TESTS := tests/models tests/tree tests/context tests/compaction tests/conversation tests/test_tasks.py \
+  tests/test_cases.py tests/test_when_things_go_wrong.py tests/test_regressions.py tests/test_state_machine.py \
+  tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
+  tests/project/chat_page/test_queries.py
+# One process for each core. Each keeps the order of its tests until it takes over some of another's.
+PYTEST := $(PY) -m pytest -n auto --dist worksteal
+
+test: setup
+	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
+	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
+
+test-all: test-sqlite test-postgres test-newest-django
 
 test-sqlite: setup
-	TEST_DATABASE=sqlite $(PY) -m pytest $(PYTEST_ARGS)
+	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
 
 test-postgres: setup
-	TEST_DATABASE=postgres $(PY) -m pytest $(PYTEST_ARGS)
+	TEST_DATABASE=postgres $(PYTEST) $(PYTEST_ARGS)
+
+test-newest-django: setup
+	.ci/test-newest-django
 
 lint: setup
 	$(PY) -m ruff check .

@@ -40,9 +40,6 @@ ON_SQLITE_ONLY = ("pure", "appearance")
 #: Marks of tests that take too long to be run twice, and whose outcome PostgreSQL decides.
 ON_POSTGRES_ONLY = ("contract",)
 
-#: Whoever asks for this fixture starts a process of a second and more: it is slow without saying so.
-STARTS_A_WORKER = "celery_worker"
-
 #: Set by pytest-xdist in the processes that it starts.
 XDIST_VARIABLE = "PYTEST_XDIST_WORKER"
 
@@ -79,9 +76,6 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if STARTS_A_WORKER in getattr(item, "fixturenames", ()):
-            item.add_marker("slow")
     marks = ON_POSTGRES_ONLY if os.environ["TEST_DATABASE"] == "sqlite" else ON_SQLITE_ONLY
     # Deselected and not skipped: a skip would say that something could not be tested.
     left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]

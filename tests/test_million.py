@@ -12,7 +12,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
 #: The arithmetic is the same on both databases: on PostgreSQL a quarter of the way is enough to see that.
 TOKENS = 1_000_000 if os.environ["TEST_DATABASE"] == "sqlite" else 250_000

@@ -505,7 +505,6 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.pure
-@pytest.mark.slow
 def test_the_documents_examples_run_without_django_settings() -> None:
     """What docs/plain.md shows is what happens: each example is run as it stands."""
     examples = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)

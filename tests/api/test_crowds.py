@@ -16,7 +16,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from tests.api.asking import MOUNT, forget_throttle
 from tests.small import small
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CROWD = 200
 #: A client gives up after this long; far more than any answer takes.

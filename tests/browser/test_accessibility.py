@@ -14,7 +14,7 @@ from django.urls import reverse
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.long]
 
 SERIOUS = ("serious", "critical")
 WAYS = [(size, scheme) for size in (DESKTOP, PHONE) for scheme in ("light", "dark")]

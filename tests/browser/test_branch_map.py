@@ -9,7 +9,7 @@ from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.trees import chain, start_session
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 #: Of each lane its number, the y of its line, and the pixels from the left to the right end of all that is drawn.
 LANES = """() => [...document.querySelectorAll(".compaction-map-lane")].map((lane) => {

@@ -9,7 +9,7 @@ import pytest
 from tests.browser.chromium import HOW_TO_INSTALL, is_required
 from tests.conftest import REPOSITORY
 
-pytestmark = [pytest.mark.pure, pytest.mark.slow]
+pytestmark = [pytest.mark.pure, pytest.mark.long]
 
 
 @pytest.fixture

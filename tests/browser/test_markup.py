@@ -17,7 +17,7 @@ from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.browser import admin_pages, conversations
 
-pytestmark = [pytest.mark.browser, pytest.mark.appearance]
+pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.long]
 
 #: Texts that no page shows: what they are there for is done by others than people.
 NOT_SHOWN: set[str] = set()

@@ -116,6 +116,7 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
     assert told(page).startswith("Nothing to compact") if not again.is_open else f"Run {again.pk}" in told(page)
 
 
+@pytest.mark.long
 def test_a_summary_is_retired_with_a_reason(open_page, admin):
     harbour = conversations.harbour()
     older, newer = harbour.generations
@@ -132,6 +133,7 @@ def test_a_summary_is_retired_with_a_reason(open_page, admin):
     assert chat.find_summary(harbour.tip) == older
 
 
+@pytest.mark.long
 def test_a_message_is_redacted_and_the_page_says_before_what_goes_along(open_page, admin):
     harbour = conversations.harbour()
     page = open_page(admin)
@@ -149,6 +151,7 @@ def test_a_message_is_redacted_and_the_page_says_before_what_goes_along(open_pag
     assert chat.find_summary(harbour.tip) is None
 
 
+@pytest.mark.long
 def test_a_message_is_deleted_with_all_below_it(open_page, admin):
     harbour = conversations.harbour()
     below = ChatMessage.objects.get_descendant_count(harbour.tool_result)
@@ -165,6 +168,7 @@ def test_a_message_is_deleted_with_all_below_it(open_page, admin):
     assert ChatMessage.objects.filter(pk=harbour.first.pk).exists()
 
 
+@pytest.mark.long
 def test_a_session_is_verified(open_page, admin):
     harbour = conversations.harbour()
     page = open_page(admin)
@@ -182,6 +186,7 @@ def test_a_session_is_verified(open_page, admin):
 # -- without the permission -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_who_may_only_look_sees_no_action_and_is_refused_at_its_address(open_page):
     harbour = conversations.harbour()
     page = open_page(conversations.staff("viewer", *conversations.VIEWS))
@@ -206,6 +211,7 @@ def test_who_may_only_look_sees_no_action_and_is_refused_at_its_address(open_pag
     assert [page.request.get(address).status for address in refused] == [403] * len(refused)
 
 
+@pytest.mark.long
 def test_who_may_see_nothing_is_refused_everywhere(open_page):
     harbour = conversations.harbour()
     page = open_page(conversations.staff("outsider"))

@@ -12,7 +12,7 @@ from tests.browser import admin_pages, conversations
 from tests.browser.conftest import PHONE
 from tests.browser.test_accessibility import STICKS_OUT
 
-pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.long]
 
 WIDE = {"width": 1440, "height": 900}
 WORD = "Supercalifragilisticexpialidocious"

@@ -115,7 +115,6 @@ class TestFigures:
     @settings(
         max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
-    @pytest.mark.slow
     def test_they_are_true_of_any_branch(
         self, settings: Any, letters: list[str], prune: str, max_bytes: int, share: float, is_compacted: bool
     ) -> None:

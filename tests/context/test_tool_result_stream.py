@@ -16,7 +16,7 @@ from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import ContextMessage, Message, Origin, Role
 from compaction_app.values import to_openai as sent_as
 
-pytestmark = [pytest.mark.pure, pytest.mark.slow]
+pytestmark = pytest.mark.pure
 
 #: Results in all, and in one conversation.
 RESULTS = 10_000

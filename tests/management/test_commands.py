@@ -219,7 +219,7 @@ class TestRealConversations:
     def window(self, settings: Any) -> None:
         settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE}
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(
         self, shared_data: Path, celery_worker: StartWorker
     ):

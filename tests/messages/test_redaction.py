@@ -191,7 +191,6 @@ class TestAnyText:
         once = redact_secrets(text)
         assert redact_secrets(once) == once
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         "unit",
         [

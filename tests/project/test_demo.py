@@ -147,7 +147,6 @@ def get(port: int, path: str) -> int:
         return connection.getresponse().status
 
 
-@pytest.mark.slow
 class TestOnce:
     def test_it_shows_all_that_came_of_it_and_a_second_one_goes_on(self, demo):
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -211,6 +210,7 @@ class TestOnce:
         assert len(re.findall(r"^summary +user +\d+ \[Conversation Summary\]", lines, re.MULTILINE)) == 10
 
     @pytest.mark.pure
+    @pytest.mark.long
     def test_another_file_joined(self, demo, tmp_path):
         trees = tmp_path / "trees.jsonl"
         tree = '{"prompt": {"message_id": "%d", "role": "prompter", "text": "%s?", "replies": []}}\n'
@@ -221,6 +221,7 @@ class TestOnce:
         assert "1 of 1 branch at or under their threshold" in running.output
 
     @pytest.mark.pure
+    @pytest.mark.long
     def test_a_branch_that_can_not_be_made_smaller_is_named_and_no_failure(self, demo, tmp_path):
         file = tmp_path / "one.json"
         file.write_text('[{"role": "user", "content": "%s"}]' % ("word " * 3500))
@@ -229,6 +230,7 @@ class TestOnce:
         assert re.search(r"irreducible: tip #\d+ \(3,50\d > 2,250\)", running.output)
 
     @pytest.mark.pure
+    @pytest.mark.long
     def test_an_endpoint_that_refuses_is_told_and_every_branch_that_is_over_is_named(self, demo):
         with ScriptedOpenAIServer(default=steps.unauthorized()) as server:
             keys = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
@@ -256,7 +258,6 @@ def test_a_run_that_is_put_off_is_told_once_an_attempt(settings):
     assert capture.get() == f"  … run {run.pk}: timeout, attempt 2 of 8; tried again in 9 s\n"
 
 
-@pytest.mark.slow
 class TestStopping:
     def test_ctrl_c_ends_all_of_it_in_order(self, demo):
         with demo() as running:
@@ -273,6 +274,7 @@ class TestStopping:
         running.assert_nothing_is_left(seconds=0)
 
     @pytest.mark.pure
+    @pytest.mark.long
     @pytest.mark.parametrize("said", ["Database:", "Broker:", "Web server:", "1 task enqueued"])
     def test_a_signal_while_it_starts_leaves_nothing(self, demo, said):
         with demo() as running:
@@ -283,6 +285,7 @@ class TestStopping:
         running.assert_nothing_is_left(seconds=1)
 
     @pytest.mark.pure
+    @pytest.mark.long
     def test_a_demo_that_is_killed_leaves_nothing_either(self, demo):
         with demo() as running:
             running.wait_for("Worker:")
@@ -291,6 +294,7 @@ class TestStopping:
         running.assert_nothing_is_left()
 
     @pytest.mark.pure
+    @pytest.mark.long
     @pytest.mark.parametrize("name", ["celery", "runserver"])
     def test_a_process_that_dies_is_told_with_the_end_of_its_log(self, demo, name):
         with demo() as running:

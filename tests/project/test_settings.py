@@ -143,7 +143,7 @@ class TestDatabase:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         connection.close()
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_processes_that_open_a_new_sqlite_file_at_once_do_not_lock_each_other_out(self, tmp_path):
         """A web process and a worker are often started in the same second, on a new database."""
         program = (

@@ -18,7 +18,7 @@ from compaction_app.tokens import ExactTokenCounter
 from tests.retention.survival import demo, generations_of, told_and_searched, written_blind
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 COUNT = ExactTokenCounter()
 GENERATIONS = 5

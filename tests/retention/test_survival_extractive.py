@@ -14,7 +14,7 @@ from tests.retention.survival import (
     written_blind,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 COUNT = ExactTokenCounter()
 GENERATIONS = 5

@@ -48,11 +48,11 @@ def run_until(least: int, first_seed: int, on_batch: Callable[[int], object] = l
             batch_seed += 1
 
 
-def run_batch(batch_seed: int) -> None:
+def run_batch(batch_seed: int, machines: int = MACHINES_A_BATCH) -> None:
     run_state_machine_as_test(
         seed(batch_seed)(ConversationMachine),
         settings=settings(
-            max_examples=MACHINES_A_BATCH,
+            max_examples=machines,
             stateful_step_count=RULES_A_MACHINE,
             deadline=None,
             database=None,

@@ -7,7 +7,7 @@ import pytest
 from tests.transfer.replay_process import digests_here, elsewhere, result_of
 from tests.transfer.replaying import DEMO, DEMO_TIP, Generation, digest, read_line, replay
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 #: The beginning of each conversation; ``benchmarks/survival.py`` compares all of them whole.
 MESSAGES = 100

@@ -215,7 +215,7 @@ print(hashlib.sha256(t.keep(*told, LEDGER_TOKENS=500).text.encode()).hexdigest()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     digests = [
         subprocess.run(

@@ -197,9 +197,7 @@ class TestFaithful:
         assert_every_prompt_is_what_was_sent(server, exported)
         assert all(KEY not in path.read_text() for path in exported.folder.rglob("*.*"))
 
-    @pytest.mark.parametrize(
-        "name", ["agent_from_source.json", pytest.param("agent_function_calling.json", marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
     def test_an_agents_real_history(self, server, tmp_path, shared_data, name):
         server.script(default=steps.fill_target(0.8))
         messages = json.loads((shared_data / name).read_text())["messages"]
