@@ -23,16 +23,17 @@ from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_a
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.arguments import (
-    check_asking,
-    check_list_of_dicts,
-    check_summarize,
-    check_whole_number,
-    checked_count,
-)
 from compaction_app.messages.summary import count_summary, summary_message
 from compaction_app.messages.transcript import neutralize_tags
-from compaction_app.messages.validation import MAX_JSON_DEPTH, check_text
+from compaction_app.messages.validation import (
+    MAX_JSON_DEPTH,
+    check_budget_arguments,
+    check_list_of_dicts,
+    check_summarize,
+    check_text,
+    check_whole_number,
+    checked_counter,
+)
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
@@ -226,7 +227,7 @@ def check_and_compact(
     :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message or an argument,
     :class:`RedactionFailed` where ``REDACTOR`` gave no text for the summarizer.
     """
-    check_asking(model, tools, reserved_tokens)
+    check_budget_arguments(model, tools, reserved_tokens)
     check_text(summary, "summary")
     check_summarize(summarize)
     settings = settings_from({} if options is None else options, where="options")
@@ -258,7 +259,7 @@ def check_and_compact(
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
     check_all(messages)
-    counter = ExactTokenCounter() if count is None else checked_count(count)
+    counter = ExactTokenCounter() if count is None else checked_counter(count)
     return sum(count_messages([countable(message) for message in messages], counter))
 
 

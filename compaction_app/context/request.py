@@ -21,8 +21,7 @@ from compaction_app.context.budget import (
     window_of,
 )
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.arguments import check_asking, check_list_of_dicts
-from compaction_app.messages.validation import check_text
+from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import counter
 from compaction_app.telemetry import log
@@ -53,7 +52,7 @@ class ContextRequest:
     reserved_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        check_asking(self.model, self.tools, self.reserved_tokens)
+        check_budget_arguments(self.model, self.tools, self.reserved_tokens)
         check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
         for contribution in self.contributions:
             _check_contribution(contribution)

@@ -18,8 +18,14 @@ from django.utils import timezone
 from compaction_app.context.budget import calibration_of
 from compaction_app.conversation import sendings
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.arguments import check_dict, check_list_of_dicts, check_reasoning
-from compaction_app.messages.validation import check_json, check_moment, check_text
+from compaction_app.messages.validation import (
+    check_datetime,
+    check_dict,
+    check_json,
+    check_list_of_dicts,
+    check_reasoning,
+    check_text,
+)
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role
@@ -240,7 +246,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
             values[key] = list(values[key]) or None
     check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     check_reasoning(message.get("reasoning"))
-    check_moment(message.get("created_at"))
+    check_datetime(message.get("created_at"))
     if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
         # As the days of summaries: the zone of TIME_ZONE, and not the one that a request happens to have activated.
         values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())

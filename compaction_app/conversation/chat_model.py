@@ -15,7 +15,7 @@ from typing import Any
 import openai
 
 from compaction_app.exceptions import EmptyReply, InvalidReply
-from compaction_app.messages.arguments import check_client
+from compaction_app.messages.validation import check_client
 from compaction_app.summarizers.openai import is_overflow
 
 _UNREADABLE = "The chat model's endpoint answered with something that is no chat completion; nothing was stored."

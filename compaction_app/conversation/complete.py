@@ -29,7 +29,7 @@ from compaction_app.exceptions import (
     InvalidParent,
     InvalidReply,
 )
-from compaction_app.messages.arguments import check_params
+from compaction_app.messages.validation import check_completion_params
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
@@ -113,7 +113,7 @@ class Turn:
 def begin(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
     """Read all that the request needs, and give the connection back."""
     check_tip(tip)
-    check_params(params)
+    check_completion_params(params)
     using = database_of(tip)
     require_no_transaction(using)
     resolved = resolve_request_at(tip, request)

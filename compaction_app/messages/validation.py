@@ -1,14 +1,14 @@
-"""What may be stored as a message. Pure; raises :class:`InvalidMessage` naming the field, before any write.
+"""Checks of messages, sessions and arguments. Each raises :class:`InvalidMessage` naming the field, before any write.
 
-SQLite accepts much that PostgreSQL refuses (NUL in text, lone surrogates, NUL inside JSON): both are refused
-here, so that the same input has the same fate on both.
+SQLite accepts much that PostgreSQL refuses (NUL in text, lone surrogates, NUL inside JSON). Both are refused here, so
+that the same input has the same outcome on both databases. Pure.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,23 +27,23 @@ _SESSION_TEXTS = {
     "system_prompt": None,
 }
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
-#: Of the way to a place in JSON an error shows so many steps, and so many characters of a key.
+#: How much of the path to a value in JSON an error shows: steps, and characters of each key.
 _SHOWN_STEPS = 8
 _SHOWN_KEY = 40
-#: Whole numbers beyond this are no JSON that every reader takes; the largest float has 309 digits.
+#: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
 _MAX_BITS = 1024
-#: One year less than a datetime takes at either end: no conversion to another time zone leaves what it takes.
+#: One year less than ``datetime`` allows at either end, so that any time zone can show it.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 
 
 def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
-    """Check one message (field name → value) by itself, apart from its place in the tree."""
+    """Check one message (field name → value) by itself, regardless of its place in the tree."""
     role = message.get("role")
     if not isinstance(role, str) or role not in set(Role):
         raise InvalidMessage(f"Unknown role {role!r}; use one of {', '.join(Role)}.", field="role")
     content = message.get("content")
     if not isinstance(content, str):
-        raise InvalidMessage(f"content must be a text, not {type(content).__name__}.", field="content")
+        raise InvalidMessage(f"content must be a string, not {_type_of(content)}.", field="content")
     for name in _TEXTS:
         check_text(message.get(name, ""), name, longest=None if name == "content" else _SHORT_TEXT)
     _check_calls(role, message.get("tool_calls"))
@@ -60,7 +60,7 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
 
 
 def validate_session(session: Mapping[str, Any]) -> None:
-    """Check the texts and JSON of a session (field name → value); fields that are not there are not checked."""
+    """Check the texts and JSON of a session (field name → value); missing fields are not checked."""
     for name, longest in _SESSION_TEXTS.items():
         check_text(str(session.get(name, "")), name, longest=longest)
     for name in _SESSION_JSON:
@@ -68,10 +68,9 @@ def validate_session(session: Mapping[str, Any]) -> None:
 
 
 def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> list[str]:
-    """The calls that wait for a result after ``message``, given those that waited before it.
+    """The ids of calls without a result after ``message``, given those before it.
 
-    Raises where a tool message answers none of them: a call is closed for good once all its results stand or
-    any message but a result follows it.
+    Raises where a tool message answers none of them. Any message but a tool result closes all open calls for good.
     """
     if message.get("role") != Role.TOOL:
         return [str(call.get("id")) for call in message.get("tool_calls") or ()]
@@ -85,21 +84,21 @@ def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> l
 
 
 def check_json(value: Any, field: str) -> None:
-    """Refuse what JSON columns take on one database and not on the other, naming the place: ``metadata.a[0]``."""
+    """Refuse what not every database accepts as JSON, naming the place: ``metadata.a[0]``."""
     if (found := _wrong_json(value, 0)) is not None:
         steps, wrong = found
         raise InvalidMessage(f"{_place(field, steps[::-1])} {wrong}.", field=field)
 
 
 def _wrong_json(value: Any, depth: int) -> tuple[list[str | int], str] | None:
-    """The keys and positions that lead to what is wrong, the innermost first, and what it is."""
+    """The path to the first wrong value, innermost step first, and what is wrong with it."""
     if depth > MAX_JSON_DEPTH:
         return [], f"is nested deeper than {MAX_JSON_DEPTH} levels"
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                return [], f"has the key {key!r}; JSON keys are texts"
+                return [], f"has the key {key!r}; JSON keys are strings"
             if wrong := _wrong_text(key):
                 return [], f"has a key that {wrong}"
         items = value.items()
@@ -118,16 +117,16 @@ def _wrong_scalar(value: Any) -> str | None:
     if isinstance(value, str):
         return _wrong_text(value)
     if isinstance(value, float) and not math.isfinite(value):
-        return f"holds {value}, which is not JSON"
+        return f"contains {value}, which is not JSON"
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        return f"holds a number of more than {_MAX_BITS} bits"
+        return f"contains a number of more than {_MAX_BITS} bits"
     if value is not None and not isinstance(value, bool | int | float):
-        return f"holds a {type(value).__name__}, which is not JSON"
+        return f"contains a {type(value).__name__}, which is not JSON"
     return None
 
 
 def _place(field: str, steps: Sequence[str | int]) -> str:
-    """As people write it: ``metadata.a[0]``; a key that is no plain word in quotes; what is long is cut short."""
+    """``metadata.a[0]["a key"]``, cut short where it is long."""
     return field + "".join(map(_step, steps[:_SHOWN_STEPS])) + "…" * (len(steps) > _SHOWN_STEPS)
 
 
@@ -139,7 +138,7 @@ def _step(step: str | int) -> str:
 
 
 def canonical(value: Any) -> Any:
-    """JSON with its keys in one order: jsonb reorders them, and the same history must give the same bytes."""
+    """JSON with sorted keys: PostgreSQL reorders them, and the same history must give the same bytes."""
     if isinstance(value, Mapping):
         return {key: canonical(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
@@ -148,9 +147,9 @@ def canonical(value: Any) -> Any:
 
 
 def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
-    """Refuse what text columns take on one database and not on the other."""
+    """Refuse what not every database accepts as text."""
     if not isinstance(text, str):
-        raise InvalidMessage(f"{field} must be a text, not {type(text).__name__}.", field=field)
+        raise InvalidMessage(f"{field} must be a string, not {_type_of(text)}.", field=field)
     if longest is not None and len(text) > longest:
         raise InvalidMessage(f"{field} is longer than {longest} characters.", field=field)
     if wrong := _wrong_text(text):
@@ -159,32 +158,32 @@ def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
 
 def _wrong_text(text: str) -> str | None:
     if "\x00" in text:
-        return f"holds a NUL character at position {text.index(chr(0))}"
+        return f"contains a NUL character at position {text.index(chr(0))}"
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return f"holds a lone surrogate at position {error.start}"
+        return f"contains a lone surrogate at position {error.start}"
     return None
 
 
-def check_moment(value: Any, field: str = "created_at") -> None:
-    """A moment that both databases keep and that every time zone can show; None is none given."""
+def check_datetime(value: Any, field: str = "created_at") -> None:
+    """A moment that both databases can store and every time zone can show; None is allowed."""
     if value is None:
         return
     if not isinstance(value, datetime):
-        raise InvalidMessage(f"{field} must be a datetime, not {type(value).__name__}.", field=field)
-    # A naive one is taken to be in the zone of TIME_ZONE; none is more than a day from UTC, and these years hold that.
+        raise InvalidMessage(f"{field} must be a datetime, not {_type_of(value)}.", field=field)
+    # A naive value is read in TIME_ZONE, which is less than a day from UTC.
     if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
-        raise InvalidMessage(f"{field} must lie in the years {_FIRST_YEAR} to {_LAST_YEAR}.", field=field)
+        raise InvalidMessage(f"{field} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}.", field=field)
 
 
 def is_storable(text: str) -> bool:
-    """Whether every database takes this text: it holds neither NUL nor lone surrogates."""
+    """Whether every database accepts this text: no NUL, no lone surrogates."""
     return _wrong_text(text) is None
 
 
 def make_storable(text: str) -> str:
-    """What a provider or a host's code said, as far as it can be kept."""
+    """The text with what no database accepts replaced, for what a provider or a host's code returned."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
@@ -195,45 +194,40 @@ def _check_calls(role: Any, calls: Any) -> None:
         raise InvalidMessage("tool_calls must be a list.", field="tool_calls")
     if calls and role != Role.ASSISTANT:
         raise InvalidMessage("Only an assistant message has tool_calls.", field="tool_calls")
-    seen: list[str] = []
+    seen: set[str] = set()
     for call in calls:
-        _check_call(call, seen)
+        _check_call(call)
+        if call["id"] in seen:
+            raise InvalidMessage(f"Two tool calls have the id {call['id']!r}.", field="tool_calls")
+        seen.add(call["id"])
 
 
-def _check_call(call: Any, seen: list[str]) -> None:
+def _check_call(call: Any) -> None:
     if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
         raise InvalidMessage("Each tool call needs an id.", field="tool_calls")
-    if call["id"] in seen:
-        raise InvalidMessage(f"Two tool calls have the id {call['id']!r}.", field="tool_calls")
-    seen.append(call["id"])
     function = call.get("function")
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
         raise InvalidMessage(f"Tool call {call['id']!r} needs a function with a name.", field="tool_calls")
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
-        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a JSON text.", field="tool_calls")
-    if arguments:
-        _check_arguments(call["id"], arguments)
-
-
-def _check_arguments(call_id: str, arguments: str) -> None:
+        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a string of JSON.", field="tool_calls")
+    if not arguments:
+        return
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError) as error:
-        raise InvalidMessage(
-            f"Arguments of tool call {call_id!r} are not JSON: {error}.", field="tool_calls"
-        ) from error
+        message = f"Arguments of tool call {call['id']!r} are not JSON: {error}."
+        raise InvalidMessage(message, field="tool_calls") from error
     check_json(parsed, "tool_calls")
 
 
 def _check_attachments(attachments: Any) -> None:
     if attachments is None:
         return
-    if not isinstance(attachments, list | tuple) or any(not isinstance(a, Mapping) for a in attachments):
-        raise InvalidMessage("attachments must be a list of dicts.", field="attachments")
+    check_list_of_dicts(attachments, "attachments", "dicts")
     for attachment in attachments:
         tokens = attachment.get("tokens")
-        if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+        if tokens is not None and not _is_whole_number(tokens):
             raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
 
 
@@ -248,3 +242,106 @@ def _check_size(message: Mapping[str, Any], max_bytes: int) -> None:
             f"The message has {size:,} bytes; MAX_MESSAGE_BYTES allows {max_bytes:,}.",
             field=max(sizes, key=sizes.__getitem__),
         )
+
+
+# -- arguments of public functions ---------------------------------------------------------------------------
+
+
+def check_list_of_dicts(value: Any, name: str, items: str) -> None:
+    """``items`` says what the list contains, for the error."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise InvalidMessage(f"{name} must be a list of {items}, not {_type_of(value)}.", field=name)
+    for position, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise InvalidMessage(f"{name} must be a list of {items}; item {position} is {_type_of(item)}.", field=name)
+
+
+def check_dict(value: Any, name: str, hint: str = "") -> None:
+    if value is not None and not isinstance(value, Mapping):
+        ending = f" {hint}" if hint else ""
+        raise InvalidMessage(f"{name} must be a dict, not {_type_of(value)}.{ending}", field=name)
+
+
+def check_whole_number(value: Any, name: str, low: int = 0) -> None:
+    if not _is_whole_number(value, low):
+        shown = value if isinstance(value, int | float) else _type_of(value)
+        raise InvalidMessage(f"{name} must be a whole number, {low} or more, not {shown}.", field=name)
+
+
+def check_reasoning(value: Any) -> None:
+    """What providers call reasoning: a string, a list of blocks, or one block."""
+    if value is not None and not isinstance(value, str | Mapping | list | tuple):
+        raise InvalidMessage(
+            f"reasoning must be a string, a dict or a list of blocks, not {_type_of(value)}.", field="reasoning"
+        )
+
+
+def check_budget_arguments(model: Any, tools: Any, reserved_tokens: Any) -> None:
+    """The arguments that a budget depends on; None means not given."""
+    if model is not None and not isinstance(model, str):
+        raise InvalidMessage(f"model must be the name of a model, not {_type_of(model)}.", field="model")
+    if tools is not None:
+        check_list_of_dicts(tools, "tools", "tool schemas (dicts)")
+    if reserved_tokens is not None:
+        check_whole_number(reserved_tokens, "reserved_tokens")
+
+
+def check_summarize(summarize: Any) -> None:
+    """A function, or an object with a ``summarize`` method; None means not given."""
+    if summarize is None:
+        return
+    ask = getattr(summarize, "summarize", summarize)
+    if isinstance(summarize, type) or not callable(ask):
+        raise InvalidMessage(
+            f"summarize must be a function or an object with a summarize method, not {_instance_of(summarize)}.",
+            field="summarize",
+        )
+
+
+def checked_counter(count: Any) -> Callable[[Sequence[str]], list[int]]:
+    """The counter of texts, with each answer checked: one whole number per text."""
+    if isinstance(count, type) or not callable(count):
+        raise InvalidMessage(f"count must be a function of a list of texts, not {_instance_of(count)}.", field="count")
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        numbers = count(texts)
+        right = isinstance(numbers, Sequence) and len(numbers) == len(texts)
+        if not right or not all(_is_whole_number(number) for number in numbers):
+            raise InvalidMessage(
+                f"count must return a list with a whole number for each text, not {_type_of(numbers)}.", field="count"
+            )
+        return list(numbers)
+
+    return counted
+
+
+def check_completion_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters of a chat completion that would be silently overwritten."""
+    if params.get("stream"):
+        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
+    if "messages" in params:
+        raise InvalidMessage(
+            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
+            field="messages",
+        )
+
+
+def check_client(client: Any, other: type, hint: str) -> None:
+    """An OpenAI client, and not of the ``other`` kind (async or not), which ``hint`` explains."""
+    if client is None:
+        return
+    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    if isinstance(client, other) or not callable(create):
+        raise InvalidMessage(f"client cannot be {_type_of(client)} here: {hint}", field="client")
+
+
+def _is_whole_number(value: Any, low: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _instance_of(value: Any) -> str:
+    return f"the class {value.__name__}: pass an instance" if isinstance(value, type) else _type_of(value)
+
+
+def _type_of(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.django_db
 GOOD = {"role": "user", "content": "x"}
 NUL, LONE = "a\x00b", "\ud800"
 WRONG = {
-    "holds a NUL character at position 1": NUL,
-    "holds a lone surrogate at position 0": LONE,
-    "holds nan, which is not JSON": float("nan"),
-    "holds a number of more than 1024 bits": 10**400,
+    "contains a NUL character at position 1": NUL,
+    "contains a lone surrogate at position 0": LONE,
+    "contains nan, which is not JSON": float("nan"),
+    "contains a number of more than 1024 bits": 10**400,
 }
 
 
@@ -50,19 +50,19 @@ def test_every_other_bodys_field_is_named(ask, ann, said):
 
 def test_a_key_that_can_not_be_stored_is_told_of_where_it_stands(ask, path):
     detail = problem(ask.post(path, {**GOOD, "metadata": {"a": [{NUL: 1}]}}), 422, "invalid_message")
-    assert detail == "metadata.a[0] has a key that holds a NUL character at position 1."
+    assert detail == "metadata.a[0] has a key that contains a NUL character at position 1."
     detail = problem(ask.post(path, {**GOOD, NUL: 1}), 422, "invalid_message")
-    assert detail == "a field's name holds a NUL character at position 1."
+    assert detail == "a field's name contains a NUL character at position 1."
 
 
 def test_a_way_that_is_long_is_cut_short():
     deep = NUL
     for _ in range(20):
         deep = [deep]
-    with pytest.raises(InvalidMessage, match=r"^metadata\.n(\[0\]){7}… holds a NUL") as caught:
+    with pytest.raises(InvalidMessage, match=r"^metadata\.n(\[0\]){7}… contains a NUL") as caught:
         check_json({"n": deep}, "metadata")
     assert caught.value.field == "metadata"
-    with pytest.raises(InvalidMessage, match=r'^metadata\["x{40}…"\] holds a NUL'):
+    with pytest.raises(InvalidMessage, match=r'^metadata\["x{40}…"\] contains a NUL'):
         check_json({"x" * 1000: NUL}, "metadata")
 
 
@@ -71,7 +71,7 @@ def test_a_number_of_thousands_of_digits_is_told_of_where_it_stands(ask, path):
     for digits in (400, 401, 5000):
         raw = json.dumps({**GOOD, "metadata": {"n": "?"}}).replace('"?"', "9" * digits).encode()
         detail = problem(ask.post(path, raw=raw), 422, "invalid_message")
-        assert detail == "metadata.n holds a number of more than 1024 bits."
+        assert detail == "metadata.n contains a number of more than 1024 bits."
         raw = json.dumps({**GOOD, "parent_id": "?"}).replace('"?"', "-" + "9" * digits).encode()
         assert problem(ask.post(path, raw=raw), 422, "invalid_message").startswith("parent_id ")
 

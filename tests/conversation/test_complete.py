@@ -216,8 +216,8 @@ def message(**parts: Any) -> Step:
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 #: What came → what the error says of it, and what of the reply is still there to be mended.
 UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
-    "NUL": (steps.reply("a\x00b"), "content holds a NUL character at position 1", {"content": "a\x00b"}),
-    "half a character": (steps.reply("a\ud83d"), "content holds a lone surrogate", {"content": "a\ud83d"}),
+    "NUL": (steps.reply("a\x00b"), "content contains a NUL character at position 1", {"content": "a\x00b"}),
+    "half a character": (steps.reply("a\ud83d"), "content contains a lone surrogate", {"content": "a\ud83d"}),
     "arguments that are no JSON": (
         steps.tool_call("look", "{bad"),
         "Arguments of tool call 'call_1' are not JSON",
@@ -238,7 +238,7 @@ UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
         "no text but a list",
         {"content": [{"type": "text"}]},
     ),
-    "reasoning with NUL": (message(content="Aye.", reasoning="hm\x00"), "reasoning holds a NUL", {"content": "Aye."}),
+    "reasoning with NUL": (message(content="Aye.", reasoning="hm\x00"), "reasoning contains a NUL", {"content": "Aye."}),
 }
 
 
