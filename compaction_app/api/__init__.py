@@ -1,7 +1,6 @@
-"""The JSON API: conversations, what a model would be sent, compactions (docs/api.md).
+"""The JSON API over :mod:`compaction_app.chat` (docs/api.md). Needs django-ninja; the rest of the app does not.
 
 ``compaction_app.urls`` mounts it with Django's session authentication; :func:`compaction_app.api.mounting.api_urls`
-does with another. It needs django-ninja, which the rest of the app does not. A request goes ``mounting`` (size,
-headers, one shape for every error) → the operations (``sessions``, ``messages``, ``contexts``, ``compactions``) →
-``finding`` (may this user?) → :mod:`compaction_app.chat`.
+takes any other. A request passes through ``mounting`` (size, query, errors), an operation (``sessions``, ``messages``,
+``contexts``, ``compactions``, each with its schemas) and ``lookup`` (permissions) to :mod:`compaction_app.chat`.
 """

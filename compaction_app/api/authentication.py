@@ -1,4 +1,4 @@
-"""Who asks: by default whoever is signed in to the host's site; a host plugs in tokens of its own."""
+"""Who sends a request: by default the user who is signed in to the site. A host may use tokens of its own instead."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ninja.errors import AuthenticationError, HttpError
 from ninja.security import APIKeyCookie
 from ninja.security.http import HttpAuthBase
 
-from compaction_app.api.problems import Code, Problem
+from compaction_app.api.errors import Code, Problem
 
 
 class SessionUser(APIKeyCookie):
-    """Django's session, with its CSRF protection on: a request that changes something needs ``X-CSRFToken``.
+    """Django's session with CSRF protection: a request that changes something needs the ``X-CSRFToken`` header.
 
-    Unlike django-ninja's own it asks first who is there, so that nobody is told 401 and not 403.
+    Unlike django-ninja's own class it looks for the user first: without one the response is 401, not 403.
     """
 
     param_name = settings.SESSION_COOKIE_NAME
@@ -35,24 +35,24 @@ class SessionUser(APIKeyCookie):
         return request.user
 
 
-#: What HTTP's own schemes are called in a challenge; Basic is none without a realm.
+#: The names of HTTP's own schemes in a challenge. Basic is invalid without a realm.
 _CHALLENGES = {"bearer": "Bearer", "basic": 'Basic realm="api"'}
 
 
-def challenge_of(authentications: Iterable[Any]) -> str:
-    """What ``WWW-Authenticate`` of a 401 names; empty where only cookies or keys are taken, for HTTP has no name for
-    these, and a browser would ask for a password at once if it were told ``Basic`` instead.
+def challenge_for(authentications: Iterable[Any]) -> str:
+    """Return ``WWW-Authenticate`` for a 401. It is empty if only cookies or keys are accepted: HTTP has no name for
+    these, and ``Basic`` would make browsers ask for a password.
     """
     schemes = [str(getattr(one, "openapi_scheme", "")) for one in authentications if isinstance(one, HttpAuthBase)]
     return ", ".join(dict.fromkeys(_CHALLENGES.get(scheme, scheme) for scheme in schemes if scheme))
 
 
 def user_of(request: HttpRequest) -> Any:
-    """The user that the authentication found; 401 for one that is switched off."""
+    """Return the authenticated user; raise 401 for an inactive one."""
     user: Any = getattr(request, "auth", None)
     if not hasattr(user, "is_authenticated"):
         raise ImproperlyConfigured(
-            f"An authentication of the JSON API gave a {type(user).__name__}; it has to return a user."
+            f"An authentication of the JSON API returned a {type(user).__name__}; it must return a user."
         )
     if not user.is_active:
         raise AuthenticationError

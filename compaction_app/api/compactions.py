@@ -1,82 +1,145 @@
-"""Compactions: ask for one, look at the generations and runs, take a summary out of use."""
+"""Compactions: start one, read generations and runs, retire a summary."""
 
 from __future__ import annotations
 
+import logging
+import math
+import time
+from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
-from ninja import Path, Router, Status
+from ninja import Path, Router, Schema, Status
+from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.answers import answers
+from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
-from compaction_app.api.compaction_schemas import Compacted, CompactIn, CompactionDetail, CompactionOut, Retired, RunOut
-from compaction_app.api.fields import MAX_ID, Id, Page
-from compaction_app.api.finding import find_generation, find_run, find_session, find_summary, no_summary
-from compaction_app.api.paging import Cursor, Limit, number_in, page
+from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.lookup import find_generation, find_run, find_session, find_summary, require_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.problems import Code, Problem
-from compaction_app.api.throttling import count_manual_compaction
+from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, page, parse_cursor
+from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
+from compaction_app.conf import site_setting
 from compaction_app.context.request import resolve_request
 from compaction_app.conversation.compact import request_opening
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
+
+logger = logging.getLogger("compaction_app.api")
 
 router = Router(tags=["compactions"])
 
 PREVIEW_CHARS = 200
-#: Kept with a summary that is retired here; who did it is in the access log of the site.
+#: Stored with a summary that is retired here. The site's access log has the user.
 RETIRED_REASON = "api"
 
-_SHARED = (
-    "tip_id",
-    "anchor_id",
-    "cutoff_id",
-    "base_id",
-    "summary_id",
-    "tokens_before",
-    "tokens_after",
-    "messages_compacted",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "generation",
-)
-_OF_A_GENERATION = (
-    *_SHARED,
-    "trigger",
-    "summarizer_model",
-    "prompt_version",
-    "retention_before",
-    "retention_after",
-    "created_at",
-    "finished_at",
-)
-_OF_A_RUN = (
-    *_SHARED,
-    "session_id",
-    "status",
-    "trigger",
-    "skip_reason",
-    "error_code",
-    "attempts",
-    "next_attempt_at",
-    "created_at",
-    "enqueued_at",
-    "started_at",
-    "finished_at",
-)
+StatusName = Literal["ready", "running", "succeeded", "failed", "skipped"]
+TriggerName = Literal["threshold", "manual", "overflow"]
+
+
+class CompactIn(Body):
+    model_config = examples.shown(examples.COMPACT)
+
+    message_id: Id | None = Field(
+        default=None, description="The tip of the branch. Null: the session's newest message."
+    )
+    instructions: str = Field(
+        default="", max_length=MAX_INSTRUCTIONS, description="What the summary should keep or focus on."
+    )
+    wait: bool = Field(default=True, description="Wait for the summary. False: return the run at once.")
+
+
+class RunReferences(Schema):
+    """Ids. Null if there was no such row, or it was deleted."""
+
+    run_id: int
+    tip_id: int | None = Field(description="The branch's tip when the compaction was requested.")
+    anchor_id: int | None = Field(description="The message that the summary is attached to.")
+    cutoff_id: int | None = Field(description="The last message that the summary covers.")
+    base_id: int | None = Field(description="The previous summary, which this one continues.")
+    summary_id: int | None
+
+
+class RunFigures(Schema):
+    tokens_before: int | None = Field(description="Of the branch's history.")
+    tokens_after: int | None
+    messages_compacted: int | None
+    input_tokens: int | None = Field(description="Of the summarizer's calls, as the provider reported them.")
+    output_tokens: int | None
+    cached_tokens: int | None
+    cost: str | None = Field(description="Calculated from `PRICES`. A decimal number as text.")
+
+
+class CompactionOut(RunReferences, RunFigures):
+    """One generation of a session, without its text."""
+
+    model_config = examples.shown(examples.GENERATION)
+
+    generation: int
+    trigger: TriggerName
+    summarizer_model: str
+    prompt_version: str
+    retention_before: float | None = Field(description="The share of facts that the model's draft kept.")
+    retention_after: float | None = Field(description="The same with the ledger at the end of the summary.")
+    retired_at: datetime | None = Field(description="When the summary was retired.")
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class CompactionDetail(CompactionOut):
+    model_config = examples.shown(examples.GENERATION_IN_FULL)
+
+    summary: str | None = Field(description="The summary's text. Empty after a redaction, null after a deletion.")
+    instructions: str
+    pinned_id: int | None = Field(description="The user message shown verbatim after the summary.")
+
+
+class Compacted(RunReferences, RunFigures):
+    """The summary was made."""
+
+    model_config = examples.shown(examples.COMPACTED)
+
+    generation: int
+    summary_preview: str = Field(description="The first 200 characters.")
+
+
+class RunOut(RunReferences, RunFigures):
+    """One attempt to compact. `ready` and `running` are open: poll until the status is neither."""
+
+    model_config = examples.shown(examples.RUN)
+
+    session_id: UUID
+    status: StatusName
+    trigger: TriggerName
+    generation: int | None
+    skip_reason: str = Field(description="Why it was skipped.")
+    error_code: str = Field(description="Why it failed or will be tried again.")
+    attempts: int
+    next_attempt_at: datetime | None
+    created_at: datetime
+    enqueued_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class Retired(Schema):
+    model_config = examples.shown(examples.RETIRED)
+
+    retired: list[int] = Field(description="The summary and every live summary built on it.")
 
 
 @router.post(
     "/sessions/{uuid:session_id}/compact",
     summary="Compact a branch",
-    **answers(
+    **responses(
         {200: Compacted, 202: RunOut},
         Code.NOT_FOUND,
         Code.OPEN_RUN,
@@ -89,84 +152,86 @@ _OF_A_RUN = (
         Code.THROTTLED,
         Code.COMPACTION_FAILED,
         changes=True,
-        headers={202: {"Location": "Where to poll the run."}},
+        headers={202: {"Location": "The address to poll the run at."}},
     ),
 )
 def compact(
     request: HttpRequest, response: HttpResponse, session_id: UUID, body: CompactIn | None = None
 ) -> Status[dict[str, Any]]:
-    """Whatever its size. With `wait` (the default) the answer is the summary, or why there is none; without it is
-    202 and a run to poll."""
-    asked = body or CompactIn()
+    """Compacts it whatever its size. With `wait` (the default) the response has the summary's figures, or the reason
+    why there is none. Without it the response is 202 and a run to poll."""
+    options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
-    tip = _tip(session, asked.message_id)
-    count_manual_compaction(user_of(request))
-    if asked.wait:
-        return Status(200, _compacted(_made(_carried_out(tip, asked.instructions))))
-    run = _started(session, tip, asked.instructions)
-    # Beside the sessions, wherever a host has mounted both.
+    tip = _tip(session, options.message_id)
+    _count_manual_compaction(user_of(request))
+    if options.wait:
+        run = _compact_now(tip, options.instructions)
+        preview = run.summary.content[:PREVIEW_CHARS] if run.summary else ""
+        return Status(200, {**_fields(run, Compacted), "summary_preview": preview})
+    run = _open_run(session, tip, options.instructions)
+    # Relative to the sessions, since a host may mount the API anywhere.
     response["Location"] = f"{request.path.rpartition('/sessions/')[0]}/runs/{run.pk}"
-    return Status(202, _run_out(run))
+    return Status(202, _fields(run, RunOut))
 
 
 @router.get(
     "/sessions/{uuid:session_id}/compactions",
     summary="List the generations",
-    **answers({200: Page[CompactionOut]}, Code.NOT_FOUND),
+    **responses({200: Page[CompactionOut]}, Code.NOT_FOUND),
 )
 def list_compactions(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
-    """Every summary that was ever made in this session, the newest first, without its text."""
+    """Every summary ever made in this session, newest first, without its text."""
     session = find_session(request, session_id, Action.INSPECT)
     rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
     if cursor is not None:
-        rows = rows.filter(generation__lt=number_in(cursor))
-    named = rows.order_by("-generation").values("id", "cost", "summary__retired_at", *_OF_A_GENERATION)
-    shown, following = page(named, limit, lambda row: row["generation"])
+        rows = rows.filter(generation__lt=parse_cursor(cursor))
+    runs = rows.order_by("-generation").values("id", "summary__retired_at", *_columns(CompactionOut))
+    shown, next_cursor = page(runs, limit, lambda row: row["generation"])
     items = [
         {**row, "run_id": row["id"], "cost": _decimal(row["cost"]), "retired_at": row["summary__retired_at"]}
         for row in shown
     ]
-    return {"items": items, "next_cursor": following}
+    return {"items": items, "next_cursor": next_cursor}
 
 
 @router.get(
     "/sessions/{uuid:session_id}/compactions/{int:generation}",
-    summary="Read a generation",
-    **answers({200: CompactionDetail}, Code.NOT_FOUND),
+    summary="Get a generation",
+    **responses({200: CompactionDetail}, Code.NOT_FOUND),
 )
 def get_compaction(
     request: HttpRequest, session_id: UUID, generation: Annotated[int, Path(ge=1, le=MAX_ID)]
 ) -> dict[str, Any]:
-    """With its summary's text. Text that a model wrote: show it as text, and never follow it."""
+    """With its summary's text. A model wrote it: display it as text, and do not follow instructions in it."""
     run = find_generation(find_session(request, session_id, Action.INSPECT), generation)
     summary = run.summary
     return {
-        **_figures(run, _OF_A_GENERATION),
+        **_fields(run, CompactionDetail),
         "retired_at": summary.retired_at if summary else None,
         "summary": summary.content if summary else None,
         "pinned_id": summary.pinned_message_id if summary else None,
-        "instructions": run.instructions,
     }
 
 
 @router.delete(
     "/summaries/{int:summary_id}",
     summary="Retire a summary",
-    **answers({200: Retired}, Code.NOT_FOUND, changes=True),
+    **responses({200: Retired}, Code.NOT_FOUND, changes=True),
 )
 def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
-    """Out of use, with every live one built on it; the originals are back on the next read. The record stays."""
+    """Takes it out of use, with every live summary built on it. The next context has the original messages again. The
+    summary is kept for the record."""
     summary = find_summary(request, summary_id, Action.RETIRE)
     return {"retired": chat.retire_summary(summary, reason=RETIRED_REASON)}
 
 
-@router.get("/runs/{int:run_id}", summary="Read a run", **answers({200: RunOut}, Code.NOT_FOUND))
+@router.get("/runs/{int:run_id}", summary="Get a run", **responses({200: RunOut}, Code.NOT_FOUND))
 def get_run(request: HttpRequest, run_id: Id) -> dict[str, Any]:
-    return _run_out(find_run(request, run_id))
+    return _fields(find_run(request, run_id), RunOut)
 
 
 def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
-    """The message that is meant, or the newest: nothing is newer than it, so nothing follows it."""
+    """Return the message to compact at: the one named, or the newest of the session, which is always a tip."""
     rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
     if message_id is None:
         newest = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
@@ -176,56 +241,86 @@ def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
     tip = rows.filter(pk=message_id).first()
     if tip is None:
         raise Problem(Code.NOT_FOUND)
-    return no_summary(tip, "body.message_id")
+    return require_tip(tip, "body.message_id")
 
 
-def _carried_out(tip: ChatMessage, instructions: str) -> CompactionRun:
+def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
+    """Return the run that made the newest summary."""
     try:
-        return chat.compact(tip, instructions=instructions)
+        last = chat.compact(tip, instructions=instructions)
     except CompactionFailed as error:
         if error.run_id and not CompactionRun.objects.using(database_of(tip)).filter(pk=error.run_id).exists():
-            # Somebody deleted the session meanwhile, and with it the record of what was tried.
+            # The session was deleted meanwhile, and its runs with it.
             raise Problem(Code.NOT_FOUND) from error
         raise
+    run: CompactionRun | None = last
+    # The last of several generations in a row may have found nothing left to compact.
+    while run is not None and run.status != RunStatus.SUCCEEDED:
+        run = run.previous_run
+    if run is None:
+        raise Problem(Code(last.skip_reason))
+    return run
 
 
-def _made(run: CompactionRun) -> CompactionRun:
-    """The run that made the summary: of several generations in a row the last one may have found nothing left."""
-    made: CompactionRun | None = run
-    while made is not None and made.status != RunStatus.SUCCEEDED:
-        made = made.previous_run
-    if made is None:
-        raise Problem(Code(run.skip_reason))
-    return made
-
-
-def _started(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
+def _open_run(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
     resolved = resolve_request(session)
     opening = request_opening(
         CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
     )
     run = opening.run
     if run is None:
-        # A manual request is refused for one of two reasons only: the mode is off, or a run is open.
+        # A manual request is refused for two reasons only: the mode is off, or a run is open.
         raise Problem(Code(opening.reason), run_id=opening.open_run_id)
     if run.status == RunStatus.SKIPPED:
         raise Problem(Code(run.skip_reason))
     return run
 
 
-def _compacted(run: CompactionRun) -> dict[str, Any]:
-    preview = run.summary.content[:PREVIEW_CHARS] if run.summary else ""
-    return {**_figures(run, _SHARED), "summary_preview": preview}
+_RUN_COLUMNS = {field.attname for field in CompactionRun._meta.concrete_fields}
 
 
-def _run_out(run: CompactionRun) -> dict[str, Any]:
-    return _figures(run, _OF_A_RUN)
+def _columns(schema: type[Schema]) -> list[str]:
+    """Return the fields of a schema that are columns of a run."""
+    return [name for name in schema.model_fields if name in _RUN_COLUMNS]
 
 
-def _figures(run: CompactionRun, names: tuple[str, ...]) -> dict[str, Any]:
-    return {"run_id": run.pk, "cost": _decimal(run.cost), **{name: getattr(run, name) for name in names}}
+def _fields(run: CompactionRun, schema: type[Schema]) -> dict[str, Any]:
+    """Return the values of a schema's fields, as far as the run has them."""
+    return {name: getattr(run, name) for name in _columns(schema)} | {"run_id": run.pk, "cost": _decimal(run.cost)}
 
 
 def _decimal(cost: Decimal | None) -> str | None:
-    """Digits: a cost of nothing is read back as ``0E-8``."""
+    """Write it in digits: str() would write a cost of zero as ``0E-8``."""
     return None if cost is None else format(cost, "f")
+
+
+_PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _count_manual_compaction(user: Any) -> None:
+    """Count a request of this user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
+
+    It is counted in Django's default cache, in windows of fixed length, with ``add`` and ``incr``. These are atomic in
+    Redis, Memcached and within one process, so a burst of simultaneous requests gets no more than the rate allows.
+    django-ninja's own throttles read a list, change it and write it back, so such requests may all read the same list.
+    Counting runs in the database would need a query over all the user's sessions, and refused requests leave no run.
+    """
+    rate = site_setting("MANUAL_THROTTLE")
+    if rate is None:
+        return
+    allowed, _, unit = rate.partition("/")
+    now, seconds = time.time(), _PERIODS[unit]
+    window = int(now // seconds)
+    # The rate is part of the key, so a changed setting starts a new count.
+    key = f"compaction_app.manual.{user.pk}.{rate}.{window}"
+    try:
+        cache.add(key, 0, timeout=2 * seconds)
+        count = int(cache.incr(key))
+    except Exception as error:
+        # The throttle only limits costs: without a cache, compactions are not limited.
+        log_error(logger, error, step="throttle")
+        return
+    if count > int(allowed):
+        wait = max(1, math.ceil((window + 1) * seconds - now))
+        detail = f"{rate} manual compactions are allowed; try again in {wait} seconds."
+        raise Problem(Code.THROTTLED, detail, headers={"Retry-After": str(wait)})

@@ -1,40 +1,110 @@
-"""What the model would be sent at a message: the one call that a gateway makes before it asks its model."""
+"""The context at a message: what a gateway asks for before it calls its model, and the schemas of it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.answers import answers
-from compaction_app.api.context_schemas import ContextOut, Figures
-from compaction_app.api.fields import MAX_NUMBER, SHORT_TEXT, Id, InQuery
-from compaction_app.api.finding import find_tip
-from compaction_app.api.problems import Code
+from compaction_app.api import examples
+from compaction_app.api.errors import Code, responses
+from compaction_app.api.lookup import find_tip
+from compaction_app.api.schemas import (
+    MAX_NUMBER,
+    SHORT_TEXT,
+    Body,
+    Id,
+    InQuery,
+    JsonObject,
+    Number,
+    RoleName,
+    ShortText,
+)
 from compaction_app.messages.validation import check_text
 
 router = Router(tags=["messages"])
 
+OriginName = Literal["system", "contribution", "summary", "pinned", "verbatim", "pruned"]
+StrategyName = Literal["none", "tool_result_budget", "micro_compact", "auto_compact", "truncated"]
+
+
+class Figures(Schema):
+    """Token counts are this app's estimates."""
+
+    model_config = examples.shown(examples.FIGURES)
+
+    tip_id: Id = Field(description="The message that the context was built for.")
+    model: ShortText = Field(description="The model that the context was built for. Empty: none was given.")
+    tokens: Number = Field(description="Of everything sent, without the reserve for the reply.")
+    history_tokens: Number = Field(description="Of the summary, the pinned message and the part of the tail shown.")
+    available_tokens: Number
+    reserved_tokens: Number = Field(description="For the system prompt and the reply.")
+    window: Number
+    threshold: Number = Field(description="A larger history is compacted.")
+    target: Number = Field(description="The size that a compaction aims at.")
+    summary_id: Id | None
+    cutoff_id: Id | None = Field(description="The last message that the summary covers.")
+    pinned_id: Id | None
+    strategy: StrategyName = Field(description="The last layer that was needed to make the history fit.")
+    pruned: Number = Field(description="How many tool results are shortened.")
+    dropped: Number = Field(description="How many messages after the cutoff are left out.")
+    first_shown_depth: Number | None
+
+
+class SentContext(Body, Figures):
+    """The `figures` of a context, sent back with the reply to it."""
+
+    # The provider's count is divided by it.
+    tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)]
+
+
+class ContextMessageOut(Schema):
+    model_config = examples.shown(examples.CONTEXT_MESSAGE)
+
+    origin: OriginName = Field(description="Where it comes from.")
+    message_id: int | None = Field(description="The message or summary that it shows.")
+    role: RoleName
+    content: str
+    tokens: int
+    left_out_bytes: int = Field(description="How many bytes of the original pruning or fitting left out.")
+    tool_calls: list[JsonObject]
+    tool_call_id: str
+    name: str
+    reasoning: Any = None
+    attachments: list[JsonObject]
+
+
+class ContextOut(Schema):
+    model_config = examples.shown(examples.CONTEXT)
+
+    figures: Figures
+    messages: list[ContextMessageOut] = Field(description="In the order they are sent.")
+    openai: list[JsonObject] = Field(
+        description="The same as `messages` of a chat completion. A tool call without a result is given one."
+    )
+
+
 Model = Annotated[
     str | None,
-    Query(None, max_length=SHORT_TEXT, description="Fit it to this model's window; left out: the session's model."),
+    Query(None, max_length=SHORT_TEXT, description="Fit this model's context window. Default: the session's model."),
 ]
 ReservedTokens = Annotated[
     int | None,
     InQuery,
-    Query(None, ge=0, le=MAX_NUMBER, description="Kept free for the reply, and for what you add, such as tools."),
+    Query(None, ge=0, le=MAX_NUMBER, description="Kept free for the reply and for what you add, such as tools."),
 ]
 IncludeReasoning = Annotated[
-    bool, Query(False, description="Give the reasoning blocks of the tail's messages to `openai` too.")
+    bool, Query(False, description="Include the reasoning blocks of the tail's messages in `openai`.")
 ]
 
 
 @router.get(
     "/messages/{int:message_id}/context",
-    summary="What the model would be sent here",
-    **answers(
+    summary="Get the context at a message",
+    **responses(
         {200: ContextOut},
         Code.NOT_FOUND,
         Code.INVALID_MESSAGE,
@@ -50,7 +120,8 @@ def get_context(
     reserved_tokens: ReservedTokens,
     include_reasoning: IncludeReasoning,
 ) -> dict[str, Any]:
-    """Writes nothing and starts nothing. Send `openai` to your model, then append its reply with `figures`."""
+    """What the model would be sent. Nothing is stored or started. Send `openai` to your model, then append its reply
+    with `figures` as `context`."""
     tip = find_tip(request, message_id)
     check_text(model or "", "model")
     context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens)

@@ -1,7 +1,7 @@
-"""What the OpenAPI document shows of each schema: one conversation, whose ids and tokens agree wherever they stand.
+"""The examples in the OpenAPI document. They show one conversation, and their ids and token counts agree.
 
-It has 41 messages in a line. A compaction of message 41 covered the first 39 (run 3, summary 42); then somebody asked
-(message 43) and the model answered (message 44).
+It has 41 messages on one branch. A compaction at message 41 covered the first 39 (run 3, summary 42). Then the user
+asked a question (message 43) and the model answered (message 44).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SUMMARY_TEXT = "## Tide tables\n\nThe user plans a crossing to the island; the 
 
 
 def shown(*examples: Any) -> ConfigDict:
-    """The configuration of a schema that is shown with these examples."""
+    """Return the configuration of a schema that has these examples."""
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
@@ -134,7 +134,7 @@ NODE = {**_NODE, "sib_order": 2, "cutoff_id": None, "pinned_id": None, "retired_
 SUMMARY_NODE = {**NODE, "id": 42, "kind": "summary", "sib_order": 1, "token_count": 3_012, "path_tokens": 90_112} | {
     "cutoff_id": 39
 }
-REDACT = {"replacement": "[removed at the author's wish]"}
+REDACT = {"replacement": "[removed at the author's request]"}
 
 # -- compactions -----------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ _MADE = {
     "cost": "0.02207",
 }
 COMPACTED = {**_MADE, "summary_preview": _SUMMARY_TEXT}
-#: Just opened; once it has ended, most of what is null here is known.
+#: Just opened. When it has ended, most of the nulls are filled in.
 RUN = {
     **_OPENED,
     "session_id": _SESSION_ID,
@@ -203,9 +203,9 @@ RETIRED = {"retired": [42]}
 
 # -- errors ----------------------------------------------------------------------------------------------
 
-NOT_FOUND = {"code": "not_found", "detail": "There is no such thing, or it is not this user's."}
+NOT_FOUND = {"code": "not_found", "detail": "It does not exist, or this user may not view it."}
 OPEN_RUN = {
     "code": "open_run",
-    "detail": "A compaction of this branch is open already; `run_id` is the one to poll.",
+    "detail": "A compaction of this branch is already open; `run_id` is the run to poll.",
     "run_id": 3,
 }

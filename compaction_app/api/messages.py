@@ -1,27 +1,41 @@
-"""Messages: append, read, redact, delete; the tree without its texts."""
+"""Messages: append, read, redact and delete; the tree of a session and the branch of a message."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db import IntegrityError
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
-from ninja import Header, Router, Status
+from ninja import Header, Router, Schema, Status
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from compaction_app import chat
-from compaction_app.api.answers import answers
-from compaction_app.api.context_schemas import SentContext
-from compaction_app.api.fields import SHORT_TEXT, Id, Page
-from compaction_app.api.finding import find_message, find_session, find_tip
-from compaction_app.api.message_schemas import MessageCreated, MessageIn, MessageOut, NodeOut, RedactIn
-from compaction_app.api.paging import Cursor, Limit, number_in, page
+from compaction_app.api import examples
+from compaction_app.api.contexts import SentContext
+from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.lookup import find_message, find_session, find_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.problems import Code, Problem
+from compaction_app.api.schemas import (
+    SHORT_TEXT,
+    Body,
+    Cursor,
+    Id,
+    JsonObject,
+    Limit,
+    Page,
+    RoleName,
+    ShortText,
+    page,
+    parse_cursor,
+    whole,
+)
 from compaction_app.conversation.append import append_once
+from compaction_app.conversation.usage import MAX_REPORTED
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.telemetry import log_error
@@ -33,6 +47,117 @@ logger = logging.getLogger("compaction_app.api")
 router = Router(tags=["messages"])
 
 REPLAYED = "Idempotency-Replayed"
+#: In characters.
+MAX_REPLACEMENT = 10_000
+#: Tokens as the provider counted them; null: not reported.
+Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
+
+
+# Not django-ninja's Schema, which would drop keys that it has no field for.
+class UsageIn(BaseModel):
+    """Other keys, specific to a provider, are stored as they are."""
+
+    model_config = ConfigDict(extra="allow", strict=True) | examples.shown(examples.USAGE)
+
+    prompt_tokens: Reported = Field(default=None, description="As OpenAI reports it, cached tokens included.")
+    completion_tokens: Reported = None
+    total_tokens: Reported = None
+    input_tokens: Reported = Field(default=None, description="As Anthropic reports it, without cached tokens.")
+    output_tokens: Reported = None
+    cache_read_input_tokens: Reported = None
+    cache_creation_input_tokens: Reported = None
+
+
+class MessageIn(Body):
+    model_config = examples.shown(examples.QUESTION_IN, examples.REPLY_IN)
+
+    parent_id: Id | None = Field(
+        default=None,
+        description="The message that it follows. Null: a new root. A second child of the same parent is a fork.",
+    )
+    role: RoleName
+    content: str = ""
+    tool_calls: list[JsonObject] | None = Field(
+        default=None,
+        description="As in the OpenAI chat format: `id`, `type`, `function` with `name` and `arguments` (JSON text).",
+    )
+    tool_call_id: ShortText = Field(default="", description="On tool messages: the open call that this answers.")
+    name: ShortText = ""
+    reasoning: str | JsonObject | list[Any] | None = Field(
+        default=None, description="The provider's reasoning blocks, opaque."
+    )
+    attachments: list[JsonObject] | None = Field(
+        default=None, description="Each `{type, mime_type, name, url, tokens}`."
+    )
+    usage: UsageIn | None = Field(default=None, description="As the provider returned it with the reply.")
+    model: ShortText = Field(default="", description="The model that wrote it.")
+    metadata: JsonObject | None = None
+    external_id: ShortText = Field(default="", description="Your own id. Unique in its session unless empty.")
+    context: SentContext | None = Field(
+        default=None,
+        description="On a reply: the `figures` of the context that was sent for it. They are stored, and with `usage` "
+        "they calibrate the token estimate for this model.",
+    )
+
+
+class MessageOut(Schema):
+    model_config = examples.shown(examples.MESSAGE)
+
+    id: int
+    session_id: UUID
+    parent_id: int | None
+    kind: Literal["message", "summary"]
+    role: RoleName
+    content: str
+    tool_calls: list[JsonObject] | None
+    tool_call_id: str
+    name: str
+    reasoning: Any = None
+    attachments: list[JsonObject] | None
+    usage: JsonObject | None
+    model: str
+    metadata: JsonObject
+    external_id: str
+    depth: int = Field(description="1 for a root.")
+    token_count: int = Field(description="Tokens of what is sent for it.")
+    path_tokens: int = Field(description="Tokens from the root to here, inclusive.")
+    redacted_at: datetime | None
+    created_at: datetime
+
+
+class MessageCreated(Schema):
+    model_config = examples.shown(examples.MESSAGE_CREATED)
+
+    message: MessageOut
+    compaction_requested: bool = Field(description="Whether a compaction of this branch starts in the background.")
+    run_id: int | None = Field(description="Its run, for `GET runs/{id}`.")
+
+
+class NodeOut(Schema):
+    """A node of the tree, without its text."""
+
+    model_config = examples.shown(examples.SUMMARY_NODE, examples.NODE)
+
+    id: int
+    parent_id: int | None = Field(description="Of a summary: its anchor.")
+    kind: Literal["message", "summary"]
+    role: RoleName
+    depth: int
+    sib_order: int = Field(description="Its position among its siblings, summaries included.")
+    token_count: int
+    path_tokens: int
+    cutoff_id: int | None = Field(description="Of a summary: the last message that it covers.")
+    pinned_id: int | None = Field(description="Of a summary: the user message shown verbatim after it.")
+    retired_at: datetime | None
+    redacted_at: datetime | None
+    created_at: datetime
+
+
+class RedactIn(Body):
+    model_config = examples.shown(examples.REDACT)
+
+    replacement: str = Field(default="[redacted]", max_length=MAX_REPLACEMENT, description="Replaces the text.")
+
 
 IdempotencyKey = Annotated[
     str | None,
@@ -41,7 +166,7 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=SHORT_TEXT,
-        description="Sent again with the same message: the stored one is the answer, and nothing is stored twice.",
+        description="Makes it safe to send the same message again: it is stored once, and the stored one is returned.",
     ),
 ]
 
@@ -49,7 +174,7 @@ IdempotencyKey = Annotated[
 @router.post(
     "/sessions/{uuid:session_id}/messages",
     summary="Append a message",
-    **answers(
+    **responses(
         {201: MessageCreated},
         Code.NOT_FOUND,
         Code.DUPLICATE,
@@ -57,46 +182,46 @@ IdempotencyKey = Annotated[
         Code.INVALID_PARENT,
         Code.IDEMPOTENCY_CONFLICT,
         changes=True,
-        headers={201: {REPLAYED: "`true` where the message was stored before, by a request with the same key."}},
+        headers={201: {REPLAYED: "`true` if an earlier request with the same key stored the message."}},
     ),
 )
 def append_message(
     request: HttpRequest, response: HttpResponse, session_id: UUID, body: MessageIn, idempotency_key: IdempotencyKey
 ) -> Status[dict[str, Any]]:
-    """It is stored before anything else happens, and a compaction that is wanted by now runs in the background."""
+    """The message is stored first. If the branch then needs a compaction, one starts in the background."""
     session = find_session(request, session_id, Action.APPEND)
-    said = body.model_dump(exclude={"parent_id", "context", "usage"})
-    said["usage"] = body.usage.model_dump(exclude_unset=True) if body.usage else None
+    fields = body.model_dump(exclude={"parent_id", "context", "usage"})
+    fields["usage"] = body.usage.model_dump(exclude_unset=True) if body.usage else None
     parent = _parent(session, body)
-    context = _context(body.context)
+    context = None
+    if body.context is not None:
+        context = ChatContext(messages=(), **body.context.model_dump() | {"strategy": Strategy(body.context.strategy)})
     try:
-        appended = append_once(session, parent, said, context=context, idempotency_key=idempotency_key or "")
+        appended = append_once(session, parent, fields, context=context, idempotency_key=idempotency_key or "")
     except IntegrityError as error:
         raise Problem(Code.DUPLICATE, "Another message of this session has this external_id.") from error
     message = appended.message
     if not appended.is_new:
         response[REPLAYED] = "true"
-    # A message that was sent again may have been answered long ago; its branch is asked about at its tip.
+    # A message that is sent again may no longer be the tip of its branch.
     is_tip = not idempotency_key or message.is_leaf()
     run = _request_compaction(message, context) if is_tip else None
-    requested = run is not None and run.is_open
-    return Status(
-        201, {"message": message, "compaction_requested": requested, "run_id": run.pk if run and requested else None}
-    )
+    run_id = run.pk if run is not None and run.is_open else None
+    return Status(201, {"message": message, "compaction_requested": run_id is not None, "run_id": run_id})
 
 
 @router.get(
     "/sessions/{uuid:session_id}/tree",
-    summary="List a session's nodes",
-    **answers({200: Page[NodeOut]}, Code.NOT_FOUND),
+    summary="List the nodes of a session",
+    **responses({200: Page[NodeOut]}, Code.NOT_FOUND),
 )
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
-    """Messages and summaries without their texts, in the order in which they were written: parents come first."""
+    """Messages and summaries without their texts, oldest first. A parent comes before its children."""
     session = find_session(request, session_id, Action.READ)
     rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
     if cursor is not None:
-        rows = rows.filter(pk__gt=number_in(cursor))
-    named = rows.values(
+        rows = rows.filter(pk__gt=parse_cursor(cursor))
+    nodes = rows.values(
         "id",
         "kind",
         "role",
@@ -111,12 +236,12 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
         cutoff_id=F("last_summarized_message__pk"),
         pinned_id=F("pinned_message__pk"),
     )
-    shown, following = page(named, limit, lambda row: row["id"])
-    return {"items": shown, "next_cursor": following}
+    shown, next_cursor = page(nodes, limit, lambda row: row["id"])
+    return {"items": shown, "next_cursor": next_cursor}
 
 
 @router.get(
-    "/messages/{int:message_id}", summary="Read a message or a summary", **answers({200: MessageOut}, Code.NOT_FOUND)
+    "/messages/{int:message_id}", summary="Get a message or a summary", **responses({200: MessageOut}, Code.NOT_FOUND)
 )
 def get_message(request: HttpRequest, message_id: Id) -> ChatMessage:
     return find_message(request, message_id, Action.READ, whole=True)
@@ -124,14 +249,14 @@ def get_message(request: HttpRequest, message_id: Id) -> ChatMessage:
 
 @router.get(
     "/messages/{int:message_id}/branch",
-    summary="Read a branch upwards",
-    **answers({200: Page[MessageOut]}, Code.NOT_FOUND, Code.INVALID_PARENT),
+    summary="List a branch, newest message first",
+    **responses({200: Page[MessageOut]}, Code.NOT_FOUND, Code.INVALID_PARENT),
 )
 def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Cursor) -> dict[str, Any]:
-    """The transcript that people see, without summaries: this message first, then the ones above it."""
+    """The transcript that people see, without summaries: from this message up to the root."""
     tip = find_tip(request, message_id)
-    # Every message of the branch has a depth of its own, so a depth says where a page ends.
-    start = tip.depth if cursor is None else min(number_in(cursor), tip.depth)
+    # Depths are unique on a branch, so the cursor of a page is a depth.
+    start = tip.depth if cursor is None else min(parse_cursor(cursor), tip.depth)
     top = max(1, start - limit + 1)
     rows = ChatMessage.objects.using(database_of(tip)).raw(
         sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start}
@@ -142,13 +267,13 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
 
 @router.delete(
     "/messages/{int:message_id}",
-    summary="Delete a message and all below it",
-    **answers({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
+    summary="Delete a message and everything below it",
+    **responses({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
 )
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
-    """For good. A summary is not deleted: retire it."""
+    """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
-    _require_message(message, "deleted")
+    _refuse_summary(message, "deleted")
     chat.delete_message(message)
     return Status(204, None)
 
@@ -156,17 +281,21 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
 @router.post(
     "/messages/{int:message_id}/redact",
     summary="Redact a message",
-    **answers({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
+    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
 )
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
-    """Its text goes for good, and every summary that may tell it is emptied and taken out of use."""
+    """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)
-    _require_message(message, "redacted")
+    _refuse_summary(message, "redacted")
     return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
 
 
+#: Each id in the figures of a context, with the kind of what it names.
+_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE}
+
+
 def _parent(session: ChatSession, body: MessageIn) -> ChatMessage | None:
-    """The parent, looked up together with all that the context of a reply names."""
+    """Return the parent. One query finds it and everything that the context of a reply names."""
     ids = {body.parent_id} - {None}
     if body.context is not None:
         ids |= {getattr(body.context, name) for name in _NAMED} - {None}
@@ -176,48 +305,39 @@ def _parent(session: ChatSession, body: MessageIn) -> ChatMessage | None:
     found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
     parent = found.get(body.parent_id)
     if parent is None and body.parent_id is not None:
-        # The same words for one of another session and for none at all: nobody learns which ids there are.
-        raise Problem(Code.INVALID_PARENT, "parent_id: This session has no such message.")
+        # The same detail for an unknown id and for one of another session, so ids cannot be probed.
+        raise Problem(Code.INVALID_PARENT, "parent_id: There is no such message in this session.")
     if body.context is not None:
         _check_context(body.context, parent, found)
     return parent
 
 
-#: Figure → the kind of what it names.
-_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE}
-
-
 def _check_context(sent: SentContext, parent: ChatMessage | None, found: Mapping[int, ChatMessage]) -> None:
-    """Raise for figures that no context of this branch has: they are kept as the answer to what the model saw.
+    """Raise for figures that no context of this branch can have.
 
-    From Python they come from ``get_context`` itself; here they have been somewhere else in between.
+    They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
+    from ``get_context``.
     """
     if parent is None or sent.tip_id != parent.pk:
-        raise Problem(Code.INVALID, "body.context.tip_id: The context was made for another message than parent_id.")
+        raise Problem(Code.INVALID, "body.context.tip_id: The context was not built for parent_id.")
     for name, kind in _NAMED.items():
         named = getattr(sent, name)
         if named is not None and (named not in found or found[named].kind != kind):
-            raise Problem(Code.INVALID, f"body.context.{name}: This session has no such {kind}.")
+            raise Problem(Code.INVALID, f"body.context.{name}: There is no such {kind} in this session.")
     depth = sent.first_shown_depth
     if depth is not None and not 1 <= depth <= parent.depth:
-        raise Problem(Code.INVALID, f"body.context.first_shown_depth: It lies in 1 to {parent.depth}, parent_id's own.")
+        detail = f"body.context.first_shown_depth: Must be from 1 to {parent.depth}, the depth of parent_id."
+        raise Problem(Code.INVALID, detail)
 
 
-def _context(sent: SentContext | None) -> ChatContext | None:
-    if sent is None:
-        return None
-    figures = sent.model_dump() | {"strategy": Strategy(sent.strategy)}
-    return ChatContext(messages=(), **figures)
-
-
-def _require_message(message: ChatMessage, done: str) -> None:
+def _refuse_summary(message: ChatMessage, action: str) -> None:
     if message.kind == Kind.SUMMARY:
-        way = f"take it out of use with DELETE summaries/{message.pk}"
-        raise Problem(Code.INVALID_MESSAGE, f"message_id: A summary is not {done}; {way}.")
+        detail = f"message_id: A summary cannot be {action}; retire it with DELETE summaries/{message.pk}."
+        raise Problem(Code.INVALID_MESSAGE, detail)
 
 
 def _request_compaction(message: ChatMessage, context: ChatContext | None) -> CompactionRun | None:
-    """Compaction never makes a chat turn fail: the message is stored, and its sender is to be told so."""
+    """Return the run, if any. An error is only logged: the message is stored, and the client must learn that."""
     try:
         return chat.request_compaction(message, model=context.model or None if context else None)
     except CompactionError as error:

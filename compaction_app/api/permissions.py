@@ -1,6 +1,6 @@
-"""Who may do what: the actions of the API, and the rule that holds where a host sets no ``PERMISSION``.
+"""Who may do what: the actions of the API, and the default rule where a host sets no ``PERMISSION``.
 
-Needs no django-ninja, so that a host's own rule can import :class:`Action` anywhere.
+It does not import django-ninja, so a host's own rule can import :class:`Action` anywhere.
 """
 
 from __future__ import annotations
@@ -13,54 +13,55 @@ from compaction_app.models import ChatSession
 
 
 class Action(StrEnum):
-    """What ``PERMISSION(user, session, action)`` is asked about."""
+    """The actions that ``PERMISSION(user, session, action)`` decides on."""
 
-    #: Begin a session; it comes with the session None, and so does CONFIGURE where one is begun.
+    #: Create a session. The session is None, also when CONFIGURE is asked for a new one.
     CREATE = "create"
-    #: See a session's title, model, system prompt and settings.
+    #: Read a session's title, model, system prompt and settings.
     VIEW = "view"
     CHANGE = "change"
-    #: Override keys of ``COMPACTION`` for a session, :data:`FREE_SETTINGS` excepted; asked beside CREATE and CHANGE.
+    #: Override keys of ``COMPACTION`` other than :data:`FREE_SETTINGS`. Asked in addition to CREATE or CHANGE.
     CONFIGURE = "configure"
     DELETE = "delete"
-    #: See messages: the tree, a branch, a context.
+    #: Read messages: the tree, a branch, a context.
     READ = "read"
     APPEND = "append"
     REDACT = "redact"
-    #: Delete a message and all below it.
+    #: Delete a message and everything below it.
     ERASE = "erase"
-    #: Have a branch compacted, at the host's expense.
+    #: Compact a branch, at the host's expense.
     COMPACT = "compact"
-    #: See runs and generations, the summaries' text included.
+    #: Read runs and generations, with the summaries' texts.
     INSPECT = "inspect"
     RETIRE = "retire"
 
 
-#: What everybody who may change a session may set in it: the rest decides what compactions cost and when they come.
+#: What everyone who may change a session may set. The other keys decide when compactions run and what they cost.
 FREE_SETTINGS = frozenset({"MODE"})
 
 _INSPECT = ("compaction_app.view_compactionrun", "compaction_app.view_chatmessage")
 
-#: What staff need to do it to a session of somebody else. Who acts on something gets it, or a part of it, as the
-#: answer, so each acting permission works together with the one that shows it.
+#: The permissions that staff need for sessions of other users. The response to an action shows what it acted on, or a
+#: part of it, so each action needs the permission to view that too.
 STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
     Action.VIEW: ("compaction_app.view_chatsession",),
     Action.CHANGE: ("compaction_app.change_chatsession", "compaction_app.view_chatsession"),
-    # It comes with CHANGE, or with a session of one's own.
+    # Always asked with CHANGE, or for a session of the user's own.
     Action.CONFIGURE: ("compaction_app.change_chatsession",),
     Action.DELETE: ("compaction_app.delete_chatsession", "compaction_app.view_chatsession"),
     Action.READ: ("compaction_app.view_chatmessage",),
     Action.APPEND: ("compaction_app.add_chatmessage", "compaction_app.view_chatmessage"),
     Action.REDACT: ("compaction_app.redact_chatmessage", "compaction_app.view_chatmessage"),
     Action.ERASE: ("compaction_app.delete_chatmessage", "compaction_app.view_chatmessage"),
-    # The answer is a generation or a run.
+    # The response is a generation or a run.
     Action.COMPACT: ("compaction_app.compact_chatsession", *_INSPECT),
-    # A generation is shown with its summary's text, which tells what the messages said.
+    # A generation includes its summary's text, which repeats what the messages say.
     Action.INSPECT: _INSPECT,
     Action.RETIRE: ("compaction_app.retire_summary", "compaction_app.view_chatmessage"),
 }
 
-#: Action → what shows the thing to somebody whom the action is refused: they are told 403 and not 404.
+#: Maps an action to the one that shows its object. A user who is denied the first gets 403 if allowed the second,
+#: otherwise 404.
 SHOWN_BY: dict[Action, Action] = {
     **dict.fromkeys((Action.CHANGE, Action.CONFIGURE, Action.DELETE), Action.VIEW),
     **dict.fromkeys(
@@ -70,9 +71,8 @@ SHOWN_BY: dict[Action, Action] = {
 
 
 def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:
-    """The default rule: one's own sessions; those of others with Django's permissions, for staff only.
-
-    CONFIGURE is for staff in one's own sessions too.
+    """The default rule: owners may do everything but CONFIGURE; staff need Django's permissions, for CONFIGURE even in
+    their own sessions.
     """
     own = session is None or (session.owner_id is not None and session.owner_id == user.pk)
     if own and action != Action.CONFIGURE:
@@ -81,7 +81,7 @@ def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:
 
 
 def is_allowed(user: Any, session: ChatSession | None, action: Action) -> bool:
-    """What the host's ``PERMISSION`` says, or else the default rule."""
+    """Ask the host's ``PERMISSION``, or the default rule."""
     path = site_setting("PERMISSION")
     if path is None:
         return owner_or_staff(user, session, action)

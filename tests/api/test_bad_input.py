@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import OperationalError
 
-from compaction_app.api import bodies
+from compaction_app.api import mounting
 from compaction_app.models import ChatMessage
 from tests.api.asking import MOUNT, Asker, World, problem, user
 from tests.small import small
@@ -111,7 +111,7 @@ class TestBodies:
 class TestSize:
     def test_a_body_over_the_limit_is_refused_before_it_is_read(self, ask, path, settings):
         settings.COMPACTION = small(MAX_MESSAGE_BYTES=1000)
-        limit = bodies.max_body_bytes()
+        limit = mounting.max_body_bytes()
         assert limit == 3 * 1000 + 64 * 1024
         problem(ask.post(path, raw=b" " * (limit + 1)), 413, "too_large")
         problem(ask.post(path, raw=b" " * limit), 400, "malformed")
@@ -124,7 +124,7 @@ class TestSize:
         settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
         assert "1,000" in problem(ask.post(path, raw=b" " * 1001), 413, "too_large")
         settings.DATA_UPLOAD_MAX_MEMORY_SIZE = None
-        assert bodies.max_body_bytes() > 3 * 4 * 1024 * 1024
+        assert mounting.max_body_bytes() > 3 * 4 * 1024 * 1024
 
     def test_a_length_that_is_none_is_refused(self, ask, path, settings):
         settings.COMPACTION = small(MAX_MESSAGE_BYTES=1)

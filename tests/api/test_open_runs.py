@@ -24,7 +24,7 @@ class TestInTheWay:
         assert response.status_code == 409
         assert response.json() == {
             "code": "open_run",
-            "detail": "A compaction of this branch is open already; `run_id` is the one to poll.",
+            "detail": "A compaction of this branch is already open; `run_id` is the run to poll.",
             "run_id": run.pk,
         }
         assert ask.get(f"runs/{response.json()['run_id']}").json()["status"] == "ready"
@@ -93,10 +93,10 @@ class TestSentTwice:
 def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(ask, ann):
     """In words of this API: no client can call Python."""
     world = World(ann)
-    way = f"take it out of use with DELETE summaries/{world.summary.pk}."
+    way = f"retire it with DELETE summaries/{world.summary.pk}."
     deleted = ask("DELETE", f"messages/{world.summary.pk}").json()
     redacted = ask.post(f"messages/{world.summary.pk}/redact").json()
-    assert deleted == {"code": "invalid_message", "detail": f"message_id: A summary is not deleted; {way}"}
-    assert redacted["detail"] == f"message_id: A summary is not redacted; {way}"
+    assert deleted == {"code": "invalid_message", "detail": f"message_id: A summary cannot be deleted; {way}"}
+    assert redacted["detail"] == f"message_id: A summary cannot be redacted; {way}"
     assert "chat." not in ask.post(f"{world.path}/compact", {"message_id": world.summary.pk}).json()["detail"]
     assert world.session.messages.filter(pk=world.summary.pk, retired_at=None).exists()

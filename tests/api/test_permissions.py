@@ -6,7 +6,7 @@ from django.test import Client
 from ninja.security import HttpBasicAuth
 
 from compaction_app import chat
-from compaction_app.api.authentication import SessionUser, challenge_of
+from compaction_app.api.authentication import SessionUser, challenge_for
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff
 from tests.api.asking import MOUNT, Asker, World, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
@@ -182,8 +182,8 @@ class TestTokens:
                 return None
 
         taken = [ByPassword(), NameAsToken(), SessionUser(), NameAsToken(), lambda request: None]
-        assert challenge_of(taken) == 'Basic realm="api", Bearer'
-        assert challenge_of([SessionUser()]) == ""
+        assert challenge_for(taken) == 'Basic realm="api", Bearer'
+        assert challenge_for([SessionUser()]) == ""
 
     def test_a_session_is_asked_next(self, world):
         assert Asker(world.owner, mount=self.MOUNT).get(world.path).status_code == 200

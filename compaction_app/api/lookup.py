@@ -1,6 +1,6 @@
-"""What a request names, if this user may have it; else 404, whether it exists or not.
+"""Finds what a request names and checks that the user may do the action with it.
 
-Whoever may see it and not do this to it is told so by 403: to them it is no secret.
+An unknown id and one that the user may not view are both 404. A user who may view it but not do this gets 403.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from django.db import router
 from django.http import HttpRequest
 
 from compaction_app.api.authentication import user_of
+from compaction_app.api.errors import Code, Problem
 from compaction_app.api.permissions import SHOWN_BY, Action, is_allowed
-from compaction_app.api.problems import Code, Problem
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Kind
 
-#: Columns that may be long; no operation needs them to decide whether it may go on.
+#: Columns that may be long. Deciding whether the user may go on needs none of them.
 _TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
 _RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
 
 
 def database() -> str:
-    """Where sessions are written: one that was just made may not be on a replica yet."""
+    """Return the alias that sessions are written to: a replica may not have a new one yet."""
     return router.db_for_write(ChatSession)
 
 
@@ -30,30 +30,30 @@ def find_session(request: HttpRequest, session_id: UUID, action: Action) -> Chat
     session = ChatSession.objects.using(database()).filter(pk=session_id).first()
     if session is None:
         raise Problem(Code.NOT_FOUND)
-    require(request, session, action)
+    _require(request, session, action)
     return session
 
 
 def find_message(request: HttpRequest, message_id: int, action: Action, *, whole: bool = False) -> ChatMessage:
-    """A message or summary with its session; its texts are read only if it is wanted ``whole``."""
+    """Return a message or summary with its session. Its long columns are deferred unless ``whole``."""
     rows = ChatMessage.objects.using(database()).filter(pk=message_id).select_related("session")
     found = (rows if whole else rows.defer(*_TEXTS)).first()
     if found is None:
         raise Problem(Code.NOT_FOUND)
-    require(request, found.session, action)
+    _require(request, found.session, action)
     return found
 
 
 def find_tip(request: HttpRequest, message_id: int) -> ChatMessage:
-    """The message whose branch is to be read."""
-    return no_summary(find_message(request, message_id, Action.READ), "message_id")
+    """Return the message whose branch is to be read."""
+    return require_tip(find_message(request, message_id, Action.READ), "message_id")
 
 
-def no_summary(tip: ChatMessage, name: str) -> ChatMessage:
-    """The tip that ``name`` of the request stands for; raises for a summary, on whose branch nothing was said."""
-    if tip.kind == Kind.SUMMARY:
-        raise Problem(Code.INVALID_PARENT, f"{name}: A summary is no tip; name a message of the branch.")
-    return tip
+def require_tip(message: ChatMessage, field: str) -> ChatMessage:
+    """Return the message that the request names in ``field``, unless it is a summary: no branch ends at one."""
+    if message.kind == Kind.SUMMARY:
+        raise Problem(Code.INVALID_PARENT, f"{field}: This is a summary; use a message of the branch.")
+    return message
 
 
 def find_summary(request: HttpRequest, summary_id: int, action: Action) -> ChatMessage:
@@ -68,12 +68,12 @@ def find_run(request: HttpRequest, run_id: int) -> CompactionRun:
     found = rows.defer(*_RUN_TEXTS, "instructions").first()
     if found is None:
         raise Problem(Code.NOT_FOUND)
-    require(request, found.session, Action.INSPECT)
+    _require(request, found.session, Action.INSPECT)
     return found
 
 
 def find_generation(session: ChatSession, generation: int) -> CompactionRun:
-    """A run that made a summary, with its text."""
+    """Return the run that made a summary, with the summary."""
     rows = CompactionRun.objects.using(session._state.db).filter(session=session, generation=generation)
     run = rows.select_related("summary").defer(*_RUN_TEXTS).first()
     if run is None:
@@ -81,12 +81,11 @@ def find_generation(session: ChatSession, generation: int) -> CompactionRun:
     return run
 
 
-def require(request: HttpRequest, session: ChatSession, action: Action) -> None:
-    """Raise ``not_found``, or ``forbidden`` for whoever may see what they may not do this to."""
+def _require(request: HttpRequest, session: ChatSession, action: Action) -> None:
     user = user_of(request)
     if is_allowed(user, session, action):
         return
     shown_by = SHOWN_BY.get(action)
     if shown_by is None or not is_allowed(user, session, shown_by):
         raise Problem(Code.NOT_FOUND)
-    raise Problem(Code.FORBIDDEN, f"The host does not allow this user to {action} here.")
+    raise Problem(Code.FORBIDDEN, f"This user may not {action} here.")
