@@ -104,10 +104,6 @@ class TestPolling:
 
 @pytest.mark.parametrize("wait", [True, False])
 class TestRefusals:
-    def test_one_is_open(self, ask, path, session, branch, wait):
-        chat.request_compaction(branch[-1])
-        problem(ask.post(path, {"wait": wait}), 409, "open_run")
-
     def test_nothing_was_said_since_the_last(self, ask, path, wait):
         ask.post(path)
         problem(ask.post(path, {"wait": wait}), 422, "nothing_to_compact")

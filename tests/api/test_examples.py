@@ -28,13 +28,6 @@ def test_every_schema_has_one_and_it_holds(document):
                 assert set(schema.get("properties", ())) <= (set(example) if isinstance(example, dict) else set()), name
 
 
-def test_one_that_does_not_hold_would_be_found(document):
-    whole = {"$ref": "#/components/schemas/MessageOut", "components": document["components"]}
-    validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
-    for wrong in ({"created_at": "yesterday"}, {"role": "robot"}, {"id": "43"}):
-        assert not validator.is_valid({**examples.MESSAGE, **wrong})
-
-
 def test_the_figures_of_the_context_add_up():
     figures, messages = examples.CONTEXT["figures"], examples.CONTEXT["messages"]
     tokens = {message["origin"]: 0 for message in messages}

@@ -93,7 +93,7 @@ COUNTS = [
 
 class TestUsage:
     @pytest.mark.parametrize("name", COUNTS)
-    @pytest.mark.parametrize("wrong", [-1, "<b>", "7", 10**12, 10**300, 1.5, True, [], MAX_REPORTED + 1])
+    @pytest.mark.parametrize("wrong", [-1, "7", 10**300, 1.5, True, MAX_REPORTED + 1])
     def test_what_is_no_count_of_tokens_is_refused_by_name(self, reply, world, name, wrong):
         response = reply(usage={name: wrong})
         if wrong == 10**300:

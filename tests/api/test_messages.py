@@ -205,12 +205,6 @@ def test_sent_at_once_it_is_stored_once(senders):
     assert {answer.json()["message"]["id"] for answer in answers} == {ChatMessage.objects.get().pk}
 
 
-class TestPythonsDoor:
-    def test_a_key_works_there_too(self, session):
-        first = chat.append_message(session, role="user", content="When?", idempotency_key="k")
-        assert chat.append_message(session, role="user", content="When?", idempotency_key="k") == first
-
-
 class TestTree:
     def test_it_names_every_node_without_its_text(self, ask, ann):
         world = World(ann)

@@ -77,7 +77,7 @@ def test_a_number_of_thousands_of_digits_is_told_of_where_it_stands(ask, path):
 
 
 class TestQueries:
-    @pytest.mark.parametrize("limit", ["1.0", "%2B5", "+5", "1_0", "%201", "1%20", "0x5", "%D9%A1", "1e1", ""])
+    @pytest.mark.parametrize("limit", ["1.0", "%2B5", "1_0", "%D9%A1", "1e1", ""])
     def test_a_number_has_digits_only(self, ask, limit):
         assert "query.limit" in problem(ask.get(f"sessions?limit={limit}"), 422, "invalid")
 

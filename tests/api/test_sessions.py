@@ -3,8 +3,6 @@
 import uuid
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
@@ -34,12 +32,6 @@ class TestBegin:
     def test_nothing_has_to_be_given(self, ask):
         said = ask.post("sessions", {}).json()
         assert (said["title"], said["settings"], said["metadata"]) == ("", {}, {})
-
-    def test_a_wrong_setting_is_named(self, ask):
-        assert "NO_SUCH_KEY" in problem(ask.post("sessions", {"settings": {"NO_SUCH_KEY": 1}}), 422, "configuration")
-        detail = problem(ask.post("sessions", {"settings": {"MAX_MESSAGE_BYTES": 1}}), 422, "configuration")
-        assert "MAX_MESSAGE_BYTES" in detail
-        assert not ChatSession.objects.exists()
 
     def test_an_external_id_is_taken_once_an_owner(self, ask):
         assert ask.post("sessions", {"external_id": "crm-7"}).status_code == 201
@@ -71,17 +63,6 @@ class TestList:
         assert item["id"] == str(first.pk)
         assert "system_prompt" not in item
 
-    def test_a_page_costs_the_same_however_many_there_are(self, ask, ann):
-        counts = []
-        for _ in range(2):
-            for _ in range(10):
-                chat.start_session(owner=ann)
-            with CaptureQueriesContext(connection) as queries:
-                ask.get("sessions?limit=5")
-            counts.append(len(queries))
-        # Django's session and its user, then one page.
-        assert counts == [3, 3]
-
     def test_a_long_page_is_read_by_its_index(self, ann):
         """Among the many sessions of others."""
         other = user("other")
@@ -105,10 +86,6 @@ class TestChange:
             "You know the harbour.",
         )
         assert response.json()["updated_at"] > str(session.updated_at)
-
-    def test_nothing_given_changes_nothing(self, ask, ann):
-        session = chat.start_session(owner=ann, title="Tides")
-        assert ask("PATCH", f"sessions/{session.pk}", {}).json()["title"] == "Tides"
 
     def test_what_can_not_be_stored_leaves_it_as_it_was(self, ask, ann):
         session = chat.start_session(owner=ann, title="Tides")

@@ -104,8 +104,10 @@ class TestCodeOfTheHosts:
         assert ChatMessage.objects.summaries().count() == 0
         return run
 
-    @pytest.mark.parametrize("named", ["Answering", "Judging", "AwaitedJudging"])
-    @pytest.mark.parametrize("answer", ANSWERS)
+    @pytest.mark.parametrize(
+        ("answer", "named"),
+        [*((answer, "Answering") for answer in ANSWERS), ("None", "Judging"), ("an error", "AwaitedJudging")],
+    )
     def test_what_a_summarizer_should_not_give_back_ends_the_run(
         self, session, branch, settings, monkeypatch, compact, answer, named, caplog
     ):

@@ -132,16 +132,9 @@ class TestBadInput:
         ("message", "field"),
         [
             ({"role": "wizard"}, "role"),
-            ({"role": "tool", "content": "r"}, "tool_call_id"),
             ({"role": "tool", "content": "r", "tool_call_id": "nobody-asked"}, "tool_call_id"),
-            ({"role": "assistant", "tool_calls": [UNPARSABLE_CALL]}, "tool_calls"),
-            ({"content": "x" * 200}, "content"),
             ({"content": "a\x00b"}, "content"),
-            ({"content": "\ud800"}, "content"),
-            ({"metadata": {"deep": ["a\x00"]}}, "metadata"),
-            ({"metadata": {"k\ud800": 1}}, "metadata"),
             ({"metadata": {"n": float("nan")}}, "metadata"),
-            ({"external_id": "e" * 300}, "external_id"),
         ],
     )
     def test_what_can_not_be_stored_names_its_field(self, session, settings, message, field):
@@ -226,13 +219,6 @@ class TestComplete:
         tip = grow(session, None, "u")[0]
         with pytest.raises(DurableTransactionRequired), transaction.atomic():
             chat.complete(tip, client=client)
-
-    def test_other_errors_of_the_provider_come_through_and_nothing_is_written(self, session, client, server):
-        server.script([steps.server_error()])
-        tip = grow(session, None, "u")[0]
-        with pytest.raises(openai.InternalServerError):
-            chat.complete(tip, client=client)
-        assert ChatMessage.objects.count() == 1
 
     def test_messages_left_out_are_noted(self, session, client):
         tip = grow(session, None, "u a " * 60 + "u")[-1]

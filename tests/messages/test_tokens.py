@@ -40,24 +40,14 @@ TEXTS: dict[str, str] = {
     "spaces and lines": "  \n\n \t  \r\n  x  \n",
     "English": "It's what they'd've said: don't — WE'LL see, I'M sure, y'all're right.",
     "German": "Die Donaudampfschifffahrtsgesellschaft fährt über große Flüsse.",
-    "French": "L’été où j’étais là-bas, « ça » coûtait 3 € l’œuf.",
     "Vietnamese": "Tiếng Việt có nhiều dấu thanh điệu khác nhau.",
     "Turkish": "İstanbul'da ılık bir ağustos günü, ÇĞİÖŞÜ.",
-    "Greek": "Ὁ βίος βραχύς, ἡ δὲ τέχνη μακρή.",
     "Russian": "Съешь ещё этих мягких французских булок, да выпей чаю.",
     "Arabic": "السَّلَامُ عَلَيْكُمْ، كيف حالك اليوم؟ ١٢٣",
-    "Hebrew": "שָׁלוֹם עולם, מה שלומך היום?",
     "Hindi": "नमस्ते दुनिया, आप कैसे हैं? १२३",
-    "Tamil": "வணக்கம் உலகம், நீங்கள் எப்படி இருக்கிறீர்கள்?",
     "Thai": "สวัสดีชาวโลก วันนี้อากาศดีมาก",
-    "Khmer": "សួស្តីពិភពលោក",
-    "Burmese": "မင်္ဂလာပါ ကမ္ဘာလောက",
-    "Amharic": "ሰላም ልዑል ዓለም።",
-    "Georgian": "გამარჯობა მსოფლიო",
-    "Chinese": "天地玄黃,宇宙洪荒。日月盈昃,辰宿列張。",
     "Japanese": "吾輩は猫である。名前はまだ無い。カタカナとひらがな。",
     "Korean": "동해 물과 백두산이 마르고 닳도록 ㅋㅋㅋ",
-    "Cherokee": "ᎣᏏᏲ ᎡᎶᎯ Ꭰꭰ",
     "titlecase digraphs": "ǅungla ǈubav ǋegoš Ǆ ǆ",
     "emoji": "🙂👍🏽👩‍👩‍👧‍👦🏳️‍🌈🇩🇪🇯🇵 1️⃣ ❤️",
     "combining marks": "e\u0301a\u0308 Z̸̡͝a̷l̶g̵o̷ \u0301",
@@ -67,8 +57,6 @@ TEXTS: dict[str, str] = {
     "numbers": "1 12 123 1234 12345678 3.14159 1e-9 ² ½ Ⅷ ٣٤",
     "Python": "def f(x: int) -> int:\n\treturn x**2  # squared\n\n\nclass A:\n    pass\n",
     "JSON": json.dumps({"a": [1, 2.5, None, True], "b": {"c": "\u00e9\n"}}, indent=2),
-    "a diff": "@@ -1,3 +1,3 @@\n-old line\n+new line\n context\n",
-    "a table": "| a | b |\n|---|---|\n| 1 | 2 |\n",
     "an address": "https://example.org/a/b?c=d&e=%20f#g user@example.org",
     "a hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "one letter for long": "a" * 3000,
@@ -119,17 +107,12 @@ def test_no_texts_are_no_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("characters", "tokens"), [(0, 0), (1, 1), (3, 1), (4, 2), (7, 3), (10, 4), (100, 32), (3500, 1100)]
+    ("characters", "tokens"),
+    [(0, 0), (1, 1), (3, 1), (4, 2), (35, 11), (100, 32), (350, 110), (351, 111), (3500, 1100)],
 )
 def test_characters_are_counted_at_three_and_a_half_a_token_and_a_tenth_more(characters: int, tokens: int) -> None:
-    """``ceil(chars / 3.5 × 1.1)``, by code points and not by bytes."""
+    """``ceil(chars / 3.5 × 1.1)`` in whole numbers, where floats say 111 for 350; by code points and not by bytes."""
     assert count_characters(["x" * characters, "漢" * characters, "🙂" * characters]) == [tokens] * 3
-
-
-@given(st.text(max_size=200))
-def test_the_character_count_never_falls_short_of_its_formula(text: str) -> None:
-    [count] = count_characters([text])
-    assert 0 <= count - len(text) * 11 / 35 < 1 + 1e-9
 
 
 CALLS = [
@@ -218,12 +201,6 @@ def test_tools_are_counted_as_the_json_that_is_sent() -> None:
     assert count_tools([tool], count_exactly) == count_tools([turned], count_exactly)
     assert count_tools([tool, tool], count_exactly) == 2 * count_tools([tool], count_exactly)
     assert count_tools(None, count_exactly) == count_tools([], count_exactly) == 0
-
-
-@pytest.mark.parametrize(("characters", "tokens"), [(0, 0), (1, 1), (35, 11), (175, 55), (350, 110), (351, 111)])
-def test_calibrated_characters_are_counted_in_whole_numbers(characters, tokens):
-    """Floats would say 111 for 350 characters."""
-    assert CharacterTokenCounter()(["x" * characters]) == [tokens]
 
 
 def test_an_attachment_that_says_it_costs_nothing_costs_nothing():

@@ -530,15 +530,9 @@ def test_a_parent_object_can_not_claim_another_session() -> None:
 DEPRECATED_READS: dict[str, Callable[[ChatMessage], Any]] = {
     "get_ancestors": lambda node: node.get_ancestors(),
     "get_descendants": lambda node: node.get_descendants(include_self=True),
-    "get_descendant_count": lambda node: node.get_descendant_count(),
     "get_root": lambda node: node.get_root(),
-    "get_parent": lambda node: node.get_parent(),
-    "get_siblings": lambda node: node.get_siblings(),
-    "get_children": lambda node: node.get_children(),
-    "get_next_sibling": lambda node: node.get_next_sibling(),
     "get_tree": lambda node: type(node).get_tree(node),
     "get_root_nodes": lambda node: type(node).get_root_nodes(),
-    "get_annotated_list": lambda node: type(node).get_annotated_list(node),
 }
 
 
@@ -572,8 +566,6 @@ DEPRECATED_REFUSED: dict[str, Callable[[ChatMessage], Any]] = {
     "move": lambda node: node.move(node, "last-child"),
     "add_sibling left": lambda node: node.add_sibling("left", role="user"),
     "load_bulk": lambda node: type(node).load_bulk([]),
-    "dump_bulk": lambda node: type(node).dump_bulk(),
-    "find_problems": lambda node: type(node).find_problems(),
     "fix_tree": lambda node: type(node).fix_tree(),
 }
 

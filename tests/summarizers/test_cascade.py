@@ -107,15 +107,10 @@ class TestOneModel:
 class TestCascade:
     @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
     def test_after_any_failure_the_next_model_is_asked(
-        self,
-        server: ScriptedOpenAIServer,
-        summarize: Summarize,
-        step: Step,
-        code: ErrorCode,
-        transient: bool,
+        self, server: ScriptedOpenAIServer, step: Step, code: ErrorCode, transient: bool
     ) -> None:
         server.script([step], model="first")
-        assert summarize(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
+        assert run_summarizer(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
         assert [server.count(model) for model in ("first", "second", "third")] == [1, 1, 0]
 
     def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(

@@ -402,23 +402,17 @@ class TestLeaks:
         "text",
         [
             "<user>hello",
-            "hello</user>",
             "so it was.\n</assistant>",
             '<user name="Ann">hello</user>',
             '<tool name="search" status="ok">found</tool>',
             '<tool status="error">',
-            "<tool>",
             "```xml\n<user>hello</user>\n```",
             "</PREVIOUS-SUMMARY>",
             "<previous-summary",
-            "`<previous-summary>`",
             "<previous-chat-history>",
             "<conversation-summary>",
-            '<cutoff id="0000"/>',
             "<cutoff/>",
-            "<pinned>",
             "</instructions>",
-            "<reasoning>hm</reasoning>",
         ],
     )
     def test_tags_of_the_material_are_a_leak(self, text: str) -> None:
@@ -429,14 +423,11 @@ class TestLeaks:
         [
             "a <div> and a </span>",
             "a `List<user>` and a Map<string, user>",
-            "returns List<user> or Promise<tool>",
             "the element `<user>` of the schema",
             '<user id="3"> in the XML',
             "<User/> and <Tool icon={x}>, two React components",
             "if rate <cutoff then stop, with a < b > c",
-            "&lt;user&gt; is escaped",
             "‹user›",
-            "the user and the tool",
         ],
     )
     def test_what_a_conversation_about_code_needs_is_none(self, text: str) -> None:

@@ -250,16 +250,12 @@ BROKEN: list[Any] = [
     pytest.param("", 1, "not JSON", id="empty"),
     pytest.param([], 1, "no message", id="no messages"),
     pytest.param({"chats": 1}, 1, "not recognized: an object with the keys chats", id="another object"),
-    pytest.param([1, 2], 1, "not recognized: a list that holds a number", id="a list of numbers"),
-    pytest.param("7", 1, "not recognized: a number", id="a number"),
     pytest.param([{"mapping": {}, "title": "t"}], 1, "export of ChatGPT", id="ChatGPT's export"),
     pytest.param([user(), 7], 1, "not recognized", id="a list with something else"),
     pytest.param({"messages": [user(), 7]}, 7, "must be an object, not a number", id="a message that is none"),
     pytest.param({"messages": [user(), user(7)]}, 7, "content must be a string, not int", id="content"),
     pytest.param({"messages": [user(), {"role": "robot", "content": ""}]}, 7, "Unknown role 'robot'", id="role"),
-    pytest.param({"messages": [{"content": "q"}]}, 3, "Unknown role None", id="no role"),
     pytest.param([user("a\x00b")], 2, "NUL", id="NUL"),
-    pytest.param([user(), user("\ud800")], 6, "lone surrogate", id="surrogate"),
     pytest.param([user(), {"role": "tool", "content": "r"}], 6, "tool_call_id", id="tool without call id"),
     pytest.param(
         [user(), {"role": "tool", "content": "r", "tool_call_id": "c"}], 6, "No open call 'c'", id="orphan result"
@@ -279,12 +275,9 @@ BROKEN: list[Any] = [
     pytest.param({"messages": [user(id=[1])]}, 3, "an id must be", id="id"),
     pytest.param([user(created_at="yesterday")], 2, "'yesterday' is no time", id="time"),
     pytest.param([user(created_at=1e300)], 2, "is no time", id="far time"),
-    pytest.param([user(created_at=True)], 2, "is no time", id="boolean time"),
     pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
-    pytest.param({"title": "t" * 256, "messages": [user()]}, 1, "title is longer", id="long title"),
     pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a string", id="system prompt"),
     pytest.param([user([{"type": "text", "text": 7}])], 2, "text of a part", id="part text"),
-    pytest.param([user([7])], 2, "a part of a content", id="part"),
     pytest.param([user(metadata=[1])], 2, "metadata must be", id="metadata"),
     pytest.param([user(extra=float("nan"))], 2, "not JSON", id="NaN"),
     pytest.param("[" * 200_000, 1, "nested deeper", id="deep"),
@@ -294,13 +287,10 @@ BROKEN_LINES: list[Any] = [
     pytest.param(['{"prompt": {'], 2, "not JSON", id="cut off"),
     pytest.param([{"prompt": {"text": "q", "role": "robot"}}], 2, "role must be", id="role"),
     pytest.param([tree("q", reply("a", rank="best"))], 2, "rank must be a number", id="rank"),
-    pytest.param([{"prompt": {"role": "prompter", "text": None}}], 2, "content must be a string", id="no text"),
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], 2, "must be a list", id="replies"),
-    pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": [1]}}], 2, "an object", id="reply"),
     pytest.param([tree("q", reply("a"), reply("a"))], 2, "second time", id="id twice"),
     pytest.param([tree("fine"), "", {"messages": [user(), user(7)]}], 4, "message 2: content", id="message of a line"),
     pytest.param([tree("fine"), "[" * 200_000], 3, "nested deeper", id="deep"),
-    pytest.param([{"flat": 1}], 2, "not recognized", id="another object"),
 ]
 
 

@@ -2,9 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -34,13 +33,6 @@ def fail_on_poison(text: str) -> str:
     if text == "poison":
         raise ValueError(text)
     return text
-
-
-@pytest.fixture
-def server(settings: Any) -> Iterator[ScriptedOpenAIServer]:
-    with ScriptedOpenAIServer(default=steps.reply(SUMMARY)) as running:
-        settings.COMPACTION = site(running)
-        yield running
 
 
 @pytest.fixture
@@ -177,30 +169,30 @@ class TestAnswers:
             assert one["diff"] == []
             assert one["before"] == one["after"]
 
-    @pytest.mark.parametrize(
-        ("step", "code"),
-        [
-            (steps.empty(), "empty"),
-            (steps.reply("too short"), "too_short"),
-            (steps.length(), "truncated"),
-            (steps.refusal(), "refused"),
-            (steps.tool_call(), "tool_call"),
-            (steps.reply(f"{SUMMARY} <previous-summary>"), "leaked_wrapper"),
-            (steps.reply(f"{SUMMARY} \x00"), "invalid_text"),
-            (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
-            (steps.fill_target(3.0), "oversize"),
-            (steps.rate_limited(), "provider_error"),
-            (steps.malformed(), "provider_error"),
-        ],
-    )
+    REFUSED: ClassVar = [
+        (steps.empty(), "empty"),
+        (steps.reply("too short"), "too_short"),
+        (steps.length(), "truncated"),
+        (steps.refusal(), "refused"),
+        (steps.tool_call(), "tool_call"),
+        (steps.reply(f"{SUMMARY} <previous-summary>"), "leaked_wrapper"),
+        (steps.reply(f"{SUMMARY} \x00"), "invalid_text"),
+        (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
+        (steps.fill_target(3.0), "oversize"),
+        (steps.rate_limited(), "provider_error"),
+        (steps.malformed(), "provider_error"),
+    ]
+
     @pytest.mark.parametrize("named", [True, False])
-    def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported, step, code, named):
-        server.script([step])
+    def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported, named):
         who = ("--model", "scripted", "--base-url", server.url) if named else ()
-        found, ended = replay(exported.folder, *who)
-        assert [one["code"] for one in found["bundles"]] == [code, ""]
-        assert len(server.requests) == 2
-        assert (ended, found["accepted"]) == (1, 1)
+        for step, code in self.REFUSED:
+            server.reset()
+            server.script([step])
+            found, ended = replay(exported.folder, *who)
+            assert [one["code"] for one in found["bundles"]] == [code, ""]
+            assert len(server.requests) == 2
+            assert (ended, found["accepted"]) == (1, 1)
 
     def test_leaks_are_named(self, server, exported):
         nonce = exported.metadata(0)["acceptance"]["nonce"]
@@ -355,21 +347,23 @@ class TestWhereItIsKept:
 
 
 class TestWrongCalls:
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
-            (("--model", "m", "--summarizer", FAKE), "not both"),
-            (("--api-key-env", "KEY"), "go with"),
-            (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
-            (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
-            (("--prompt", "no such file"), "can not be read"),
-            (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
-        ],
-    )
-    def test_it_says_what_is_wrong(self, server, exported, arguments, said):
-        with pytest.raises(CommandError, match=said) as caught:
-            replay(exported.folder, *arguments)
-        assert caught.value.returncode == 2
+    WRONG: ClassVar = [
+        (("--model", "m", "--summarizer", FAKE), "not both"),
+        (("--api-key-env", "KEY"), "go with"),
+        (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
+        (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
+        (("--prompt", "no such file"), "can not be read"),
+        (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
+    ]
+
+    def test_it_says_what_is_wrong(self, server, exported):
+        for arguments, said in self.WRONG:
+            with pytest.raises(CommandError, match=said) as caught:
+                replay(exported.folder, *arguments)
+            assert caught.value.returncode == 2
+        for number in ("0", "-1", "x"):
+            with pytest.raises(CommandError):
+                replay(exported.folder, f"--limit={number}")
         assert server.requests == []
 
     def test_a_folder_without_bundles(self, tmp_path):
@@ -378,11 +372,6 @@ class TestWrongCalls:
                 replay(folder)
             assert caught.value.returncode == 2
 
-    @pytest.mark.parametrize("number", ["0", "-1", "x"])
-    def test_a_number_that_is_none(self, exported, number):
-        with pytest.raises(CommandError):
-            replay(exported.folder, f"--limit={number}")
-
     def test_a_bundle_that_is_not_whole_is_found_before_anything_is_sent(self, server, exported):
         (exported.bundles[1] / "request.json").write_text("{}")
         with pytest.raises(CommandError, match="compaction-002 is no whole bundle") as caught:
@@ -390,11 +379,14 @@ class TestWrongCalls:
         assert caught.value.returncode == 2
         assert server.requests == []
 
-    @pytest.mark.parametrize("name", sorted(set(FILES) - {"compact-history.xml"}))
-    def test_a_file_that_is_missing_is_found_before_anything_is_sent(self, server, exported, name):
-        (exported.bundles[1] / name).unlink()
-        with pytest.raises(CommandError, match="compaction-002 is no whole bundle"):
-            replay(exported.folder)
+    def test_a_file_that_is_missing_is_found_before_anything_is_sent(self, server, exported):
+        for name in sorted(set(FILES) - {"compact-history.xml"}):
+            path = exported.bundles[1] / name
+            text = path.read_bytes()
+            path.unlink()
+            with pytest.raises(CommandError, match="compaction-002 is no whole bundle"):
+                replay(exported.folder)
+            path.write_bytes(text)
         assert server.requests == []
 
     def test_a_bundle_that_is_gone_is_named_and_the_others_are_sent(self, exported, capsys):
