@@ -223,7 +223,11 @@ UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
         "no text but a list",
         {"content": [{"type": "text"}]},
     ),
-    "reasoning with NUL": (message(content="Aye.", reasoning="hm\x00"), "reasoning contains a NUL", {"content": "Aye."}),
+    "reasoning with NUL": (
+        message(content="Aye.", reasoning="hm\x00"),
+        "reasoning contains a NUL",
+        {"content": "Aye."},
+    ),
 }
 
 
