@@ -12,7 +12,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check fuzz schema bench screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench screenshots clean FORCE
 
 help:
 	@echo "make setup             make .venv and install requirements.txt"
@@ -26,6 +26,7 @@ help:
 	@echo "make types             mypy, strict"
 	@echo "make migrations-check  fail if a migration is missing"
 	@echo "make wheel-check       build the wheel and use it in an empty project"
+	@echo "make size              lines and functions of each room"
 	@echo "make fuzz STEPS=1000   random operations against a model of what must hold"
 	@echo "make schema            requests made from the API's OpenAPI document, on PostgreSQL"
 	@echo "make bench             the benchmarks"
@@ -95,6 +96,9 @@ types: setup
 
 migrations-check: setup
 	$(PY) manage.py makemigrations --check --dry-run
+
+size:
+	@python3 .ci/size
 
 wheel-check: setup
 	.ci/wheel-check $(PY)

@@ -1,0 +1,21 @@
+"""A migration that has landed is never edited: databases that ran it would differ from new ones."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from compaction_app import migrations
+
+pytestmark = pytest.mark.pure
+
+#: File → SHA-256. A new migration is added here together with its file.
+LANDED = {
+    "0001_initial.py": "195973bd8c49dca5531f591420806f983d1877ee55555d862a4a801f8c8ddcc6",
+}
+
+
+def test_no_landed_migration_was_edited() -> None:
+    folder = Path(migrations.__file__).parent
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("[0-9]*.py"))}
+    assert found == LANDED
