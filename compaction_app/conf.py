@@ -623,3 +623,8 @@ def _plain(value: Any) -> Any:
 def load(dotted_path: str) -> Any:
     """The object at a dotted path. Cached: the path names code, which does not change while a process runs."""
     return import_string(dotted_path)
+
+
+def get_token_counter() -> Any:
+    """An instance of the site's ``TOKEN_COUNTER``."""
+    return load(site_setting("TOKEN_COUNTER"))()

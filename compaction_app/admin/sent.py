@@ -25,13 +25,12 @@ from compaction_app.admin.contexts import (
     totals_of,
 )
 from compaction_app.admin.display import number
-from compaction_app.conf import Settings, get_settings
+from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.pruning import Pruned, micro_compact, prune
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.summary import summary_message
 from compaction_app.models import ChatMessage
-from compaction_app.models.managers import counter
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
 from compaction_app.values import ContextMessage, Message, Origin, Role
@@ -171,7 +170,7 @@ class _Rebuilding:
         """System prompt, summary and pinned message; and a word about the summary."""
         parts, told = [], ""
         if prompt := self.reply.session.system_prompt:
-            tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], counter())[0]
+            tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
             parts.append(ContextMessage(role=Role.SYSTEM, content=prompt, origin=Origin.SYSTEM, tokens=tokens))
         self.notes.append(
             "Contributions and tool schemas are not stored, so they are not listed; the system prompt is today's."
@@ -239,10 +238,10 @@ class _Rebuilding:
             return untouched
         if self.settings and not self._inner_gap:
             keep, size = self.settings.prune_keep_turns, self.settings.prune_tool_result_bytes
-            pruned = prune(values, keep_turns=keep, max_bytes=size, count=counter())
+            pruned = prune(values, keep_turns=keep, max_bytes=size, count=get_token_counter())
             if len(pruned.left_out) == self.record.pruned:
                 return pruned
-            pruned = micro_compact(pruned.messages, keep_turns=keep, count=counter())
+            pruned = micro_compact(pruned.messages, keep_turns=keep, count=get_token_counter())
             if self.settings.micro_compact and len(pruned.left_out) == self.record.pruned:
                 return pruned
         self._say_pruned()

@@ -11,10 +11,9 @@ from django.db import DatabaseError
 from compaction_app.compaction import notify, runs
 from compaction_app.compaction.connections import give_back_connection
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.models.managers import counter
 from compaction_app.redaction import guarded_redactor_of
 from compaction_app.retention import ledger
 from compaction_app.summarizers.cascade import lease_seconds, make_summarizer
@@ -125,7 +124,7 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReas
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
-    budget, count = Budget(**run.budget), counter()
+    budget, count = Budget(**run.budget), get_token_counter()
     branch = replace(
         branch, already_compacted=branches.is_already_compacted(branch.base, run.tip_id, branch.tip_depth, using)
     )

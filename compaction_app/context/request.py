@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app.conf import Settings, get_settings
+from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.budget import (
     ReservedParts,
     calibration_of,
@@ -23,7 +23,6 @@ from compaction_app.context.budget import (
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatSession
-from compaction_app.models.managers import counter
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, Role
@@ -89,7 +88,7 @@ class ResolvedRequest:
 def resolve_request(session: ChatSession, request: ContextRequest = _DEFAULT_REQUEST) -> ResolvedRequest:
     """Raises :class:`ConfigurationError` where nothing is left for the conversation."""
     settings = get_settings(session.settings)
-    count = counter()
+    count = get_token_counter()
     model = request.model or session.model
     window = _window(model, settings)
     reserved_parts = count_reserved_parts(

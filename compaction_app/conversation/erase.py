@@ -17,10 +17,11 @@ from django.utils import timezone
 
 from compaction_app.compaction import notify
 from compaction_app.compaction.runs import record
+from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.models.managers import UNLIMITED, counter, lock_session
+from compaction_app.models.managers import UNLIMITED, lock_session
 from compaction_app.telemetry import log
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, database_of
@@ -99,7 +100,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
 
 def _blanked(row: ChatMessage, replacement: str) -> int:
     """Blank the row in memory; returns its new token count."""
-    own_before = count_messages([vars(row)], counter())[0]
+    own_before = count_messages([vars(row)], get_token_counter())[0]
     row.content = replacement
     row.tool_calls = [_blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = None
@@ -109,7 +110,7 @@ def _blanked(row: ChatMessage, replacement: str) -> int:
         row.name = ""
     row.redacted_at = timezone.now()
     # What the count holds beyond the message's own texts (results supplied for calls it closed) stays.
-    row.token_count += count_messages([vars(row)], counter())[0] - own_before
+    row.token_count += count_messages([vars(row)], get_token_counter())[0] - own_before
     return row.token_count
 
 

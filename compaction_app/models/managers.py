@@ -1,44 +1,44 @@
-"""treebeard's node API over an append-only tree, in constant queries at any depth.
+"""Querysets of runs and messages, and treebeard's node API over an append-only tree.
 
-The stock adjacency list costs a query per ancestor, recurses once per level and lets root operations span the
-whole table. Here every read is one recursive statement (``sql``), roots are confined to their session, and
-every write begins with an UPDATE of the session row: on SQLite ``select_for_update`` does nothing, and on
-PostgreSQL ``FOR UPDATE`` would block plain inserts that point at the session.
+treebeard's own adjacency list runs a query per ancestor, recurses once per level, and its root operations span the
+whole table. Here every read is one recursive statement (``sql``), roots belong to their session, and every write
+begins with an UPDATE of the session row: on SQLite ``select_for_update`` does nothing, and on PostgreSQL
+``FOR UPDATE`` would block plain inserts that point at the session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
+from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.exceptions import InvalidPosition
 from treebeard.utils import check_create_args as _check_create_args
 
-from compaction_app.conf import load, site_setting
-from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
-from compaction_app.messages.validation import validate_message
+from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
+from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
+from compaction_app.messages.validation import open_calls_after, validate_message
 from compaction_app.models import sql
 from compaction_app.models.fields import IsOpen
-from compaction_app.models.placing import Place
-from compaction_app.models.references import ReferencesIntoSubtree
-from compaction_app.tokens import count_messages
-from compaction_app.values import Kind, RunStatus
+from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
+from compaction_app.values import Kind, Role, RunStatus
 
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-#: A run enqueued this long ago and still ready was lost with its broker, or waits behind others.
+#: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
-#: As deep as a tree can get; PostgreSQL and SQLite both compare it as an integer.
-UNLIMITED = 2**31 - 1
+#: Deeper than any tree.
+UNLIMITED = MAX_INTEGER
 
 
 def lock_session(session_id: Any, using: str) -> None:
@@ -50,8 +50,6 @@ def lock_session(session_id: Any, using: str) -> None:
 
 
 class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
-    """Runs by state."""
-
     def open(self) -> CompactionRunQuerySet:
         return self.filter(IsOpen(models.F("status"), True))
 
@@ -59,13 +57,13 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
         return self.exclude(IsOpen(models.F("status"), True))
 
     def claimable(self, now: Any) -> CompactionRunQuerySet:
-        """Ready and due, or claimed and abandoned: the lease ran out."""
+        """Ready and due, or stalled: claimed, and the lease ran out."""
         due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
         stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
 
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
-        """Claimable, and no broker has it: never enqueued, enqueued long ago, or claimed and abandoned."""
+        """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
         lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
         return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
@@ -88,23 +86,23 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         return self.messages().filter(~models.Exists(following))
 
     def tips_of(self, session_id: Any, *, newest: int = UNLIMITED) -> ChatMessageQuerySet:
-        """The same for one session, or for its newest lanes: it costs what there are of these, not of messages."""
-        # As the database has it: SQLite keeps a UUID as text.
+        """The tips of one session, or of its newest lanes. The cost depends on the lanes, not on the messages."""
+        # SQLite stores a UUID as text.
         key = self.model._meta.get_field("session").get_db_prep_value(session_id, connections[self.db])
         return self.filter(pk__in=RawSQL(sql.TIPS, [key, newest]))
 
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:
-        """A session's nodes in the order of their ids, said as a range so that (session, id) is an order.
+        """A session's nodes in the order of their ids, in a form that only the index on (session, id) serves.
 
-        Asked for equality and the first ids, PostgreSQL likes to walk all ids until it has met enough of the
-        session's: a second where a million others stand before them. No index but the session's serves this.
+        With a plain equality PostgreSQL may walk the primary key instead, until it has met enough of the session's
+        rows: a second where a million other rows come first.
         """
         return self.filter(session__gte=session_id, session__lte=session_id).order_by("session_id", "id")
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete these nodes and all below them: a constant number of statements for each topmost one.
+        """Delete these nodes and all below them, in a constant number of statements for each topmost node.
 
-        Unlike ``chat.delete_message`` this is the storage's own deletion: it records no erasure.
+        Unlike ``chat.delete_message`` this records no erasure.
         """
         if self.query.is_sliced:
             raise TypeError("Cannot use 'limit' or 'offset' with delete().")
@@ -114,7 +112,7 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         with transaction.atomic(using=self.db):
             rows = self.order_by("depth").values_list("pk", "parent_message_id", "session_id")
             parents = {pk: parent for pk, parent, _ in rows}
-            # In one order, so that two deletions at once do not wait for each other.
+            # Always in the same order, or two concurrent deletions could deadlock.
             for session_id in sorted({session for _, _, session in rows}):
                 lock_session(session_id, self.db)
             for pk, parent in parents.items():
@@ -128,7 +126,7 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
 
 
 if TYPE_CHECKING:
-    # treebeard has no types; this is what the manager below takes from it unchanged.
+    # treebeard has no types; these are the inherited members in use.
     class _NodeManager(models.Manager["ChatMessage"]):
         _valid_pos_for_add_sibling: tuple[str, ...]
 
@@ -148,10 +146,10 @@ else:
 
 
 class ChatMessageManager(_NodeManager):
-    """The tree's door: reads in one recursive statement, appends as last child, nothing moved."""
+    """Reads the tree in one recursive statement, appends as last child, and refuses to move anything."""
 
     def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
-        """All nodes of the database that a row came from, unless this manager is bound to another."""
+        """All nodes in the database that ``instance`` came from, unless this manager is bound to another."""
         nodes: ChatMessageQuerySet = self.all()
         if isinstance(instance, models.Model):
             nodes._add_hints(instance=instance)  # type: ignore[attr-defined]  # missing from the stubs
@@ -189,14 +187,14 @@ class ChatMessageManager(_NodeManager):
     def get_descendant_count(self, node: ChatMessage, max_depth: int | None = None) -> int:
         with connections[self.in_database_of(node).db].cursor() as cursor:
             cursor.execute(sql.SUBTREE_COUNT, {"node": node.pk, "levels": max_depth or UNLIMITED})
-            # A node that is gone has no descendants either.
+            # 0 rows for a node that was deleted.
             return max(int(cursor.fetchone()[0]) - 1, 0)
 
     def get_descendants_group_count(
         self, parent: ChatMessage | None = None, *, session: ChatSession | None = None
     ) -> list[ChatMessage]:
         group = self.get_root_nodes(session) if parent is None else self.get_children(parent)
-        # As a subquery and not as a list of ids: databases limit the number of parameters.
+        # A subquery instead of a list of ids: databases limit the number of parameters.
         ids, parameters = group.order_by().values("pk").query.get_compiler(group.db).as_sql()
         with connections[group.db].cursor() as cursor:
             cursor.execute(sql.DESCENDANT_COUNTS.format(nodes=ids), parameters)
@@ -213,7 +211,7 @@ class ChatMessageManager(_NodeManager):
         *,
         session: ChatSession | None = None,
     ) -> list[ChatMessage]:
-        """Depth first, siblings in order, ``parent`` first. Without a parent: a session's trees, or all."""
+        """Depth first, siblings in order, ``parent`` first. Without a parent: a session's trees, or all trees."""
         if parent is not None:
             rows: Iterable[ChatMessage] = self.in_database_of(parent).raw(
                 sql.SUBTREE_ROWS, {"node": parent.pk, "levels": max_depth or UNLIMITED}
@@ -260,7 +258,7 @@ class ChatMessageManager(_NodeManager):
     def add_root(
         self, create_kwargs: dict[str, Any] | None = None, *, instance: ChatMessage | None = None
     ) -> ChatMessage:
-        """Add a root to the session that the instance names; the last of that session's roots."""
+        """Add a root, the last of its session's roots."""
         node = instance or self.model(**(create_kwargs or {}))
         return self.append_chain(None, [node])[0]
 
@@ -283,10 +281,10 @@ class ChatMessageManager(_NodeManager):
         create_kwargs: dict[str, Any] | None = None,
         instance: ChatMessage | None = None,
     ) -> ChatMessage:
-        """Add a variant of ``target``: the last sibling, the only place that renumbers nobody."""
+        """Add a variant of ``target`` as its last sibling, the only position that renumbers no other."""
         if pos not in (None, "last-sibling"):
             if pos in self._valid_pos_for_add_sibling:
-                raise ImmutableTree(f"A sibling is added as last-sibling, not {pos}: nothing is renumbered.")
+                raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
             raise InvalidPosition(f"Invalid relative position: {pos}")
         node = instance or self.model(**(create_kwargs or {}))
         _check_session([node], target.session_id)
@@ -295,9 +293,9 @@ class ChatMessageManager(_NodeManager):
         return self.append_chain(self._stub(target), [node])[0]
 
     def append_chain(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Write ``nodes`` as a chain below ``parent`` (or as a new root): all of them or none.
+        """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
-        Three statements around the inserts' own: lock, read the parent, insert.
+        Besides the inserts this takes two statements: lock the session, read the parent.
         """
         if not nodes:
             return []
@@ -305,23 +303,23 @@ class ChatMessageManager(_NodeManager):
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using):
             lock_session(nodes[0].session_id, using)
-            place = Place.below(parent, nodes[0], using) if parent else Place.root(nodes[0], using)
+            position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
             for node in nodes:
-                place.take(node)
+                position.assign_to(node)
                 node.save(using=using, force_insert=True)
-                place = place.under(node)
+                position = position.after(node)
         return list(nodes)
 
     def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> None:
-        """Validate and count before the session is locked: neither needs the database."""
+        """Validate and count tokens before the session is locked: neither needs the database."""
         _check_session(nodes, parent.session_id if parent is not None else nodes[0].session_id)
         if any(node.kind == Kind.SUMMARY for node in nodes[:-1]):
-            raise InvalidParent("A summary is a leaf: nothing follows it in a chain.", field="parent")
+            raise InvalidParent("A summary is a leaf: no message can follow it.", field="parent")
         max_bytes = site_setting("MAX_MESSAGE_BYTES")
         for node in nodes:
             validate_message(vars(node), max_bytes=max_bytes)
         uncounted = [node for node in nodes if not node.token_count]
-        counts = count_messages([vars(node) for node in uncounted], counter())
+        counts = count_messages([vars(node) for node in uncounted], get_token_counter())
         for node, tokens in zip(uncounted, counts, strict=True):
             node.token_count = tokens
 
@@ -329,16 +327,16 @@ class ChatMessageManager(_NodeManager):
         return self._db or router.db_for_write(self.model, instance=near)
 
     def _stub(self, child: ChatMessage) -> ChatMessage:
-        """The parent of a node without reading it: ``append_chain`` reads what it needs under the lock."""
+        """The parent of a node, not read yet: ``append_chain`` reads what it needs under the lock."""
         parent = self.model(id=child.parent_message_id, session_id=child.session_id)
         parent._state.db = child._state.db
         return parent
 
     def delete_subtree(self, node_id: int) -> int:
-        """Delete a node and all below it; returns how many. References from runs and events become null."""
+        """Delete a node and all below it; returns how many. References from runs and events follow ``on_delete``."""
         using = self._db or router.db_for_write(self.model)
         with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            ReferencesIntoSubtree(self.model(pk=node_id), using).settle()
+            _SubtreeReferences(self.model(pk=node_id), using).apply_on_delete()
             cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
             deleted: int = cursor.rowcount
             return deleted
@@ -352,7 +350,7 @@ class ChatMessageManager(_NodeManager):
         raise ImmutableTree("Use chat.append_messages or the import_chats command: they check each message.")
 
     def dump_bulk(self, parent: Any = None, keep_ids: bool = True) -> list[Any]:
-        raise ImmutableTree("A nested dump overflows on a deep chat; get_tree() lists the same nodes.")
+        raise ImmutableTree("A nested dump is too deep for a long chat; get_tree() lists the same nodes.")
 
     def find_problems(self) -> None:
         raise ImmutableTree("Use the verify_chats command.")
@@ -361,9 +359,109 @@ class ChatMessageManager(_NodeManager):
         raise ImmutableTree("Use the verify_chats command; nothing rewrites a tree.")
 
 
-def counter() -> Any:
-    """The site's token counter."""
-    return load(site_setting("TOKEN_COUNTER"))()
+@dataclass(kw_only=True, slots=True)
+class _Position:
+    """Where the next node goes: read once under the lock, then moved down the chain."""
+
+    parent_id: int | None = None
+    depth: int = 0
+    path_tokens: int = 0
+    last_order: int = 0
+    open_calls: list[str] = field(default_factory=list)
+    #: The parent's lane; None above a root.
+    lane_id: int | None = None
+    #: Whether the parent has a message already: another one begins a lane of its own.
+    has_messages: bool = False
+
+    @classmethod
+    def of_root(cls, node: ChatMessage, using: str) -> _Position:
+        roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
+        return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
+
+    @classmethod
+    def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Position:
+        group = sorted(
+            type(node).objects.using(using).raw(sql.CALL_GROUP, {"parent": parent.pk}), key=lambda row: row.depth
+        )
+        if not group:
+            raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
+        row = group[-1]
+        if row.session_id != node.session_id:
+            raise InvalidParent("The parent belongs to another session.", field="parent")
+        if row.kind == Kind.SUMMARY:
+            raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
+        open_calls: list[str] = []
+        for member in group:
+            open_calls = open_calls_after(open_calls, vars(member))
+        return cls(
+            parent_id=row.pk,
+            depth=row.depth,
+            path_tokens=row.path_tokens,
+            last_order=row.last_order,
+            open_calls=open_calls,
+            lane_id=row.lane_id or row.pk,
+            has_messages=bool(row.has_messages),
+        )
+
+    def assign_to(self, node: ChatMessage) -> None:
+        """Give ``node`` this position; raises where it cannot have it."""
+        node.parent_message_id = self.parent_id
+        node.sib_order = self.last_order + 1
+        node.depth = self.depth + 1
+        if node.kind == Kind.SUMMARY:
+            node.path_tokens = self.path_tokens
+            node.lane_id = self.lane_id
+            return
+        node.lane_id = None if self.has_messages else self.lane_id
+        unanswered = self.open_calls
+        self.open_calls = open_calls_after(unanswered, vars(node))
+        if node.role != Role.TOOL:
+            # A context supplies a result for each call that this message leaves unanswered.
+            node.token_count += len(unanswered) * TOKENS_PER_MISSING_RESULT
+        if not 0 <= node.token_count <= MAX_INTEGER:
+            raise InvalidMessage(f"token_count must be from 0 to {MAX_INTEGER:,}.", field="token_count")
+        node.path_tokens = self.path_tokens + node.token_count
+
+    def after(self, node: ChatMessage) -> _Position:
+        return _Position(
+            parent_id=node.pk,
+            depth=node.depth,
+            path_tokens=node.path_tokens,
+            open_calls=self.open_calls,
+            lane_id=node.lane_id or node.pk,
+        )
+
+
+class _SubtreeReferences(Collector):
+    """Applies ``on_delete`` to the rows that point at a node or below it: one statement per relation at any size.
+
+    Django's collector would go down level by level and list every deleted row; this one uses a recursive subquery.
+    The nodes themselves are left to the caller, and no signals are sent for them.
+    """
+
+    def __init__(self, top: ChatMessage, using: str) -> None:
+        super().__init__(using=using)
+        self.top = top
+        self.node_ids = RawSQL(sql.NODE_AND_BELOW, [top.pk])
+
+    def apply_on_delete(self) -> None:
+        self.collect([self.top])
+        self.data[type(self.top)].clear()
+        self.delete()
+
+    def related_objects(
+        self, related_model: type[models.Model], related_fields: Iterable[Any], objs: Any
+    ) -> models.QuerySet[Any]:
+        if not isinstance(objs[0], type(self.top)):
+            others: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
+            return others
+        if related_model is type(self.top):
+            nothing: models.QuerySet[Any] = related_model._base_manager.none()
+            return nothing
+        conditions: list[Any] = [(f"{relation.name}__in", self.node_ids) for relation in related_fields]
+        rows: Any = related_model._base_manager.using(self.using)
+        pointing: models.QuerySet[Any] = rows.filter(Q.create(conditions, connector=Q.OR))
+        return pointing
 
 
 def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessage]:
@@ -381,14 +479,14 @@ def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessag
 
 
 def _levels_below(parent: ChatMessage | None, max_depth: int | None) -> int | None:
-    """How far below ``parent`` a depth counted from the root lies: at least one level, as 0 means all."""
+    """A depth counted from the root as levels below ``parent``; at least 1, because 0 means all."""
     if not max_depth:
         return None
     return max_depth if parent is None else max(max_depth - parent.depth, 1)
 
 
 def _check_session(nodes: Sequence[ChatMessage], session_id: Any) -> None:
-    """All of one session, which those without one take."""
+    """Refuse nodes of different sessions; nodes without a session get ``session_id``."""
     if session_id is None:
         raise InvalidParent("A message needs a session.", field="session")
     to_python = nodes[0]._meta.get_field("session").target_field.to_python

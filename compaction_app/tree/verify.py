@@ -21,11 +21,11 @@ from itertools import islice, pairwise
 from typing import Any
 from uuid import UUID
 
+from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.summary import summary_message
 from compaction_app.messages.validation import open_calls_after, validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.models.managers import counter
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus
 
@@ -213,7 +213,7 @@ class _Verification:
         self.session = session
         self.using = using
         self.on_rows = on_rows
-        self.count: Count = counter()
+        self.count: Count = get_token_counter()
         self.nodes: dict[int, _Node] = {}
         self.last_root_order = 0
         self.live: dict[tuple[int, int], int] = {}

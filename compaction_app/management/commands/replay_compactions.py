@@ -13,10 +13,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from compaction_app.conf import RULES, Settings, get_settings
+from compaction_app.conf import RULES, Settings, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
-from compaction_app.models.managers import counter
 from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
 from compaction_app.summarizers.openai import Failure
 from compaction_app.transfer import bundles
@@ -184,7 +183,7 @@ def _summarizer(dotted: str | None, settings: Settings, *, reworded: bool) -> As
 def _replay(found: Sequence[Bundle], ask: Ask) -> list[Replay]:
     # disable=None: shown on a terminal only.
     with tqdm(found, unit=" bundles", disable=None, leave=False) as bar:
-        return [replay(bundle, ask, counter()) for bundle in bar]
+        return [replay(bundle, ask, get_token_counter()) for bundle in bar]
 
 
 def _keep(kept: Path, folder: Path, replays: Sequence[Replay]) -> None:
