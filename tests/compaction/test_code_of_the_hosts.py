@@ -132,7 +132,7 @@ class TestCodeOfTheHosts:
             compact(branch[-1])
         run = self.ended(session)
         assert (run.error_code, run.input_tokens, run.output_tokens) == ("provider_error", 700, 20)
-        assert run.error_detail == "Counted was being judged, which raised ArithmeticError"
+        assert run.error_detail == "Counted wrote a draft whose check raised ArithmeticError"
 
     def test_what_raises_inside_the_commit_ends_the_run_and_leaves_nothing(self, session, branch, compact, caplog):
         """A receiver of the host's on every message that is stored."""
