@@ -1,9 +1,9 @@
-"""The ladder on a plain list of messages, for people without the tree. Pure: no database, no Django settings.
+"""Compaction of a plain list of messages, for people without the tree. Pure: no database, no Django settings.
 
-``check_and_compact`` takes a history in the OpenAI chat format and gives back one that fits the model's window. The
-layers, their order, the cuts and the checks of a summary are those of a stored conversation, by the same functions;
-see docs/plain.md for an example. What a tree adds is not here: branches, runs in the background, generations to look
-up. The input is never changed, and the messages of a result share nothing with it.
+``check_and_compact`` takes a history in the OpenAI chat format and returns one that fits the model's window. Layers,
+cuts and the checks of a summary are those of a stored conversation, by the same functions; docs/plain.md has an
+example. Branches, background runs and generations need the tree. The input is never changed, and the messages of a
+result share nothing with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,155 +52,44 @@ from compaction_app.values import (
     SummaryRequest,
 )
 
-#: Keys of a message that are counted, and go to a model as text.
-_SENT = ("content", "name", "tool_call_id", "tool_calls")
-#: Keys under which a part has its text.
-_TEXTS = ("text", "refusal")
-#: Types of parts that are pictures.
-_IMAGES = ("image", "image_url", "input_image")
-
-
-def check(message: Any, position: int) -> None:
-    """Raise :class:`InvalidMessage`, naming the position, for what is no message."""
-    if not isinstance(message, Mapping) or message.get("role") not in list(Role):
-        raise InvalidMessage(f"Message {position} is no dict with a role of the OpenAI chat format.", field="role")
-    content = message.get("content")
-    if not isinstance(content, str | list | None):
-        raise InvalidMessage(f"The content of message {position} is neither text nor a list of parts.", field="content")
-    if isinstance(content, list) and any(not isinstance(part, str | Mapping) for part in content):
-        words = f"The content of message {position} has a part that is neither text nor a dict."
-        raise InvalidMessage(words, field="content")
-    _check_calls(message.get("tool_calls"), position)
-    for name in _SENT:
-        _check_encodable(message.get(name), name, position)
-
-
-def _check_calls(calls: Any, position: int) -> None:
-    """A list of dicts, the function of each a dict: what is in them is between the caller and their provider."""
-    if calls is None:
-        return
-    if not isinstance(calls, list | tuple) or any(not isinstance(call, Mapping) for call in calls):
-        raise InvalidMessage(f"The tool_calls of message {position} are no list of dicts.", field="tool_calls")
-    if any(not isinstance(call.get("function"), Mapping | None) for call in calls):
-        raise InvalidMessage(f"A tool call of message {position} has a function that is no dict.", field="tool_calls")
-
-
-def _check_encodable(value: Any, field: str, position: int, depth: int = 0) -> None:
-    """Half of a surrogate pair is no character: it can be neither counted nor sent."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            words = f"The {field} of message {position} has a lone surrogate at position {error.start}."
-            raise InvalidMessage(words, field=field) from error
-    elif depth > MAX_JSON_DEPTH:
-        words = f"The {field} of message {position} is nested deeper than {MAX_JSON_DEPTH} levels."
-        raise InvalidMessage(words, field=field)
-    elif isinstance(value, Mapping | list | tuple):
-        within = [*value, *value.values()] if isinstance(value, Mapping) else value
-        for item in within:
-            _check_encodable(item, field, position, depth + 1)
-
-
-def check_all(messages: Any) -> None:
-    """Raise :class:`InvalidMessage` for what is no list of messages."""
-    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
-    for position, message in enumerate(messages):
-        check(message, position)
-
-
-def as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[Message]:
-    """A chain of values numbered from 1; ``sizes`` are the tokens of each."""
-    values, path_tokens = [], 0
-    for number, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1):
-        path_tokens += tokens
-        values.append(
-            Message(
-                id=number,
-                parent_id=number - 1 or None,
-                depth=number,
-                role=str(message["role"]),
-                tokens=tokens,
-                path_tokens=path_tokens,
-                content=text_of(message.get("content")),
-                tool_calls=tuple(message.get("tool_calls") or ()),
-                tool_call_id=str(message.get("tool_call_id") or ""),
-                name=str(message.get("name") or ""),
-                reasoning=message.get("reasoning"),
-                attachments=tuple(attachments_of(message.get("content"))),
-            )
-        )
-    return values
-
-
-def countable(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as ``tokens.count_messages`` takes it."""
-    content = message.get("content")
-    return {**message, "content": text_of(content), "attachments": attachments_of(content)}
-
-
-def text_of(content: Any) -> str:
-    if not isinstance(content, list):
-        return str(content or "")
-    return "\n".join(text for part in content if (text := _text_of_part(part)) is not None)
-
-
-def others_of(content: Any) -> list[Mapping[str, Any]]:
-    """The parts that are no text: images, files, sounds."""
-    return [part for part in content if _text_of_part(part) is None] if isinstance(content, list) else []
-
-
-def attachments_of(content: Any) -> list[dict[str, Any]]:
-    """Those parts as attachments: each has a flat count, and a line of its own in a transcript."""
-    return [_attachment(part) for part in others_of(content)]
-
-
-def _text_of_part(part: Any) -> str | None:
-    """What a part says, a bare text included; None for what is no text."""
-    if not isinstance(part, Mapping):
-        return str(part)
-    said = [part[name] for name in _TEXTS if name in part]
-    return str(said[0] or "") if said else None
-
-
-def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
-    kind = str(part.get("type") or "file")
-    described = part.get(kind)
-    name = described.get("filename") if isinstance(described, Mapping) else None
-    return {"type": "image" if kind in _IMAGES else kind, **({"name": str(name)} if name else {})}
-
+__all__ = ["Compacted", "apply_tool_result_budget", "check_and_compact", "estimate_tokens", "extract"]
 
 logger = logging.getLogger("compaction_app.plain")
 
-#: What may be passed as ``summarize``: a function, or an object with a method ``summarize``; a text will do.
-Summarize = Callable[[SummaryRequest], "SummaryDraft | str"]
-
-#: A summary stands before the first message that it does not cover; messages are numbered from 1.
+#: A summary comes before the first message that it does not cover; messages are numbered from 1.
 _SUMMARY_ID = 0
 _SURROUNDING_ROLES = (Role.SYSTEM, Role.DEVELOPER)
+#: Keys of a message that are counted and sent as text.
+_SENT = ("content", "name", "tool_call_id", "tool_calls")
+#: Keys of a part's text.
+_TEXTS = ("text", "refusal")
+#: Types of parts that are images.
+_IMAGES = ("image", "image_url", "input_image")
+#: Appended so that the turn which pruning leaves alone is this empty one.
+_END_OF_TURNS = Message(id=0, depth=0, role=Role.USER, tokens=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compacted:
-    """A history that fits, and how it came to fit."""
+    """A history that fits, and what was done to make it fit."""
 
     #: In the OpenAI chat format, for the next request.
     messages: list[dict[str, Any]]
-    #: How far the ladder went.
+    #: The last layer that was used.
     strategy: Strategy
-    #: Tool results that are shortened.
+    #: Number of tool results that were shortened.
     pruned: int
-    #: Messages left out without a summary of them.
+    #: Number of messages left out without a summary of them.
     dropped: int
-    #: Messages that the new summary stands for; 0 if none was made.
+    #: Number of messages that the new summary covers; 0 if none was made.
     covered: int
-    #: Tokens of ``messages``, by our own counter.
+    #: Tokens of ``messages``, by this app's counter.
     tokens: int
-    #: Tokens of the history as it came.
+    #: Tokens of the history that was passed in.
     tokens_before: int
     #: The text of the summary that is in use, "" for none. Pass it on as ``summary`` next time.
     summary: str = ""
-    #: Why no summary was made although one was wanted: a refusal's code, or the name of what ``summarize`` raised.
+    #: Why no summary was made although one was needed: a refusal's code, or the name of what ``summarize`` raised.
     failure: str = ""
 
 
@@ -214,18 +103,20 @@ def check_and_compact(
     tools: Sequence[Mapping[str, Any]] | None = None,
     reserved_tokens: int | None = None,
 ) -> Compacted:
-    """The messages as they may be sent: as they are, pruned, summarized, or the oldest turns left out.
+    """The messages to send: unchanged, pruned, summarized, or without the oldest turns.
 
-    They fit, unless ``MODE`` is "off", which leaves them as they are.
+    They fit, unless ``MODE`` is "off", which returns them unchanged. System and developer messages at the beginning
+    are never changed.
 
-    ``options``: keys of ``COMPACTION``; ``CONTEXT_WINDOW`` or a ``model`` with a known one says how much fits.
-    ``summarize`` is given a :class:`SummaryRequest` and called at most twice, only where pruning is not enough; what
-    it raises is logged, named in ``failure`` and otherwise as if there were none; what it gives back and is neither
-    text nor draft is refused. ``summary``: the text that the last
-    call gave back, by which its message is known again. System and developer messages at the beginning are never
-    touched. Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
-    :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message or an argument,
-    :class:`RedactionFailed` where ``REDACTOR`` gave no text for the summarizer.
+    ``options``: keys of ``COMPACTION``. ``CONTEXT_WINDOW``, or a ``model`` with a known window, says how much fits.
+    ``summarize``: a function, or an object with a method ``summarize``, from a :class:`SummaryRequest` to a text or a
+    :class:`SummaryDraft`. It is called at most twice, only where pruning is not enough. What it raises is logged and
+    named in ``failure``; then no summary is made.
+    ``summary``: the text that the last call returned, by which its message is recognized.
+
+    Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
+    :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message, an argument or an answer of
+    ``summarize`` of another type, :class:`RedactionFailed` where ``REDACTOR`` returned no text for the summarizer.
     """
     check_budget_arguments(model, tools, reserved_tokens)
     check_text(summary, "summary")
@@ -236,13 +127,17 @@ def check_and_compact(
     window = window_of(model, settings) or settings.default_context_window
     reply = reply_reserve(window, settings, reserved_tokens)
     budget = make_budget(window, history.fixed_tokens + count_tools(tools, count) + reply, settings)
-    compaction = _Compaction()
-    if summarize is not None and _is_summary_wanted(history.branch, budget, settings, count):
+    compaction = _Compaction(branch=history.branch)
+    if (
+        summarize is not None
+        and settings.mode != Mode.OFF
+        and tokens_after_pruning(history.branch, budget, settings, count) > budget.threshold
+    ):
         compaction = _compact(history.branch, budget, settings, count, summarize)
-    branch = compaction.branch or history.branch
-    shown = apply_layers(branch, budget, settings, count)
-    # A pin is no part of the tail, and without a tree nothing else would tell that it went.
-    pins_gone = int(bool(branch.base and branch.base.pinned) and not shown.pinned)
+    shown = apply_layers(compaction.branch, budget, settings, count)
+    base = compaction.branch.base
+    # A pin is not part of the tail, and without a tree nothing else would show that it is gone.
+    pins_gone = int(bool(base and base.pinned) and not shown.pinned)
     return Compacted(
         messages=history.rebuilt(shown),
         strategy=shown.strategy,
@@ -258,9 +153,9 @@ def check_and_compact(
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
-    check_all(messages)
+    _check_messages(messages)
     counter = ExactTokenCounter() if count is None else checked_counter(count)
-    return sum(count_messages([countable(message) for message in messages], counter))
+    return sum(count_messages([_countable(message) for message in messages], counter))
 
 
 def apply_tool_result_budget(
@@ -268,7 +163,7 @@ def apply_tool_result_budget(
 ) -> list[dict[str, Any]]:
     """The messages with every tool result over ``max_bytes`` (of UTF-8) shortened to head, notice and tail.
 
-    ``keep_turns``: so many turns at the end are left alone. Doing it twice is doing it once.
+    ``keep_turns``: the number of turns at the end that are left alone. Idempotent.
     """
     check_whole_number(max_bytes, "max_bytes", low=1)
     check_whole_number(keep_turns, "keep_turns")
@@ -280,7 +175,7 @@ def apply_tool_result_budget(
 
 
 def extract(request: SummaryRequest) -> str:
-    """A ``summarize`` without a model: the most telling sentences. The same request gives the same bytes."""
+    """A ``summarize`` without a model: quotes the most telling sentences. The same request gives the same bytes."""
     text = summarize_extractively(
         covered=request.covered,
         previous_summary=request.previous_summary,
@@ -288,23 +183,23 @@ def extract(request: SummaryRequest) -> str:
         count=ExactTokenCounter(),
         instructions=request.instructions,
     )
-    # A tool result may hold NUL, and a draft that does is refused.
+    # A tool result may contain NUL, and a draft that does is refused.
     return neutralize_tags(text.replace("\x00", ""))
 
 
 class _History:
-    """A plain list, taken apart: what is never touched, the summary of before, the messages as values."""
+    """A plain list in its parts: the fixed opening messages, the last call's summary, the other messages as values."""
 
     def __init__(self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count) -> None:
-        check_all(messages)
+        _check_messages(messages)
         self._fixed = list(itertools.takewhile(lambda message: message["role"] in _SURROUNDING_ROLES, messages))
         rest = list(messages[len(self._fixed) :])
         carrier = summary_message(summary) if summary else None
         self._carrier = rest.pop(0) if rest and carrier and rest[0].get("content") == carrier else None
         self._originals = rest
-        sizes = count_messages([countable(message) for message in (*self._fixed, *rest)], count)
+        sizes = count_messages([_countable(message) for message in (*self._fixed, *rest)], count)
         self.fixed_tokens = sum(sizes[: len(self._fixed)])
-        tail = tuple(as_values(rest, sizes[len(self._fixed) :]))
+        tail = tuple(_as_values(rest, sizes[len(self._fixed) :]))
         self.branch = Branch(
             session_id=None,
             tip_id=len(tail),
@@ -322,12 +217,12 @@ class _History:
         return self.branch.tail[starts[-turns] if len(starts) >= turns else 0 :]
 
     def message(self, message: Message) -> dict[str, Any]:
-        """A value as the dict that it came from, with the content that it has now."""
+        """The dict that a value was made from, with the value's content."""
         result = copy.deepcopy(dict(self._originals[message.id - 1]))
         content = result.get("content")
-        if message.content != text_of(content):
+        if message.content != _text_of(content):
             result["content"] = message.content
-            if others := others_of(content):
+            if others := _other_parts(content):
                 result["content"] = [{"type": "text", "text": message.content}, *others]
         return result
 
@@ -343,34 +238,31 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Compaction:
-    """What became of the attempt to summarize."""
+    """The result of an attempt to summarize."""
 
-    branch: Branch | None = None
+    branch: Branch
     covered: int = 0
     failure: str = ""
-
-
-def _is_summary_wanted(branch: Branch, budget: Budget, settings: Settings, count: Count) -> bool:
-    return settings.mode != Mode.OFF and tokens_after_pruning(branch, budget, settings, count) > budget.threshold
 
 
 def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any) -> _Compaction:
     plan = plan_compaction(branch, branch.base, budget, settings)
     if not isinstance(plan, CompactionPlan):
-        return _Compaction(failure=plan.reason)
+        return _Compaction(branch, failure=plan.reason)
     request = _request(plan, settings)
     text, failure = _ask(request, plan, settings, count, summarize)
     if failure == ErrorCode.OVERSIZE:
         text, failure = _ask(tighter(request), plan, settings, count, summarize)
     if failure:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
-        return _Compaction(failure=failure)
+        return _Compaction(branch, failure=failure)
     base = replace(_summary(text, count), pinned=plan.pinned)
-    return _Compaction(branch=replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
+    return _Compaction(replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
 
 
 def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
-    # No message can hold a digest of all of them, so none can forge the marker; and the same history asks the same.
+    # No message can contain a digest of all of them, so none can forge the marker. The same history gives the same
+    # request.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     return request_for(plan, settings, nonce=nonce, redact=guarded_redactor_of(settings))
@@ -384,7 +276,7 @@ def _ask(
     try:
         answer = ask(request)
     except Exception as error:
-        # A host's code: a prompt that has to leave turns out is better than none. The text of the error may quote.
+        # A host's code: a prompt without the oldest turns is better than none. The error's text may quote messages.
         log_error(logger, error, messages=len(plan.covered))
         return "", type(error).__name__
     draft = _draft(answer)
@@ -401,10 +293,10 @@ def _ask(
 
 
 def _draft(answer: Any) -> SummaryDraft:
-    """What ``summarize`` gave back, None being the content of a reply that has none."""
+    """The answer of ``summarize``. None is the content of a reply that has none."""
     draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
     if wrong := wrong_draft(draft):
-        raise InvalidMessage(f"summarize must give back a text or a SummaryDraft, not {wrong}.", field="summarize")
+        raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
     checked: SummaryDraft = draft
     return checked
 
@@ -426,8 +318,114 @@ def _no_count(texts: Sequence[str]) -> list[int]:
     return [0] * len(texts)
 
 
-#: With it at the end, the last turn that pruning leaves alone is an empty one.
-_END_OF_TURNS = Message(id=0, depth=0, role=Role.USER, tokens=0)
+# -- Messages in the OpenAI chat format -----------------------------------------------------------------
 
 
-__all__ = ["Compacted", "apply_tool_result_budget", "check_and_compact", "estimate_tokens", "extract"]
+def _check_message(message: Any, position: int) -> None:
+    """Raise :class:`InvalidMessage` with the position if this is not a message."""
+    if not isinstance(message, Mapping) or message.get("role") not in list(Role):
+        raise InvalidMessage(f"Message {position} is not a dict with a role of the OpenAI chat format.", field="role")
+    content = message.get("content")
+    if not isinstance(content, str | list | None):
+        raise InvalidMessage(f"The content of message {position} is neither text nor a list of parts.", field="content")
+    if isinstance(content, list) and any(not isinstance(part, str | Mapping) for part in content):
+        words = f"The content of message {position} has a part that is neither text nor a dict."
+        raise InvalidMessage(words, field="content")
+    _check_calls(message.get("tool_calls"), position)
+    for name in _SENT:
+        _check_encodable(message.get(name), name, position)
+
+
+def _check_calls(calls: Any, position: int) -> None:
+    """Check that this is a list of dicts whose functions are dicts. What they contain is up to the provider."""
+    if calls is None:
+        return
+    if not isinstance(calls, list | tuple) or any(not isinstance(call, Mapping) for call in calls):
+        raise InvalidMessage(f"The tool_calls of message {position} are not a list of dicts.", field="tool_calls")
+    if any(not isinstance(call.get("function"), Mapping | None) for call in calls):
+        raise InvalidMessage(f"A function in the tool_calls of message {position} is not a dict.", field="tool_calls")
+
+
+def _check_encodable(value: Any, field: str, position: int, depth: int = 0) -> None:
+    """Refuse lone surrogates, which can be neither counted nor sent."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            words = f"The {field} of message {position} has a lone surrogate at position {error.start}."
+            raise InvalidMessage(words, field=field) from error
+    elif depth > MAX_JSON_DEPTH:
+        words = f"The {field} of message {position} is nested deeper than {MAX_JSON_DEPTH} levels."
+        raise InvalidMessage(words, field=field)
+    elif isinstance(value, Mapping | list | tuple):
+        within = [*value, *value.values()] if isinstance(value, Mapping) else value
+        for item in within:
+            _check_encodable(item, field, position, depth + 1)
+
+
+def _check_messages(messages: Any) -> None:
+    """Raise :class:`InvalidMessage` if this is not a list of messages."""
+    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
+    for position, message in enumerate(messages):
+        _check_message(message, position)
+
+
+def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[Message]:
+    """The messages as a chain of values numbered from 1; ``sizes`` are the tokens of each."""
+    values, path_tokens = [], 0
+    for number, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1):
+        path_tokens += tokens
+        values.append(
+            Message(
+                id=number,
+                parent_id=number - 1 or None,
+                depth=number,
+                role=str(message["role"]),
+                tokens=tokens,
+                path_tokens=path_tokens,
+                content=_text_of(message.get("content")),
+                tool_calls=tuple(message.get("tool_calls") or ()),
+                tool_call_id=str(message.get("tool_call_id") or ""),
+                name=str(message.get("name") or ""),
+                reasoning=message.get("reasoning"),
+                attachments=tuple(_attachments_of(message.get("content"))),
+            )
+        )
+    return values
+
+
+def _countable(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message as ``tokens.count_messages`` accepts it."""
+    content = message.get("content")
+    return {**message, "content": _text_of(content), "attachments": _attachments_of(content)}
+
+
+def _text_of(content: Any) -> str:
+    if not isinstance(content, list):
+        return str(content or "")
+    return "\n".join(text for part in content if (text := _text_of_part(part)) is not None)
+
+
+def _other_parts(content: Any) -> list[Mapping[str, Any]]:
+    """The parts that are not text: images, files, audio."""
+    return [part for part in content if _text_of_part(part) is None] if isinstance(content, list) else []
+
+
+def _attachments_of(content: Any) -> list[dict[str, Any]]:
+    """Those parts as attachments: each has a flat token count and its own line in a transcript."""
+    return [_attachment(part) for part in _other_parts(content)]
+
+
+def _text_of_part(part: Any) -> str | None:
+    """The text of a part, which may be a bare string; None for another kind of part."""
+    if not isinstance(part, Mapping):
+        return str(part)
+    texts = [part[name] for name in _TEXTS if name in part]
+    return str(texts[0] or "") if texts else None
+
+
+def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
+    kind = str(part.get("type") or "file")
+    described = part.get(kind)
+    name = described.get("filename") if isinstance(described, Mapping) else None
+    return {"type": "image" if kind in _IMAGES else kind, **({"name": str(name)} if name else {})}
