@@ -7,7 +7,7 @@ DEMO_ARGS ?=
 STEPS ?=
 EXAMPLES ?=
 
-# A python of one's own choice: make setup PYTHON=/path/to/python
+# To choose the interpreter: make setup PYTHON=/path/to/python
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
@@ -15,28 +15,28 @@ PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 pyt
 .PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench screenshots clean FORCE
 
 help:
-	@echo "make setup             make .venv and install requirements.txt"
-	@echo "make demo              see it work (DEMO_ARGS='--help' for its options)"
-	@echo "make test              the tests of every day, in minutes (PYTEST_ARGS='-k word')"
-	@echo "make test-all          every test on SQLite, on PostgreSQL and on the newest Django"
-	@echo "make test-sqlite       every test on SQLite"
-	@echo "make test-postgres     every test on PostgreSQL"
-	@echo "make lint              ruff: rules and format"
-	@echo "make format            let ruff mend what it can"
-	@echo "make types             mypy, strict"
+	@echo "make setup             create .venv and install requirements.txt"
+	@echo "make demo              run the demo (DEMO_ARGS='--help' for its options)"
+	@echo "make test              the tests, in a few minutes (PYTEST_ARGS='-k word')"
+	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django"
+	@echo "make test-sqlite       all tests on SQLite"
+	@echo "make test-postgres     all tests on PostgreSQL"
+	@echo "make lint              check rules and format with ruff"
+	@echo "make format            fix rules and format with ruff"
+	@echo "make types             check types with mypy, strict"
 	@echo "make migrations-check  fail if a migration is missing"
-	@echo "make wheel-check       build the wheel and use it in an empty project"
-	@echo "make size              lines and functions of each room"
-	@echo "make fuzz STEPS=1000   random operations against a model of what must hold"
-	@echo "make schema            requests made from the API's OpenAPI document, on PostgreSQL"
-	@echo "make bench             the benchmarks"
-	@echo "make screenshots       pictures of the admin and the chat in var/screenshots (needs Chromium)"
+	@echo "make wheel-check       build the wheel and test it in an empty project"
+	@echo "make size              count lines and functions of each room"
+	@echo "make fuzz STEPS=1000   run random operations against a reference model"
+	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
+	@echo "make bench             run the benchmarks"
+	@echo "make screenshots       take pictures of admin and chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
 
 setup: $(STAMP)
 	@:
 
-# The stamp alone does not tell that the interpreter behind .venv is still there.
+# The stamp does not show whether the interpreter behind .venv still exists.
 $(STAMP): requirements.txt $(if $(wildcard $(PY)),,FORCE)
 	@found=; seen=; \
 	for python in $(PYTHONS); do \
@@ -60,12 +60,12 @@ FORCE:
 demo: setup
 	@exec $(PY) manage.py demo $(DEMO_ARGS)
 
-# On PostgreSQL every run looks at what the database decides; `make test-all` runs everything there too.
+# `make test` runs on PostgreSQL only what depends on the database; `make test-all` runs everything there too.
 POSTGRES_TESTS := tests/models tests/tree tests/context tests/compaction tests/conversation tests/test_tasks.py \
   tests/test_cases.py tests/test_when_things_go_wrong.py tests/test_regressions.py tests/test_state_machine.py \
   tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
   tests/project/chat_page/test_queries.py
-# One process for each core. Each keeps the order of its tests until it takes over some of another's.
+# One process per core; an idle one takes over tests of another.
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 
 test: setup
@@ -117,7 +117,7 @@ bench: setup
 	done; \
 	[ -n "$$ran" ] || echo "There is no benchmark in benchmarks/ yet."
 
-# Named, since pytest finds by itself what is called test_*.py only.
+# Named explicitly, since pytest collects only test_*.py.
 screenshots: setup
 	BROWSER_TESTS=required TEST_DATABASE=sqlite $(PY) -m pytest tests/browser/screenshots.py $(PYTEST_ARGS)
 
