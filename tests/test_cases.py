@@ -6,7 +6,6 @@ tested there, on values; here the same numbers go through the public door and a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -161,7 +160,7 @@ RECAP = "Earlier matter was told and settled, all of it."
 
 
 @pytest.fixture(autouse=True)
-def site(settings: Any) -> Iterator[None]:
+def site(settings):
     settings.COMPACTION = small()
     FakeSummarizer.reset()
     yield
@@ -169,11 +168,11 @@ def site(settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def session() -> ChatSession:
+def session():
     return chat.start_session(title="a conversation")
 
 
-def test_every_case_is_held_by_tests_that_exist() -> None:
+def test_every_case_is_held_by_tests_that_exist():
     tests = [test for names in HELD.values() for test in names]
     missing = [test for test in tests if test.partition("::")[2] not in names_of_tests(test.partition("::")[0])]
     assert missing == []
@@ -182,9 +181,7 @@ def test_every_case_is_held_by_tests_that_exist() -> None:
 
 class TestBudget:
     @pytest.mark.parametrize(("last", "wanted"), [(100, False), (101, True)])
-    def test_compaction_is_wanted_strictly_over_the_threshold(
-        self, session: ChatSession, last: int, wanted: bool
-    ) -> None:
+    def test_compaction_is_wanted_strictly_over_the_threshold(self, session, last, wanted):
         tip = grow(session, None, "u a " * 29 + f"u a({last})")[-1]
         assert chat.should_compact(tip) is wanted
         assert (chat.request_compaction(tip) is not None) is wanted
@@ -192,9 +189,7 @@ class TestBudget:
     @pytest.mark.parametrize(
         ("length", "cutoff", "pin", "tokens"), [(4, None, None, 400), (10, 7, None, 230), (10, 7, 6, 330)]
     )
-    def test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch(
-        self, session: ChatSession, length: int, cutoff: int | None, pin: int | None, tokens: int
-    ) -> None:
+    def test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch(self, session, length, cutoff, pin, tokens):
         messages = grow(session, None, "u a " * (length // 2))
         if cutoff is not None:
             anchored_summary(messages[cutoff], messages[cutoff], pinned=messages[pin] if pin else None, tokens=30)
@@ -211,14 +206,12 @@ class TestBudget:
             ("aggressive", 5_000, 1_250, 2_250, 1_250),
         ],
     )
-    def test_the_presets_have_their_numbers(
-        self, settings: Any, session: ChatSession, mode: str, window: int, reserved: int, threshold: int, target: int
-    ) -> None:
+    def test_the_presets_have_their_numbers(self, settings, session, mode, window, reserved, threshold, target):
         settings.COMPACTION = {"MODE": mode, "CONTEXT_WINDOW": window}
         context = chat.get_context(grow(session, None, "u")[0])
         assert (context.reserved_tokens, context.threshold, context.target) == (reserved, threshold, target)
 
-    def test_a_model_that_counts_more_triggers_earlier(self) -> None:
+    def test_a_model_that_counts_more_triggers_earlier(self):
         session = chat.start_session(model="wordy")
         tip = grow(session, None, "u a " * 24 + "u")[-1]
         assert not chat.should_compact(tip)
@@ -230,9 +223,7 @@ class TestBudget:
 
 
 class TestCut:
-    def test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once(
-        self, session: ChatSession
-    ) -> None:
+    def test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once(self, session):
         """No pair is split on the way, and no compaction follows one that was enough."""
         FakeSummarizer.text = RECAP
         messages = grow(session, None, "u " + "c t " * 200)
@@ -276,14 +267,12 @@ class TestAnchors:
     RECENT = 0.6
 
     @pytest.fixture
-    def turns(self, settings: Any, session: ChatSession) -> list[ChatMessage]:
+    def turns(self, settings, session):
         settings.COMPACTION = small(RECENT_MESSAGES_RATIO=self.RECENT, MIN_SAVING_RATIO=0.01)
         FakeSummarizer.text = RECAP
         return grow(session, None, self.TURNS)
 
-    def test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one(
-        self, turns: list[ChatMessage]
-    ) -> None:
+    def test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one(self, turns):
         """By itself the second would be anchored at its cutoff, the 4th, above what its base was told."""
         first = chat.compact(turns[7])
         assert (first.cutoff_id, first.anchor_id) == (turns[1].pk, turns[5].pk)
@@ -295,9 +284,7 @@ class TestAnchors:
         fork = grow(second.session, turns[4], "a")[0]
         assert chat.find_summary(fork) is None, "the 6th was shown to the base: nothing of it may get here"
 
-    def test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back(
-        self, settings: Any, session: ChatSession, turns: list[ChatMessage]
-    ) -> None:
+    def test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back(self, settings, session, turns):
         settings.COMPACTION = {**settings.COMPACTION, "LOOKAHEAD": "tip"}
         first = chat.compact(turns[7])
         assert first.anchor_id == turns[7].pk
@@ -308,9 +295,7 @@ class TestAnchors:
         assert second.anchor_id == first.anchor_id
         assert chat.find_summary(tip) == second.summary
 
-    def test_a_call_open_at_the_cutoff_and_answered_elsewhere_leaves_no_orphan_result(
-        self, settings: Any, session: ChatSession
-    ) -> None:
+    def test_a_call_open_at_the_cutoff_and_answered_elsewhere_leaves_no_orphan_result(self, settings, session):
         settings.COMPACTION = small(LOOKAHEAD="none", RECENT_MESSAGES_RATIO=0.0625)
         call = grow(session, None, "u a " * 30 + "u c")[-1]
         here = grow(session, call, "u a u a")[-1]
@@ -330,9 +315,7 @@ class TestAnchors:
         shown = [message["role"] for message in chat.get_context(here).to_openai()]
         assert shown == ["user", "user", "assistant", "user", "assistant"]
 
-    def test_the_anchor_stays_where_it_was_when_the_look_ahead_is_exhausted(
-        self, settings: Any, session: ChatSession
-    ) -> None:
+    def test_the_anchor_stays_where_it_was_when_the_look_ahead_is_exhausted(self, settings, session):
         settings.COMPACTION = small(LOOKAHEAD_TOKENS=250)
         messages = grow(session, None, "u a " * 35)
         run = chat.compact(messages[-1])
@@ -354,9 +337,7 @@ def turns_with_results(*results: str) -> list[dict[str, Any]]:
 
 
 class TestPrune:
-    def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(
-        self, settings: Any, session: ChatSession
-    ) -> None:
+    def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(self, settings, session):
         settings.COMPACTION = {"CONTEXT_WINDOW": 1_000_000, "PRUNE": "always"}
         results = ["a" * 4_096, "b" * 4_097, "語" * 50_000, *["z" * 9_000] * 3]
         written = turns_with_results(*results)
@@ -379,16 +360,14 @@ class TestFit:
         ("messages", "room", "kept", "dropped"),
         [("u a u a u a", 350, [4, 5], 4), ("u a(9000) u", 8_000, [2], 2), ("u a", 500, [0, 1], 0)],
     )
-    def test_what_is_left_out_is_counted(
-        self, session: ChatSession, messages: str, room: int, kept: list[int], dropped: int
-    ) -> None:
+    def test_what_is_left_out_is_counted(self, session, messages, room, kept, dropped):
         rows = grow(session, None, messages)
         context = chat.get_context(rows[-1], reserved_tokens=10_000 - room)
         assert [m.message_id for m in context.messages] == [rows[index].pk for index in kept]
         assert context.dropped == dropped == len(rows) - len(context.messages)
         assert context.history_tokens <= context.available_tokens == room
 
-    def test_what_can_not_fit_is_an_error_with_the_numbers(self, session: ChatSession) -> None:
+    def test_what_can_not_fit_is_an_error_with_the_numbers(self, session):
         tip = grow(session, None, "a u(100000)")[-1]
         with pytest.raises(ContextOverflow) as caught:
             chat.get_context(tip, reserved_tokens=9_950)
@@ -396,7 +375,7 @@ class TestFit:
 
 
 class TestDrafts:
-    def test_a_draft_larger_than_what_it_replaces_is_refused(self, session: ChatSession) -> None:
+    def test_a_draft_larger_than_what_it_replaces_is_refused(self, session):
         """Within what was asked for, so that it is not too long, and still no gain."""
         tip = grow(session, None, "u a(60) u a")[-1]
         FakeSummarizer.text = " ".join(["word"] * 100)
@@ -405,7 +384,7 @@ class TestDrafts:
         assert caught.value.error_code == "no_progress"
         assert chat.find_summary(tip) is None
 
-    def test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended(self, session: ChatSession) -> None:
+    def test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended(self, session):
         tip = grow(session, None, "u a(6500)")[-1]
         for _ in range(3):
             assert chat.request_compaction(tip) is None
@@ -426,7 +405,7 @@ class TestDrafts:
         return [event.payload["reason"] for event in events]
 
 
-def test_all_of_it_leaves_trees_that_agree_with_themselves(session: ChatSession) -> None:
+def test_all_of_it_leaves_trees_that_agree_with_themselves(session):
     tip = None
     for _ in range(3):
         tip = grow(session, tip, "u a " * 33 + "u " + "c t " * 5)[-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import openai
 import pytest
 
@@ -23,7 +21,7 @@ COUNTER = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
 
 
 @pytest.fixture(autouse=True)
-def reset() -> None:
+def reset():
     FakeSummarizer.reset()
 
 
@@ -37,9 +35,7 @@ class TestPresets:
             ("deterministic", (143_856, 100_000), (2_812, 2_500)),
         ],
     )
-    def test_a_context_shows_the_presets_threshold_and_target(
-        self, settings: Any, mode: str, large: tuple[int, int], little: tuple[int, int]
-    ) -> None:
+    def test_a_context_shows_the_presets_threshold_and_target(self, settings, mode, large, little):
         """The figures of design §17 at windows of 200,000 and 5,000, seen through the public door."""
         settings.COMPACTION = {**COUNTER, "MODE": mode}
         for window, figures in ((200_000, large), (5_000, little)):
@@ -51,7 +47,7 @@ class TestPresets:
     @pytest.mark.parametrize(
         ("mode", "kept"), [("standard", 14), ("conservative", 8), ("aggressive", 14), ("deterministic", 14)]
     )
-    def test_a_compaction_keeps_the_presets_share_of_the_history(self, settings: Any, mode: str, kept: int) -> None:
+    def test_a_compaction_keeps_the_presets_share_of_the_history(self, settings, mode, kept):
         """Of 7,000 tokens a fifth, or a tenth, rounded to whole turns."""
         settings.COMPACTION = small(MODE=mode)
         tip = grow(chat.start_session(), None, "u a " * 35)[-1]
@@ -59,13 +55,13 @@ class TestPresets:
         assert len([m for m in chat.get_context(tip).messages if m.origin == "verbatim"]) in (kept, kept - 2)
 
     @pytest.mark.parametrize(("mode", "size"), [("standard", 4_096), ("conservative", 4_096), ("aggressive", 1_024)])
-    def test_old_results_are_shortened_to_the_presets_size(self, settings: Any, mode: str, size: int) -> None:
+    def test_old_results_are_shortened_to_the_presets_size(self, settings, mode, size):
         settings.COMPACTION = small(MODE=mode, PRUNE="always")
         tip = grow(chat.start_session(), None, "u c t(1500) u a u a u")[-1]
         [result] = [m for m in chat.get_context(tip).messages if m.role == "tool"]
         assert size - 8 <= len(result.content.encode()) <= size
 
-    def test_a_key_beats_the_preset_and_a_session_beats_the_site(self, settings: Any) -> None:
+    def test_a_key_beats_the_preset_and_a_session_beats_the_site(self, settings):
         settings.COMPACTION = small(MODE="aggressive", TRIGGER_RATIO=0.7)
         thresholds = [
             chat.get_context(grow(chat.start_session(settings=overrides), None, "u")[0]).threshold
@@ -73,7 +69,7 @@ class TestPresets:
         ]
         assert thresholds == [5_600, 6_400, 5_600]
 
-    def test_one_conversation_may_have_a_mode_of_its_own(self, settings: Any) -> None:
+    def test_one_conversation_may_have_a_mode_of_its_own(self, settings):
         settings.COMPACTION = small()
         contexts = {
             mode: chat.get_context(grow(chat.start_session(settings={"MODE": mode}), None, "u a " * 60)[-1])
@@ -85,7 +81,7 @@ class TestPresets:
 
 
 class TestOff:
-    def test_the_whole_branch_verbatim_and_no_run_ever(self, settings: Any) -> None:
+    def test_the_whole_branch_verbatim_and_no_run_ever(self, settings):
         settings.COMPACTION = small()
         session = chat.start_session()
         tip = grow(session, None, "u c t(3000) " + "u a " * 40)[-1]
@@ -113,7 +109,7 @@ class TestDeterministic:
         ]
         return chat.append_messages(session, None, messages)[-1]
 
-    def test_it_compacts_inline_without_a_worker_or_a_model(self, settings: Any) -> None:
+    def test_it_compacts_inline_without_a_worker_or_a_model(self, settings):
         settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
         tip = self.conversation()
         run = chat.request_compaction(tip)
@@ -124,7 +120,7 @@ class TestDeterministic:
         assert context.strategy == "auto_compact"
         assert context.history_tokens <= context.threshold
 
-    def test_the_same_history_gives_the_same_bytes(self, settings: Any) -> None:
+    def test_the_same_history_gives_the_same_bytes(self, settings):
         settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
         sent = []
         for _ in range(2):
@@ -134,7 +130,7 @@ class TestDeterministic:
         assert sent[0] == sent[1]
         assert "guilders" in sent[0][0]["content"]
 
-    def test_a_turn_is_compacted_before_the_next_one_begins(self, settings: Any) -> None:
+    def test_a_turn_is_compacted_before_the_next_one_begins(self, settings):
         settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
         tip = self.conversation()
         with ScriptedOpenAIServer(default=steps.reply("Noted.")) as server:
@@ -148,7 +144,7 @@ class TestDeterministic:
         assert CompactionRun.objects.get().status == "succeeded"
 
 
-def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings: Any) -> None:
+def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings):
     settings.COMPACTION = small(SUMMARY_PROMPT="Write it as a ship's log.")
     tip = grow(chat.start_session(), None, "u a " * 35)[-1]
     run = chat.compact(tip)
@@ -165,7 +161,7 @@ class TestModelChanged:
     """A session moves to a model with a smaller window: the very next prompt fits."""
 
     @pytest.fixture(autouse=True)
-    def windows(self, settings: Any) -> None:
+    def windows(self, settings):
         settings.COMPACTION = {
             **small(CONTEXT_WINDOWS={"ocean": 40_000, "pond": 6_000, "puddle": 1_500}),
             "CONTEXT_WINDOW": None,
@@ -178,7 +174,7 @@ class TestModelChanged:
 
     @pytest.mark.parametrize("shorthand", ["u a " * 120, "u " + "c t(400) " * 50, "u(300) " + "a(900) u " * 25])
     @pytest.mark.parametrize("model", ["pond-1", "puddle-1"])
-    def test_the_next_prompt_fits(self, shorthand: str, model: str) -> None:
+    def test_the_next_prompt_fits(self, shorthand, model):
         _, tip = self.session(shorthand)
         assert chat.get_context(tip).dropped == 0
         context = chat.get_context(tip, model=model)
@@ -187,7 +183,7 @@ class TestModelChanged:
         assert context.messages[-1].message_id == tip.pk
 
     @pytest.mark.parametrize("is_stored", [True, False], ids=["on the session", "as an argument"])
-    def test_a_turn_is_answered_at_once_and_compacted_for_the_new_window(self, is_stored: bool) -> None:
+    def test_a_turn_is_answered_at_once_and_compacted_for_the_new_window(self, is_stored):
         session, tip = self.session()
         options = {} if is_stored else {"model": "pond-1"}
         if is_stored:
@@ -201,7 +197,7 @@ class TestModelChanged:
         run = CompactionRun.objects.get()
         assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")
 
-    def test_after_compactions_it_fits_without_leaving_anything_out(self) -> None:
+    def test_after_compactions_it_fits_without_leaving_anything_out(self):
         session, tip = self.session()
         ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
         assert chat.compact(tip).status == "succeeded"
@@ -209,7 +205,7 @@ class TestModelChanged:
         assert (context.dropped, context.strategy) == (0, "auto_compact")
         assert context.history_tokens <= context.target
 
-    def test_a_summary_made_for_the_larger_one_is_used_by_the_smaller(self) -> None:
+    def test_a_summary_made_for_the_larger_one_is_used_by_the_smaller(self):
         session, tip = self.session("u a " * 150)
         summary = chat.compact(tip).summary
         assert summary is not None
@@ -219,7 +215,7 @@ class TestModelChanged:
         assert context.summary_id == summary.pk
         assert context.history_tokens <= context.available_tokens
 
-    def test_back_to_the_larger_window_nothing_is_left_out_any_more(self) -> None:
+    def test_back_to_the_larger_window_nothing_is_left_out_any_more(self):
         _, tip = self.session()
         assert chat.get_context(tip, model="puddle-1").dropped > 0
         assert chat.get_context(tip, model="ocean-2").dropped == 0

@@ -73,14 +73,14 @@ def tokens_of(messages: list[dict[str, Any]]) -> int:
 
 @pytest.mark.pure
 class TestLayers:
-    def test_what_fits_is_given_back_as_it_is(self) -> None:
+    def test_what_fits_is_given_back_as_it_is(self):
         messages = history("u a c t u", "Be kind.")
         result = check_and_compact(messages, options(), Summarizing())
         assert result.messages == messages
         assert (result.strategy, result.pruned, result.dropped, result.covered) == ("none", 0, 0, 0)
         assert result.tokens == result.tokens_before == tokens_of(messages)
 
-    def test_pruning_may_be_enough(self) -> None:
+    def test_pruning_may_be_enough(self):
         messages = history("u c t(6000) u a u a u")
         result = check_and_compact(messages, options(), never)
         assert (result.strategy, result.pruned, result.covered) == ("tool_result_budget", 1, 0)
@@ -91,7 +91,7 @@ class TestLayers:
         assert "...truncated" in result.messages[2]["content"]
         assert result.tokens == tokens_of(result.messages) < result.tokens_before == tokens_of(messages)
 
-    def test_a_summary_takes_the_place_of_what_it_covers(self) -> None:
+    def test_a_summary_takes_the_place_of_what_it_covers(self):
         messages = history("u a " * 35, "Be kind.")
         summarizing = Summarizing()
         result = check_and_compact(messages, options(), summarizing)
@@ -104,19 +104,19 @@ class TestLayers:
         assert len(request.covered) == result.covered
         assert words(100) in request.user
 
-    def test_without_a_summarizer_the_oldest_turns_are_left_out(self) -> None:
+    def test_without_a_summarizer_the_oldest_turns_are_left_out(self):
         messages = history("u a " * 50, "Be kind.")
         result = check_and_compact(messages, options())
         assert (result.strategy, result.covered, result.failure) == ("truncated", 0, "")
         assert result.messages == [messages[0], *messages[1 + result.dropped :]]
         assert result.tokens <= 10_000 - 2_000
 
-    def test_over_the_threshold_a_summary_is_needed_and_nothing_is_left_out_yet(self) -> None:
+    def test_over_the_threshold_a_summary_is_needed_and_nothing_is_left_out_yet(self):
         messages = history("u a " * 35)
         result = check_and_compact(messages, options())
         assert (result.strategy, result.dropped, result.messages) == ("auto_compact", 0, messages)
 
-    def test_white_space_is_collapsed_where_the_mode_says_so(self) -> None:
+    def test_white_space_is_collapsed_where_the_mode_says_so(self):
         messages = history("u c t u a u a u")
         messages[2]["content"] = "a  \n\n\n b " * 2_500
         characters = options(
@@ -126,23 +126,23 @@ class TestLayers:
         assert (result.strategy, result.pruned) == ("micro_compact", 1)
         assert result.messages[2]["content"].startswith("a\nb a\nb")
 
-    def test_always_prunes_without_pressure(self) -> None:
+    def test_always_prunes_without_pressure(self):
         messages = history("u c t(2000) u a u a u")
         assert check_and_compact(messages, options()).messages == messages
         result = check_and_compact(messages, options(PRUNE="always"))
         assert (result.strategy, result.pruned) == ("tool_result_budget", 1)
 
-    def test_off_is_off(self) -> None:
+    def test_off_is_off(self):
         messages = history("u c t(9000) u a u a u")
         result = check_and_compact(messages, options(MODE="off"), never)
         assert (result.messages, result.strategy) == (messages, "none")
 
-    def test_too_large_alone_is_an_overflow(self) -> None:
+    def test_too_large_alone_is_an_overflow(self):
         with pytest.raises(ContextOverflow) as caught:
             check_and_compact(history("u a u(20000)"), options())
         assert (caught.value.needed, caught.value.available) == (20_000, 8_000)
 
-    def test_an_agents_loop_keeps_its_request(self) -> None:
+    def test_an_agents_loop_keeps_its_request(self):
         messages = history("u " + "c t " * 60)
         result = check_and_compact(messages, options(), Summarizing())
         assert result.strategy == "auto_compact"
@@ -157,7 +157,7 @@ def never(request: SummaryRequest) -> str:
 
 @pytest.mark.pure
 class TestSummaries:
-    def test_the_next_call_builds_on_the_summary_of_the_last(self) -> None:
+    def test_the_next_call_builds_on_the_summary_of_the_last(self):
         summarizing = Summarizing(RECAP, "## Recap\n\nEverything until now, in one paragraph of a few words.")
         first = check_and_compact(history("u a " * 35, "Be kind."), options(), summarizing)
         grown = [*first.messages, *history("u a " * 30)]
@@ -167,13 +167,13 @@ class TestSummaries:
         assert [summary_message(RECAP) in str(m["content"]) for m in second.messages] == [False] * len(second.messages)
         assert second.summary.startswith("## Recap\n\nEverything")
 
-    def test_a_summary_in_use_is_counted_and_kept(self) -> None:
+    def test_a_summary_in_use_is_counted_and_kept(self):
         first = check_and_compact(history("u a " * 35), options(), Summarizing())
         again = check_and_compact(first.messages, options(), never, summary=first.summary)
         assert again.messages == first.messages
         assert (again.strategy, again.summary, again.tokens) == ("auto_compact", RECAP, first.tokens)
 
-    def test_a_message_that_only_looks_like_one_is_a_message(self) -> None:
+    def test_a_message_that_only_looks_like_one_is_a_message(self):
         messages = [{"role": "user", "content": summary_message("forged")}, *history("a u")]
         result = check_and_compact(messages, options(), summary=RECAP)
         assert (result.messages, result.summary) == (messages, "")
@@ -193,7 +193,7 @@ class TestSummaries:
             pytest.param(RuntimeError("the model is away"), "RuntimeError", id="raised"),
         ],
     )
-    def test_what_is_no_summary_is_none(self, answer: Any, failure: str, caplog: pytest.LogCaptureFixture) -> None:
+    def test_what_is_no_summary_is_none(self, answer, failure, caplog):
         messages = history("u a " * 50)
         result = check_and_compact(messages, options(), Summarizing(answer))
         assert (result.failure, result.strategy, result.covered, result.summary) == (failure, "truncated", 0, "")
@@ -201,7 +201,7 @@ class TestSummaries:
         assert "the model is away" not in caplog.text
         assert result.tokens <= 8_000
 
-    def test_one_too_long_is_asked_for_once_more(self) -> None:
+    def test_one_too_long_is_asked_for_once_more(self):
         long = "word " * 3_000
         summarizing = Summarizing(long, RECAP)
         assert check_and_compact(history("u a " * 35), options(), summarizing).summary == RECAP
@@ -209,7 +209,7 @@ class TestSummaries:
         assert second.target_tokens < first.target_tokens
         assert check_and_compact(history("u a " * 35), options(), Summarizing(long, long)).failure == "oversize"
 
-    def test_extracts_need_no_model_and_are_the_same_bytes_each_time(self) -> None:
+    def test_extracts_need_no_model_and_are_the_same_bytes_each_time(self):
         messages = [
             {"role": role, "content": f"In matter {n} the harbour master decided on berth {n} at {n}:30. " * 4}
             for n in range(60)
@@ -221,7 +221,7 @@ class TestSummaries:
         assert (results[0].strategy, results[0].failure) == ("auto_compact", "")
         assert "harbour master" in results[0].summary
 
-    def test_a_redactor_sees_what_leaves_for_the_summarizer(self) -> None:
+    def test_a_redactor_sees_what_leaves_for_the_summarizer(self):
         messages = history("u a " * 35)
         messages[0]["content"] += " password: hunter2"
         summarizing = Summarizing()
@@ -232,18 +232,18 @@ class TestSummaries:
 
 @pytest.mark.pure
 class TestBadInput:
-    def test_options_are_judged_as_the_settings_are(self) -> None:
+    def test_options_are_judged_as_the_settings_are(self):
         for wrong in ({"NONSENSE": 1}, {"TRIGGER_RATIO": 7}, {"MODE": "gentle"}):
             with pytest.raises(ConfigurationError):
                 check_and_compact([], wrong)
 
     @pytest.mark.parametrize("message", [{"role": "wizard"}, {}, "hello", {"role": "user", "content": 7}])
-    def test_a_message_that_is_none_is_named(self, message: Any) -> None:
+    def test_a_message_that_is_none_is_named(self, message):
         with pytest.raises(InvalidMessage, match="1"):
             check_and_compact([{"role": "user", "content": "a"}, message])
 
     @pytest.mark.parametrize("text", ["half \ud83d", ["half \ud83d"], [{"type": "text", "text": "half \ud83d"}]])
-    def test_half_a_character_is_named_with_its_message(self, text: Any) -> None:
+    def test_half_a_character_is_named_with_its_message(self, text):
         for messages in ([{"role": "user", "content": text}], [{"role": "tool", "content": "", "tool_call_id": text}]):
             field = "content" if "tool_call_id" not in messages[0] else "tool_call_id"
             for ask in (check_and_compact, estimate_tokens):
@@ -262,18 +262,18 @@ class TestBadInput:
             [{"id": "1", "function": {"name": "\udc00"}}],
         ],
     )
-    def test_calls_that_are_none_are_named(self, calls: Any) -> None:
+    def test_calls_that_are_none_are_named(self, calls):
         for ask in (check_and_compact, estimate_tokens):
             with pytest.raises(InvalidMessage, match="message 1") as caught:
                 ask([*history("u"), {"role": "assistant", "content": None, "tool_calls": calls}])
             assert caught.value.field == "tool_calls"
 
-    def test_calls_of_other_shapes_are_the_callers_business(self) -> None:
+    def test_calls_of_other_shapes_are_the_callers_business(self):
         for call in ({"id": "1"}, {"id": "1", "function": None}, {"id": 1, "function": {"name": "f", "arguments": {}}}):
             messages = [*history("u"), {"role": "assistant", "content": None, "tool_calls": [call]}]
             assert check_and_compact(messages).messages == messages
 
-    def test_what_is_nested_too_deep_is_named(self) -> None:
+    def test_what_is_nested_too_deep_is_named(self):
         deep: Any = "x"
         for _ in range(5_000):
             deep = [deep]
@@ -281,7 +281,7 @@ class TestBadInput:
             estimate_tokens([{"role": "user", "content": [{"text": deep}]}])
 
     @pytest.mark.parametrize("wrong", [5, "extract", Summarizing, {"summarize": extract}])
-    def test_a_summarizer_that_can_not_be_called_is_refused_before_it_is_wanted(self, wrong: Any) -> None:
+    def test_a_summarizer_that_can_not_be_called_is_refused_before_it_is_wanted(self, wrong):
         with pytest.raises(InvalidMessage, match=r"^summarize must be a function") as caught:
             check_and_compact([], options(), wrong)
         assert caught.value.field == "summarize"
@@ -294,12 +294,12 @@ class TestBadInput:
             (SummaryDraft(text=[RECAP]), "not one whose text is of the type list"),  # type: ignore[arg-type]
         ],
     )
-    def test_an_answer_that_is_neither_text_nor_draft_is_refused(self, answer: Any, named: str) -> None:
+    def test_an_answer_that_is_neither_text_nor_draft_is_refused(self, answer, named):
         with pytest.raises(InvalidMessage, match=named) as caught:
             check_and_compact(history("u a " * 50), options(), Summarizing(answer))
         assert caught.value.field == "summarize"
 
-    def test_an_async_summarizer_is_refused_and_leaves_no_warning(self) -> None:
+    def test_an_async_summarizer_is_refused_and_leaves_no_warning(self):
         async def summarize(request: SummaryRequest) -> str:
             return RECAP
 
@@ -310,22 +310,22 @@ class TestBadInput:
             gc.collect()
 
     @pytest.mark.parametrize("count", [5, len, WordTokenCounter, lambda texts: ["1"] * len(texts), lambda texts: [1]])
-    def test_a_counter_that_counts_no_texts_is_refused(self, count: Any) -> None:
+    def test_a_counter_that_counts_no_texts_is_refused(self, count):
         with pytest.raises(InvalidMessage, match=r"^count must") as caught:
             estimate_tokens(history("u a"), count=count)
         assert caught.value.field == "count"
 
-    def test_no_messages_are_no_messages(self) -> None:
+    def test_no_messages_are_no_messages(self):
         result = check_and_compact([], options(), never)
         assert (result.messages, result.tokens, result.strategy) == ([], 0, "none")
 
-    def test_the_window_may_come_from_the_model(self) -> None:
+    def test_the_window_may_come_from_the_model(self):
         messages = history("u a " * 50)
         counter = {"TOKEN_COUNTER": SMALL["TOKEN_COUNTER"]}
         assert check_and_compact(messages, counter, model="gpt-4").strategy == "truncated"
         assert check_and_compact(messages, counter, model="gpt-4o").strategy == "none"
 
-    def test_tools_and_the_reply_take_their_room(self) -> None:
+    def test_tools_and_the_reply_take_their_room(self):
         messages = history("u a " * 38)
         tools = [{"type": "function", "function": {"name": "look", "description": words(1_004)}}]
         assert check_and_compact(messages, options()).strategy == "auto_compact"
@@ -338,25 +338,25 @@ PARTS = [{"type": "text", "text": "look " * 3_000}, {"type": "image_url", "image
 
 @pytest.mark.pure
 class TestTools:
-    def test_tokens_are_those_of_the_exact_counter_with_what_wraps_a_message(self) -> None:
+    def test_tokens_are_those_of_the_exact_counter_with_what_wraps_a_message(self):
         message = {"role": "user", "content": "What is new?", "name": "ada"}
         count = ExactTokenCounter()
         assert estimate_tokens([message]) == 4 + sum(count(["What is new?", "ada"]))
         assert estimate_tokens([]) == 0
         assert estimate_tokens([message] * 3) == 3 * estimate_tokens([message])
 
-    def test_parts_are_counted_text_by_text_and_flat(self) -> None:
+    def test_parts_are_counted_text_by_text_and_flat(self):
         text = estimate_tokens([{"role": "user", "content": "look " * 3_000}])
         assert estimate_tokens([{"role": "user", "content": PARTS}]) > text + 85
 
-    def test_parts_that_are_bare_texts_and_refusals_count_as_what_they_say(self) -> None:
+    def test_parts_that_are_bare_texts_and_refusals_count_as_what_they_say(self):
         parts = ["look " * 100, {"type": "refusal", "refusal": "never " * 100}]
         as_text = estimate_tokens([{"role": "user", "content": f"{parts[0]}\n{'never ' * 100}"}])
         assert estimate_tokens([{"role": "user", "content": parts}]) == as_text > 200
         messages = [{"role": "user", "content": parts}]
         assert check_and_compact(messages).messages == messages
 
-    def test_an_extract_names_what_was_attached(self) -> None:
+    def test_an_extract_names_what_was_attached(self):
         parts = [
             {"type": "text", "text": "The plan of the harbour is in here, see berth 7."},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -369,7 +369,7 @@ class TestTools:
         assert "[image]\n[attached: plan.pdf]\n[attached: input_audio]" in told
         assert "?]" not in told
 
-    def test_an_extract_of_results_with_nul_is_taken(self) -> None:
+    def test_an_extract_of_results_with_nul_is_taken(self):
         messages = [
             {"role": role, "content": f"In matter {n} the harbour\x00 master decided on berth {n} at {n}:30. " * 4}
             for n in range(60)
@@ -380,12 +380,12 @@ class TestTools:
         assert "\x00" not in result.summary
 
     @pytest.mark.parametrize("max_bytes", [1, 2, 3, 10])
-    def test_a_budget_too_small_for_the_notice_still_shows_that_something_went(self, max_bytes: int) -> None:
+    def test_a_budget_too_small_for_the_notice_still_shows_that_something_went(self, max_bytes):
         [*_, result] = apply_tool_result_budget(history("u c t(30)"), max_bytes)
         assert len(result["content"]) == max_bytes
         assert result["content"].endswith("..."[:max_bytes])
 
-    def test_every_tool_result_over_the_budget_is_shortened(self) -> None:
+    def test_every_tool_result_over_the_budget_is_shortened(self):
         messages = history("u c t(3000) c t u c t(3000)", "Be kind.")
         result = apply_tool_result_budget(messages, 1_000)
         shortened = [i for i, (before, after) in enumerate(zip(messages, result, strict=True)) if before != after]
@@ -393,13 +393,13 @@ class TestTools:
         assert all(len(result[i]["content"].encode()) <= 1_000 for i in shortened)
         assert apply_tool_result_budget(result, 1_000) == result
 
-    def test_the_last_turns_may_be_left_alone(self) -> None:
+    def test_the_last_turns_may_be_left_alone(self):
         messages = history("u c t(3000) u c t(3000) u c t(3000)")
         for keep_turns, shortened in ((0, [2, 5, 8]), (1, [2, 5]), (2, [2]), (3, []), (9, [])):
             result = apply_tool_result_budget(messages, 1_000, keep_turns=keep_turns)
             assert [i for i in range(9) if result[i] != messages[i]] == shortened
 
-    def test_only_the_text_of_parts_is_shortened(self) -> None:
+    def test_only_the_text_of_parts_is_shortened(self):
         messages = [*history("u c"), {"role": "tool", "tool_call_id": "x", "content": PARTS}]
         [*_, result] = apply_tool_result_budget(messages, 1_000)
         text, image = result["content"]
@@ -423,7 +423,7 @@ class TestAnyHistory:
         summarized=st.booleans(),
     )
     @settings(max_examples=150, deadline=None)
-    def test_the_rules_hold(self, letters: list[str], window: int, mode: str, summarized: bool) -> None:
+    def test_the_rules_hold(self, letters, window, mode, summarized):
         """It fits; pairs are whole; the newest user message is untouched; nothing goes without being counted; the
         input is as it was."""
         messages = history(" ".join(letters), "Be kind.")
@@ -480,7 +480,7 @@ def shown(context: Any) -> list[dict[str, Any]]:
     ],
 )
 @pytest.mark.parametrize("changes", [{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}])
-def test_it_shows_what_the_tree_shows(settings: Any, shorthand: str, changes: dict[str, Any]) -> None:
+def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
     """The same ladder by the same functions: a stored conversation and a plain list come to the same prompt."""
     settings.COMPACTION = small(**changes)
     session = chat.start_session(system_prompt="Be kind.")
@@ -505,7 +505,7 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.pure
-def test_the_documents_examples_run_without_django_settings() -> None:
+def test_the_documents_examples_run_without_django_settings():
     """What docs/plain.md shows is what happens: each example is run as it stands."""
     examples = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert len(examples) >= 2
@@ -516,7 +516,7 @@ def test_the_documents_examples_run_without_django_settings() -> None:
 
 
 @pytest.mark.pure
-def test_a_result_says_what_it_is() -> None:
+def test_a_result_says_what_it_is():
     """The fields that the documentation names."""
     for name in Compacted.__dataclass_fields__:
         assert f"`{name}`" in DOCUMENT.read_text()

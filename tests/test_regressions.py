@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import pytest
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
@@ -36,7 +36,7 @@ class SmallSummarizer(FakeSummarizer):
 
 
 @pytest.fixture(autouse=True)
-def site(settings: Any) -> Iterator[None]:
+def site(settings):
     settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.Interrupted")
     yield
     Interrupted.reset()
@@ -44,20 +44,18 @@ def site(settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def session() -> ChatSession:
+def session():
     return chat.start_session()
 
 
 @pytest.fixture
-def branch(session: ChatSession) -> list[ChatMessage]:
+def branch(session):
     """Over the threshold of 6,000."""
     return grow(session, None, "u a " * 35)
 
 
 @pytest.mark.parametrize("transient", [True, False])
-def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(
-    session: ChatSession, branch: list[ChatMessage], transient: bool
-) -> None:
+def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(session, branch, transient):
     """The event of the failure pointed at the deleted tip, so that nothing of it could be written and the run
     stayed claimed until its lease ran out."""
     run = chat.request_compaction(branch[-1])
@@ -68,9 +66,7 @@ def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(
     assert (run.skip_reason, run.claim_token) == ("branch_gone", None)
 
 
-def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(
-    session: ChatSession, branch: list[ChatMessage]
-) -> None:
+def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(session, branch):
     run = chat.request_compaction(branch[-1])
     Interrupted.meanwhile = lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk))
     Interrupted.fill = 2.0
@@ -79,9 +75,7 @@ def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(
     assert not CompactionEvent.objects.exists()
 
 
-def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(
-    session: ChatSession, branch: list[ChatMessage]
-) -> None:
+def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(session, branch):
     """Redaction empties the error details that stand then; this one was written after it."""
     run = chat.request_compaction(branch[-1])
     Interrupted.meanwhile = lambda: chat.redact_message(branch[0])
@@ -91,9 +85,7 @@ def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(
     assert (run.status, run.error_code, run.error_detail) == ("ready", "provider_error", "")
 
 
-def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(
-    session: ChatSession, branch: list[ChatMessage]
-) -> None:
+def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(session, branch):
     run = chat.request_compaction(branch[-1])
     other = CompactionRun.objects.filter(pk=run.pk)
     Interrupted.meanwhile = lambda: other.update(claim_token="11111111-1111-1111-1111-111111111111")
@@ -104,7 +96,7 @@ def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(
     assert other.get().status == "running"
 
 
-def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session: ChatSession, settings: Any) -> None:
+def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session, settings):
     """The point right at the cutoff counted as a cut: a generation that covers nothing, with the tip for a
     cutoff."""
     settings.COMPACTION = small(
@@ -120,9 +112,7 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
     assert depths[-1] <= tip.depth - 4
 
 
-def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(
-    session: ChatSession, settings: Any
-) -> None:
+def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(session, settings):
     """Once enough was covered and the prompt fitted, the rest of the plan was let fall without a word."""
     settings.COMPACTION = small(
         SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", COOLDOWN_SECONDS=60
@@ -137,9 +127,7 @@ def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(
     assert last.tokens_after <= last.budget["target"]
 
 
-def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_compaction(
-    session: ChatSession,
-) -> None:
+def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_compaction(session):
     """The task ended with an error at the tip that was gone, and never came to the next one."""
     first = grow(session, None, "u a " * 35)
     second = grow(session, None, "u a " * 36)
@@ -148,7 +136,7 @@ def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_co
     assert not chat.should_compact(second[-1])
 
 
-def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session: ChatSession) -> None:
+def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session):
     """Its last replies were shown without the request that they answer: reading stops where the window is full."""
     tip = grow(session, None, "u(4500) a(1900) a(1700) u a")[-1]
     context = chat.get_context(tip)
@@ -156,9 +144,7 @@ def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session: ChatSession
     assert (context.strategy, context.dropped) == ("truncated", 3)
 
 
-def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(
-    session: ChatSession, branch: list[ChatMessage]
-) -> None:
+def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(session, branch):
     """The caller was told that nothing was changed, and a run stayed open that a worker then carried out."""
     other = grow(session, branch[0], "u")[0]
     Interrupted.meanwhile = lambda: chat.delete_message(other)
@@ -176,9 +162,7 @@ class WordyThenVain(FakeSummarizer):
         return SummaryDraft(text="wordy " * int(times * FakeSummarizer.requests[0].target_tokens), model="m")
 
 
-def test_of_a_model_asked_twice_the_second_answer_says_why_there_is_no_summary(
-    settings: Any, session: ChatSession
-) -> None:
+def test_of_a_model_asked_twice_the_second_answer_says_why_there_is_no_summary(settings, session):
     """It said "oversize", and two drafts in a row that saved nothing did not open the breaker."""
     settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.WordyThenVain")
     tip = grow(session, None, "u a u(4) a(4)")[-1]

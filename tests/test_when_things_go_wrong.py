@@ -29,7 +29,6 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
-from tests.conftest import StartWorker
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +39,7 @@ WAIT_SECONDS = 20
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[ScriptedOpenAIServer]:
+def server(monkeypatch, settings):
     """Two models behind one address."""
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
@@ -55,7 +54,7 @@ def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[ScriptedO
 
 
 @pytest.fixture
-def worker_env(server: ScriptedOpenAIServer) -> dict[str, str]:
+def worker_env(server):
     return {KEY_VARIABLE: KEY, "COMPACTION_CONTEXT_WINDOW": "4000"}
 
 
@@ -131,12 +130,8 @@ def carried_out_meanwhile(run: CompactionRun, server: ScriptedOpenAIServer) -> I
 
 class TestEveryModelFails:
     def test_for_now_it_is_tried_again_later_and_the_prompt_fits_meanwhile(
-        self,
-        server: ScriptedOpenAIServer,
-        celery_worker: StartWorker,
-        worker_env: dict[str, str],
-        admin_client: Client,
-    ) -> None:
+        self, server, celery_worker, worker_env, admin_client
+    ):
         """A worker, and a provider that asks for two seconds: the same run, the same task, one summary."""
         server.script([steps.rate_limited(retry_after=2)], model="first")
         server.script([steps.server_error()], model="second")
@@ -164,9 +159,7 @@ class TestEveryModelFails:
         assert chat.get_context(tip).strategy == "auto_compact"
         assert CompactionRun.objects.count() == ChatMessage.objects.summaries().count() == 1
 
-    def test_for_good_the_run_keeps_code_and_cause_and_the_prompt_still_fits(
-        self, server: ScriptedOpenAIServer, admin_client: Client, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_for_good_the_run_keeps_code_and_cause_and_the_prompt_still_fits(self, server, admin_client, caplog):
         server.script(model="first", default=steps.unauthorized())
         server.script(model="second", default=steps.bad_request("No such model."))
         tip = talk(chat.start_session())[-1]
@@ -195,9 +188,7 @@ class TestEveryModelFails:
 
 
 class TestManualCompactionFails:
-    def test_the_caller_is_told_and_nothing_is_changed(
-        self, server: ScriptedOpenAIServer, admin_client: Client
-    ) -> None:
+    def test_the_caller_is_told_and_nothing_is_changed(self, server, admin_client):
         server.script(default=steps.server_error())
         tip = talk(chat.start_session(), turns=10)[-1]
         before = list(ChatMessage.objects.order_by("id").values())
@@ -214,7 +205,7 @@ class TestManualCompactionFails:
         assert (run.status, run.trigger) == ("failed", "manual")
         assert "Failed provider error" in page_of(admin_client, run)
 
-    def test_the_command_says_so_and_ends_with_one(self, server: ScriptedOpenAIServer) -> None:
+    def test_the_command_says_so_and_ends_with_one(self, server):
         server.script(default=steps.insufficient_quota())
         tip = talk(chat.start_session(), turns=10)[-1]
         out = StringIO()
@@ -225,9 +216,7 @@ class TestManualCompactionFails:
         assert not ChatMessage.objects.summaries().exists()
 
 
-def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(
-    server: ScriptedOpenAIServer, settings: Any, admin_client: Client
-) -> None:
+def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server, settings, admin_client):
     """Where the target is most of what is replaced, a draft can be as long as was asked for and gain nothing."""
     settings.COMPACTION = {
         **settings.COMPACTION,
@@ -258,12 +247,8 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(
 
 class TestRedaction:
     def test_a_run_in_flight_that_saw_the_text_asks_again_without_it(
-        self,
-        server: ScriptedOpenAIServer,
-        celery_worker: StartWorker,
-        worker_env: dict[str, str],
-        admin_client: Client,
-    ) -> None:
+        self, server, celery_worker, worker_env, admin_client
+    ):
         """In another process: what its model says of the erased text is thrown away, and never stored."""
         gate = Event()
         server.script([held_back(gate, steps.reply(f"## Recap\n\nIda told you that {SECRET}."))])
@@ -285,9 +270,7 @@ class TestRedaction:
         assert "[redacted]" in page_of(admin_client, messages[0])
         assert verify_session(session).disagreements == []
 
-    def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(
-        self, server: ScriptedOpenAIServer, admin_client: Client
-    ) -> None:
+    def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(self, server, admin_client):
         """Transitively, an earlier retired one too, with the runs' texts; a summary above it stays."""
         server.script(default=steps.reply(f"## Recap\n\nIda told you that {SECRET}."))
         session = chat.start_session()
@@ -319,7 +302,7 @@ class TestRedaction:
 
 
 class TestDeletion:
-    def test_a_message_goes_with_all_below_it(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+    def test_a_message_goes_with_all_below_it(self, server, admin_client):
         session = chat.start_session()
         messages = talk(session, turns=20)
         fork = talk(session, messages[20], turns=20)
@@ -339,7 +322,7 @@ class TestDeletion:
         assert verify_session(session).disagreements == []
 
     @pytest.mark.parametrize("erase", [chat.delete_message, chat.redact_message])
-    def test_a_summary_is_retired_and_never_erased_by_hand(self, server: ScriptedOpenAIServer, erase: Any) -> None:
+    def test_a_summary_is_retired_and_never_erased_by_hand(self, server, erase):
         summary = chat.compact(talk(chat.start_session(), turns=10)[-1]).summary
         with pytest.raises(InvalidMessage, match="retire"):
             erase(summary)
@@ -347,7 +330,7 @@ class TestDeletion:
         assert summary.content.startswith(GOOD)
         assert summary.retired_at is None
 
-    def test_a_deletion_elsewhere_makes_a_run_in_flight_read_again(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_deletion_elsewhere_makes_a_run_in_flight_read_again(self, server):
         """Rather once too often than a summary of what is gone."""
         session = chat.start_session()
         messages = talk(session)
@@ -359,9 +342,7 @@ class TestDeletion:
         assert tasks.compact_branch(run.pk) == "succeeded"
 
 
-def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(
-    server: ScriptedOpenAIServer, admin_client: Client
-) -> None:
+def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(server, admin_client):
     session = chat.start_session()
     messages = talk(session)
     run = requested(messages[-1])
@@ -384,7 +365,7 @@ def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(
 
 
 class TestRetirement:
-    def test_the_originals_are_back_on_the_next_read(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+    def test_the_originals_are_back_on_the_next_read(self, server, admin_client):
         """Retired by a person in the admin, with every summary built on it."""
         session = chat.start_session()
         messages = talk(session, turns=8)
@@ -404,7 +385,7 @@ class TestRetirement:
             assert summary.content.startswith(GOOD), "the record stays"
             assert "It got the berths wrong." in page_of(admin_client, summary)
 
-    def test_a_run_on_a_retired_base_can_not_commit(self, server: ScriptedOpenAIServer, admin_client: Client) -> None:
+    def test_a_run_on_a_retired_base_can_not_commit(self, server, admin_client):
         session = chat.start_session()
         messages = talk(session, turns=10)
         base = chat.compact(messages[-1]).summary

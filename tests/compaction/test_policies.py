@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -42,14 +41,14 @@ async def deferring() -> PolicyDecision:
 
 
 @pytest.fixture(autouse=True)
-def _with_policy(small_window: None, settings: Any) -> Iterator[None]:
+def _with_policy(small_window, settings):
     settings.COMPACTION = small(POLICY=f"{__name__}.policy")
     yield
     ANSWER[0] = None
 
 
 @pytest.fixture
-def tip() -> ChatMessage:
+def tip():
     """Over the threshold of 6,000."""
     return grow(chat.start_session(model="house-model"), None, "u a " * 35)[-1]
 
@@ -73,9 +72,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_no_decision_is_logged_by_its_type_and_counts_as_allow(
-    tip: ChatMessage, case: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_decision_is_logged_by_its_type_and_counts_as_allow(tip, case, caplog):
     ANSWER[0], named = WRONG[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -89,14 +86,14 @@ def test_what_is_no_decision_is_logged_by_its_type_and_counts_as_allow(
     assert "Ida" not in caplog.text
 
 
-def test_none_allows_without_a_word(tip: ChatMessage, caplog: pytest.LogCaptureFixture) -> None:
+def test_none_allows_without_a_word(tip, caplog):
     run = chat.request_compaction(tip)
     assert run is not None
     assert run.status == "ready"
     assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
 
 
-def test_a_class_is_made_an_instance_of_and_called(tip: ChatMessage, settings: Any) -> None:
+def test_a_class_is_made_an_instance_of_and_called(tip, settings):
     settings.COMPACTION = small(POLICY=f"{__name__}.Policy")
     assert chat.request_compaction(tip) is None
     [event] = CompactionEvent.objects.filter(kind="suppressed")
@@ -104,7 +101,7 @@ def test_a_class_is_made_an_instance_of_and_called(tip: ChatMessage, settings: A
 
 
 @pytest.mark.parametrize("door", ["complete", "stream"])
-def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip: ChatMessage, door: str) -> None:
+def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip, door):
     ANSWER[0] = "allow"
     with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
         client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
@@ -120,9 +117,7 @@ def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip: ChatMessag
 
 
 @pytest.mark.parametrize("decision", [None, PolicyDecision()])
-def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(
-    settings: Any, tip: ChatMessage, decision: PolicyDecision | None
-) -> None:
+def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, decision):
     settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600, COVERAGE_RATIO=0.3)
     ANSWER[0] = decision
     chat.compact(tip)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
+def small_world(small_window):
     """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
@@ -93,9 +93,7 @@ class TestFigures:
             ("u " + "c t(900) " * 40, {}, "truncated"),
         ],
     )
-    def test_strategy_pruned_and_dropped_are_what_the_rows_say(
-        self, settings: Any, shorthand: str, changes: dict[str, Any], strategy: str
-    ) -> None:
+    def test_strategy_pruned_and_dropped_are_what_the_rows_say(self, settings, shorthand, changes, strategy):
         settings.COMPACTION = small(**changes)
         tip = grow(chat.start_session(), None, shorthand)[-1]
         context = chat.get_context(tip)
@@ -115,9 +113,7 @@ class TestFigures:
     @settings(
         max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
-    def test_they_are_true_of_any_branch(
-        self, settings: Any, letters: list[str], prune: str, max_bytes: int, share: float, is_compacted: bool
-    ) -> None:
+    def test_they_are_true_of_any_branch(self, settings, letters, prune, max_bytes, share, is_compacted):
         settings.COMPACTION = small(PRUNE=prune, PRUNE_TOOL_RESULT_BYTES=max_bytes)
         messages = grow(chat.start_session(), None, " ".join(["u", *letters]))
         if is_compacted:
@@ -128,7 +124,7 @@ class TestFigures:
         context = chat.get_context(messages[-1])
         assert_true(context, messages[-1], max_bytes)
 
-    def test_collapsed_results_are_counted_with_the_pruned_ones(self, settings: Any) -> None:
+    def test_collapsed_results_are_counted_with_the_pruned_ones(self, settings):
         """Layer on layer: shortened, then collapsed; what is left out is the sum of both."""
         counter = "compaction_app.tokens.CharacterTokenCounter"
         settings.COMPACTION = small(TOKEN_COUNTER=counter, MICRO_COMPACT=True)
@@ -145,7 +141,7 @@ class TestFigures:
         assert (context.strategy, context.pruned, context.dropped) == ("micro_compact", 2, 0)
         assert_true(context, tip, 4096, collapses=True)
 
-    def test_a_reply_keeps_the_same_figures_and_an_event_where_messages_were_left_out(self) -> None:
+    def test_a_reply_keeps_the_same_figures_and_an_event_where_messages_were_left_out(self):
         session = chat.start_session(model="m")
         tip = grow(session, None, "u " + "c t(900) " * 40)[-1]
         context = chat.get_context(tip)
@@ -155,7 +151,7 @@ class TestFigures:
         [event] = CompactionEvent.objects.filter(kind="fallback_used")
         assert (event.payload["dropped"], event.payload["pruned"]) == (context.dropped, context.pruned)
 
-    def test_nothing_helps_is_said_with_numbers(self) -> None:
+    def test_nothing_helps_is_said_with_numbers(self):
         tip = grow(chat.start_session(), None, "u a u(9000)")[-1]
         with pytest.raises(ContextOverflow) as caught:
             chat.get_context(tip)
@@ -163,7 +159,7 @@ class TestFigures:
 
 
 class TestContributions:
-    def test_they_take_room_from_the_history_and_nothing_else(self) -> None:
+    def test_they_take_room_from_the_history_and_nothing_else(self):
         """2,000 tokens more around it: threshold and target move, and what fits is less by as much."""
         tip = grow(chat.start_session(system_prompt="Be kind."), None, "u a " * 35)[-1]
         plain = chat.get_context(tip)
@@ -177,7 +173,7 @@ class TestContributions:
         assert (plain.dropped, context.strategy) == (0, "truncated")
         assert context.tokens <= context.window - 2_000
 
-    def test_they_come_before_the_summary_and_are_made_anew_each_turn(self) -> None:
+    def test_they_come_before_the_summary_and_are_made_anew_each_turn(self):
         messages = grow(chat.start_session(system_prompt="Be kind."), None, "u a u a u")
         anchored_summary(messages[1], messages[1])
         first = chat.get_context(messages[-1], contributions=[{"role": "system", "content": "tide: 4"}])
@@ -186,7 +182,7 @@ class TestContributions:
         assert [m["content"] for m in again.to_openai()][1] == "tide: 5"
         assert ChatMessage.objects.filter(content__contains="tide").count() == 0
 
-    def test_they_count_towards_the_trigger(self) -> None:
+    def test_they_count_towards_the_trigger(self):
         tip = grow(chat.start_session(), None, "u a " * 28)[-1]
         assert not chat.should_compact(tip)
         assert chat.should_compact(tip, contributions=[{"role": "system", "content": words(1_004)}])

@@ -175,7 +175,7 @@ class TestTenThousand:
         assert_pairs_whole(messages, fitted.messages)
         assert_sendable(fitted.messages)
 
-    def test_none_gets_larger_none_is_invalid_and_no_pair_is_split(self) -> None:
+    def test_none_gets_larger_none_is_invalid_and_no_pair_is_split(self):
         self.seen.clear()
         self._put_through()
         assert sum(self.seen) >= RESULTS

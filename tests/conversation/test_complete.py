@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -25,23 +24,23 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
+def small_world(small_window):
     """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @pytest.fixture
-def session() -> ChatSession:
+def session():
     return chat.start_session(model="house-model")
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
+def server():
     with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
         yield running
 
 
 @pytest.fixture
-def client(server: ScriptedOpenAIServer) -> openai.OpenAI:
+def client(server):
     return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 
 
@@ -62,9 +61,7 @@ def thinkers(session: ChatSession, *sizes: int) -> list[ChatMessage]:
 
 
 class TestReasoning:
-    def test_it_is_sent_back_where_it_is_asked_for(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_it_is_sent_back_where_it_is_asked_for(self, session, client, server):
         tip = thinkers(session, 10, 20)[-1]
         chat.complete(tip, client=client)
         chat.complete(tip, client=client, include_reasoning=True)
@@ -73,7 +70,7 @@ class TestReasoning:
         assert plain == [None] * 5
         assert full == streamed == [None, blocks(10), None, blocks(20), None]
 
-    def test_the_twins_send_it_too(self, session: ChatSession, server: ScriptedOpenAIServer) -> None:
+    def test_the_twins_send_it_too(self, session, server):
         tip = thinkers(session, 10)[-1]
 
         async def main() -> None:
@@ -86,15 +83,13 @@ class TestReasoning:
         for sent in server.requests:
             assert sent["messages"][1]["reasoning"] == blocks(10)
 
-    def test_it_is_counted_with_what_was_sent(self, session: ChatSession, client: openai.OpenAI) -> None:
+    def test_it_is_counted_with_what_was_sent(self, session, client):
         tip = thinkers(session, 10, 20)[-1]
         context = chat.get_context(tip)
         reply = chat.complete(tip, client=client, include_reasoning=True)
         assert reply.sent_context["tokens"] == context.tokens + 30
 
-    def test_only_what_there_is_room_for_is_sent_the_newest_first(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_only_what_there_is_room_for_is_sent_the_newest_first(self, session, client, server):
         """500 tokens of history, 8,000 available: 7,500 are left for reasoning."""
         tip = thinkers(session, 10, 7_000, 500)[-1]
         chat.complete(tip, client=client, include_reasoning=True)
@@ -102,17 +97,13 @@ class TestReasoning:
         assert [m.get("reasoning") is not None for m in sent["messages"]] == [False] * 5 + [True, False]
         assert chat.get_context(tip).history_tokens == 700
 
-    def test_where_the_mode_is_off_all_of_it_is_sent(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer, settings: Any
-    ) -> None:
+    def test_where_the_mode_is_off_all_of_it_is_sent(self, session, client, server, settings):
         settings.COMPACTION = small(MODE="off")
         tip = thinkers(session, 9_000, 9_000)[-1]
         chat.complete(tip, client=client, include_reasoning=True)
         assert sum("reasoning" in message for message in server.requests[0]["messages"]) == 2
 
-    def test_after_an_overflow_it_is_fitted_anew(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_after_an_overflow_it_is_fitted_anew(self, session, client, server):
         server.script([steps.context_overflow()])
         tip = thinkers(session, *[20] * 25)[-1]
         reply = chat.complete(tip, client=client, include_reasoning=True)
@@ -126,7 +117,7 @@ class TestAskedWith:
 
     RETRIEVED = ({"role": "system", "content": words(2_000)},)
 
-    def test_the_one_that_is_requested_after_it(self, session: ChatSession, client: openai.OpenAI) -> None:
+    def test_the_one_that_is_requested_after_it(self, session, client):
         tip = grow(session, None, "u a " * 24 + "u")[-1]
         chat.complete(tip, client=client)
         assert not CompactionRun.objects.exists()
@@ -134,9 +125,7 @@ class TestAskedWith:
         run = CompactionRun.objects.get()
         assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
 
-    def test_the_one_that_an_overflow_needs(
-        self, session: ChatSession, server: ScriptedOpenAIServer, client: openai.OpenAI
-    ) -> None:
+    def test_the_one_that_an_overflow_needs(self, session, server, client):
         server.script([steps.context_overflow()])
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         reply = chat.complete(tip, client=client, contributions=self.RETRIEVED)
@@ -154,14 +143,7 @@ class TestNoReply:
             pytest.param(steps.length(""), "length", id="cut off while it was thinking"),
         ],
     )
-    def test_an_empty_reply_is_an_error_and_nothing_is_written(
-        self,
-        session: ChatSession,
-        client: openai.OpenAI,
-        server: ScriptedOpenAIServer,
-        step: Step,
-        finish_reason: str,
-    ) -> None:
+    def test_an_empty_reply_is_an_error_and_nothing_is_written(self, session, client, server, step, finish_reason):
         """A message without content and calls would be an empty message in every later prompt; some providers
         refuse such a prompt."""
         tip = grow(session, None, "u a " * 34 + "u")[-1]
@@ -180,16 +162,12 @@ class TestNoReply:
         session.refresh_from_db()
         assert session.token_calibration == {}
 
-    def test_a_call_without_content_is_a_reply(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_a_call_without_content_is_a_reply(self, session, client, server):
         server.script([steps.tool_call()])
         reply = chat.complete(grow(session, None, "u")[0], client=client)
         assert (reply.content, len(reply.tool_calls)) == ("", 1)
 
-    def test_a_call_of_something_that_is_no_function_is_no_reply(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_a_call_of_something_that_is_no_function_is_no_reply(self, session, client, server):
         custom = {"id": "c1", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
         server.script(
             [lambda exchange: exchange.send_message({"content": None, "tool_calls": [custom]}, finish_reason="stop")]
@@ -233,9 +211,7 @@ UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
 
 class TestUnstorable:
     @pytest.mark.parametrize("case", UNSTORABLE)
-    def test_a_reply_that_can_not_be_stored_is_there_to_be_mended(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer, case: str
-    ) -> None:
+    def test_a_reply_that_can_not_be_stored_is_there_to_be_mended(self, session, client, server, case):
         step, words_, kept = UNSTORABLE[case]
         server.script([step])
         tip = grow(session, None, "u")[0]
@@ -249,18 +225,14 @@ class TestUnstorable:
         mended = {**error.reply, "content": "Mended.", "tool_calls": [], "reasoning": None}
         assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
 
-    def test_calls_that_are_no_list_are_no_reply(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_calls_that_are_no_list_are_no_reply(self, session, client, server):
         server.script([message(content="So:", tool_calls={"id": "c1"})])
         with pytest.raises(InvalidReply, match="tool calls that are no list") as caught:
             chat.complete(grow(session, None, "u")[0], client=client)
         assert caught.value.completion.choices[0].message.content == "So:"
         assert ChatMessage.objects.count() == 1
 
-    def test_a_branch_that_went_meanwhile_is_no_fault_of_the_reply(
-        self, session: ChatSession, client: openai.OpenAI, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_a_branch_that_went_meanwhile_is_no_fault_of_the_reply(self, session, client, server):
         tip = grow(session, None, "u")[0]
 
         def delete(exchange: Any) -> None:
@@ -275,9 +247,7 @@ class TestUnstorable:
         assert not isinstance(caught.value, InvalidReply)
 
 
-def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(
-    session: ChatSession, client: openai.OpenAI
-) -> None:
+def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):
     counts = []
     tip = grow(session, None, "u")[0]
     for _ in range(2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -22,32 +22,31 @@ from compaction_app.exceptions import (
     InvalidReply,
     StreamInterrupted,
 )
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
-from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
+def small_world(small_window):
     """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
 @pytest.fixture
-def session() -> ChatSession:
+def session():
     return chat.start_session(model="house-model", system_prompt="You are terse.")
 
 
 @pytest.fixture
-def tip(session: ChatSession) -> ChatMessage:
+def tip(session):
     return grow(session, None, "u")[0]
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
+def server():
     with ScriptedOpenAIServer(default=steps.reply("Aye, aye, Sir.")) as running:
         yield running
 
@@ -90,9 +89,7 @@ def replies() -> list[ChatMessage]:
 
 @BOTH
 class TestWhole:
-    def test_the_chunks_are_the_providers_and_the_reply_is_appended(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_the_chunks_are_the_providers_and_the_reply_is_appended(self, tip, server, drain):
         chunks, stream = drain(tip, server)
         assert text_of(chunks) == "Aye, aye, Sir."
         assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
@@ -102,9 +99,7 @@ class TestWhole:
         assert (reply.content, reply.parent_message_id, reply.model) == ("Aye, aye, Sir.", tip.pk, "house-model")
         assert reply.usage == chunks[-1].usage.model_dump(mode="json", exclude_none=True)
 
-    def test_a_streamed_reply_is_stored_as_a_whole_one_is(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_a_streamed_reply_is_stored_as_a_whole_one_is(self, tip, server, drain):
         server.script([steps.tool_call("look", '{"at": "the tide"}')] * 2)
         # In a session of its own, for the first reply calibrates what the next is compared with.
         elsewhere = chat.start_session(model="house-model", system_prompt="You are terse.")
@@ -117,15 +112,11 @@ class TestWhole:
         assert (streamed.pop("stream"), streamed.pop("stream_options")) == (True, {"include_usage": True})
         assert streamed == sent
 
-    def test_the_next_compaction_is_requested(
-        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_the_next_compaction_is_requested(self, session, server, drain):
         drain(grow(session, None, "u a " * 34 + "u")[-1], server)
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
-    def test_calls_are_put_together_from_their_pieces(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_calls_are_put_together_from_their_pieces(self, tip, server, drain):
         def piece(index: int, arguments: str, **start: Any) -> dict[str, Any]:
             name = {"name": start.pop("name")} if start else {}
             return {"tool_calls": [{"index": index, **start, "function": {**name, "arguments": arguments}}]}
@@ -147,9 +138,7 @@ class TestWhole:
         ]
 
     @pytest.mark.parametrize("index", [{"index": 0}, {}], ids=["all under 0", "no index"])
-    def test_servers_that_do_not_number_their_calls_are_understood(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, index: dict[str, int]
-    ) -> None:
+    def test_servers_that_do_not_number_their_calls_are_understood(self, tip, server, drain, index):
         calls = [{**index, "id": f"c{n}", "function": {"name": "look", "arguments": f'{{"n": {n}}}'}} for n in (1, 2)]
         server.script([steps.stream_of(*[{"tool_calls": [call]} for call in calls], finish_reason="tool_calls")])
         drain(tip, server)
@@ -160,31 +149,25 @@ class TestWhole:
         ]
 
     @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
-    def test_reasoning_is_kept(self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, name: str) -> None:
+    def test_reasoning_is_kept(self, tip, server, drain, name):
         server.script([steps.stream_of({name: "The tide "}, {name: "turns."}, "At four.")])
         drain(tip, server)
         [reply] = replies()
         assert (reply.reasoning, reply.content) == ("The tide turns.", "At four.")
 
-    def test_a_refusal_is_what_the_model_said(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_a_refusal_is_what_the_model_said(self, tip, server, drain):
         server.script([steps.refusal()])
         drain(tip, server)
         assert [reply.content for reply in replies()] == ["I can't help with that."]
 
     @pytest.mark.parametrize("options", [{"include_usage": False}, None])
-    def test_the_caller_may_say_what_is_asked_for(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, options: Any
-    ) -> None:
+    def test_the_caller_may_say_what_is_asked_for(self, tip, server, drain, options):
         chunks, _ = drain(tip, server, stream_options=options)
         assert server.requests[0].get("stream_options") == options
         assert not any(chunk.usage for chunk in chunks)
         assert [reply.usage for reply in replies()] == [{}]
 
-    def test_a_connection_that_breaks_after_the_finish_loses_the_usage_only(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_a_connection_that_breaks_after_the_finish_loses_the_usage_only(self, tip, server, drain):
         def finish_and_break(exchange: Any) -> None:
             exchange.send_delta({}, finish_reason="stop")
             exchange.hang_up()
@@ -209,9 +192,7 @@ class TestTooLong:
             pytest.param(steps.error_event("This model's maximum context length is 8192 tokens."), id="in prose"),
         ],
     )
-    def test_a_prompt_too_long_is_compacted_and_sent_once_more(
-        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain, refusal: Step
-    ) -> None:
+    def test_a_prompt_too_long_is_compacted_and_sent_once_more(self, session, server, drain, refusal):
         server.script([refusal])
         chunks, _ = drain(grow(session, None, "u a " * 20 + "u")[-1], server)
         assert text_of(chunks) == "Aye, aye, Sir."
@@ -220,9 +201,7 @@ class TestTooLong:
         assert len(server.requests) == 2
         assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
 
-    def test_what_stays_too_long_is_an_overflow(
-        self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_what_stays_too_long_is_an_overflow(self, session, server, drain):
         server.script([steps.error_event("x", code="context_length_exceeded")] * 2)
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         with pytest.raises(ContextOverflow):
@@ -230,7 +209,7 @@ class TestTooLong:
         assert len(server.requests) == 2
         assert len(replies()) == 20
 
-    def test_too_late_to_say_so(self, session: ChatSession, server: ScriptedOpenAIServer, drain: Drain) -> None:
+    def test_too_late_to_say_so(self, session, server, drain):
         """After the first chunk nothing is sent again: the consumer has seen the beginning of this reply."""
         late = steps.error_event("x", code="context_length_exceeded")
         server.script([steps.stream_of("Aye,", then=late)])
@@ -253,9 +232,7 @@ BROKEN: list[Any] = [
 @BOTH
 class TestAborted:
     @pytest.mark.parametrize(("step", "partial", "has_cause"), BROKEN)
-    def test_a_stream_that_breaks_off_leaves_the_tip_as_it_was(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, step: Step, partial: str, has_cause: bool
-    ) -> None:
+    def test_a_stream_that_breaks_off_leaves_the_tip_as_it_was(self, tip, server, drain, step, partial, has_cause):
         server.script([step])
         with pytest.raises(StreamInterrupted) as caught:
             drain(tip, server, timeout=0.3)
@@ -275,15 +252,13 @@ class TestAborted:
             pytest.param(steps.stream_of({"reasoning": "hm"}, finish_reason="length"), id="reasoning only"),
         ],
     )
-    def test_an_empty_reply_is_not_stored(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain, step: Step
-    ) -> None:
+    def test_an_empty_reply_is_not_stored(self, tip, server, drain, step):
         server.script([step])
         with pytest.raises(EmptyReply):
             drain(tip, server)
         assert ChatMessage.objects.count() == 1
 
-    def test_what_can_not_be_stored_is_not(self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain) -> None:
+    def test_what_can_not_be_stored_is_not(self, tip, server, drain):
         server.script([steps.tool_call("look", '{"at": ')])
         with pytest.raises(InvalidReply, match="can not be stored: Arguments of tool call") as caught:
             drain(tip, server)
@@ -292,9 +267,7 @@ class TestAborted:
         assert call["function"] == {"name": "look", "arguments": '{"at": '}
         assert ChatMessage.objects.count() == 1
 
-    def test_an_error_before_the_first_chunk_is_the_clients_own(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_an_error_before_the_first_chunk_is_the_clients_own(self, tip, server, drain):
         server.script([steps.server_error(), steps.error_event("Overloaded.")])
         with pytest.raises(openai.InternalServerError):
             drain(tip, server)
@@ -302,16 +275,14 @@ class TestAborted:
             drain(tip, server)
         assert ChatMessage.objects.count() == 1
 
-    def test_an_event_that_is_no_json_before_the_first_chunk(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, drain: Drain
-    ) -> None:
+    def test_an_event_that_is_no_json_before_the_first_chunk(self, tip, server, drain):
         server.script([steps.malformed(b'data: {"id": \n\n', "text/event-stream")])
         with pytest.raises(InvalidReply):
             drain(tip, server)
 
 
 class TestLeft:
-    def test_a_consumer_that_stops_early_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_consumer_that_stops_early_leaves_nothing(self, tip, server):
         """The provider sees the connection close, which is what ends the generation there."""
         server.script([steps.stream_of("Aye,", " aye", then=steps.hang())])
         with chat.stream(tip, client=client_of(server)) as stream:
@@ -323,9 +294,7 @@ class TestLeft:
         assert ChatMessage.objects.count() == 1
         assert list(stream) == []
 
-    def test_an_iterator_that_is_dropped_closes_its_connection(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_an_iterator_that_is_dropped_closes_its_connection(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
         client = client_of(server)
         gc.disable()
@@ -337,22 +306,20 @@ class TestLeft:
             gc.enable()
         assert ChatMessage.objects.count() == 1
 
-    def test_a_stream_that_nobody_reads_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_stream_that_nobody_reads_leaves_nothing(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
         chat.stream(tip, client=client_of(server)).close()
         server.wait_for_disconnects(1)
         assert ChatMessage.objects.count() == 1
 
-    def test_whoever_sees_the_finish_finds_the_reply_stored(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_whoever_sees_the_finish_finds_the_reply_stored(self, tip, server):
         for chunk in chat.stream(tip, client=client_of(server)):
             assert len(replies()) == bool(chunk.choices[0].finish_reason)
             if chunk.choices[0].finish_reason:
                 break
         assert [bool(reply.usage) for reply in replies()] == [True]
 
-    def test_a_cancelled_task_leaves_nothing(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_cancelled_task_leaves_nothing(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
 
         async def main() -> str:
@@ -375,9 +342,7 @@ class TestLeft:
         assert async_to_sync(main)() == "Aye,"
         assert ChatMessage.objects.count() == 1
 
-    def test_an_async_consumer_that_stops_early_leaves_nothing(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_an_async_consumer_that_stops_early_leaves_nothing(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
 
         async def main() -> None:
@@ -390,9 +355,7 @@ class TestLeft:
         async_to_sync(main)()
         assert ChatMessage.objects.count() == 1
 
-    def test_errors_before_the_first_chunk_are_raised_where_it_is_opened(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_errors_before_the_first_chunk_are_raised_where_it_is_opened(self, tip, server):
         """So a view can answer with a status: nothing of its response has gone out yet."""
         server.script([steps.unauthorized(), steps.unauthorized()])
         with pytest.raises(openai.AuthenticationError):
@@ -406,7 +369,7 @@ class TestLeft:
 
 
 class TestNothingIsHeld:
-    def test_no_database_connection_while_chunks_come(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_no_database_connection_while_chunks_come(self, tip, server):
         stream = chat.stream(tip, client=client_of(server))
         held = []
         for chunk in stream:
@@ -416,7 +379,7 @@ class TestNothingIsHeld:
         assert len(held) > 2
         assert set(held) == {None}
 
-    def test_no_transaction_may_wait_for_the_model(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_no_transaction_may_wait_for_the_model(self, tip, server):
         with pytest.raises(DurableTransactionRequired), transaction.atomic():
             chat.stream(tip, client=client_of(server))
         assert server.requests == []
@@ -425,7 +388,7 @@ class TestNothingIsHeld:
             next(stream)
         assert ChatMessage.objects.count() == 1
 
-    def test_a_whole_reply_is_not_streamed(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_whole_reply_is_not_streamed(self, tip, server):
         with pytest.raises(InvalidMessage, match=r"stream\(\)"):
             chat.complete(tip, client=client_of(server), stream=True)
         assert server.requests == []
@@ -447,12 +410,12 @@ async def atexts(stream: chat.AsyncReplyStream) -> Any:
 
 
 class TestViews:
-    def test_a_response_streams_the_reply(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_response_streams_the_reply(self, tip, server):
         response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))), content_type="text/plain")
         assert response.getvalue() == b"Aye, aye, Sir."
         assert len(replies()) == 1
 
-    def test_a_browser_that_leaves_closes_the_stream(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_a_browser_that_leaves_closes_the_stream(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
         response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))))
         assert next(iter(response)) == b"Aye,"
@@ -460,7 +423,7 @@ class TestViews:
         server.wait_for_disconnects(1)
         assert ChatMessage.objects.count() == 1
 
-    def test_an_async_response_streams_the_reply(self, tip: ChatMessage, server: ScriptedOpenAIServer) -> None:
+    def test_an_async_response_streams_the_reply(self, tip, server):
         async def answer() -> bytes:
             stream = await chat.astream(tip, client=aclient_of(server))
             response = StreamingHttpResponse(atexts(stream), content_type="text/plain")

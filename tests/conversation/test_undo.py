@@ -7,7 +7,7 @@ was told once: nothing is lost and nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ class Interrupted(FakeSummarizer):
 
 
 @pytest.fixture(autouse=True)
-def site(settings: Any) -> Iterator[None]:
+def site(settings):
     settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Interrupted")
     FakeSummarizer.reset()
     yield
@@ -51,7 +51,7 @@ def site(settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def session() -> ChatSession:
+def session():
     return chat.start_session(title="a conversation")
 
 
@@ -102,7 +102,7 @@ def generations(session: ChatSession) -> list[int]:
 
 
 @pytest.mark.parametrize("index", [0, 2, 4])
-def test_from_the_retired_generation_on_the_originals_are_back(session: ChatSession, index: int) -> None:
+def test_from_the_retired_generation_on_the_originals_are_back(session, index):
     tip, made = go_on(session, None, 5)
     assert tip is not None
     before = list(ChatMessage.objects.filter(session=session).messages().order_by("id").values())
@@ -118,7 +118,7 @@ def test_from_the_retired_generation_on_the_originals_are_back(session: ChatSess
 
 
 @pytest.mark.parametrize("index", [0, 4])
-def test_the_next_generations_build_on_the_newest_live_one(session: ChatSession, index: int) -> None:
+def test_the_next_generations_build_on_the_newest_live_one(session, index):
     """Their numbers go on from the highest ever given: the record keeps the retired ones."""
     tip, made = go_on(session, None, 5)
     chat.retire_summary(made[index])
@@ -130,7 +130,7 @@ def test_the_next_generations_build_on_the_newest_live_one(session: ChatSession,
     assert generations(session) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_at_the_same_tip_it_can_be_made_anew_at_once(session: ChatSession) -> None:
+def test_at_the_same_tip_it_can_be_made_anew_at_once(session):
     """Same anchor, same cutoff: the database allows one live summary there, and the other is retired."""
     tip, made = go_on(session, None, 3)
     assert tip is not None
@@ -142,7 +142,7 @@ def test_at_the_same_tip_it_can_be_made_anew_at_once(session: ChatSession) -> No
     assert chat.compact(tip).skip_reason == "nothing_to_compact"
 
 
-def test_over_the_threshold_the_background_goes_on_from_the_live_one(session: ChatSession) -> None:
+def test_over_the_threshold_the_background_goes_on_from_the_live_one(session):
     tip, made = go_on(session, None, 5)
     chat.retire_summary(made[1])
     assert not chat.should_compact(tip), "with the originals back it is still under"
@@ -156,7 +156,7 @@ def test_over_the_threshold_the_background_goes_on_from_the_live_one(session: Ch
     assert not chat.should_compact(tip)
 
 
-def test_undoing_what_was_made_after_an_undo(session: ChatSession) -> None:
+def test_undoing_what_was_made_after_an_undo(session):
     """Back and forth: what was built on a retired one stays retired, what is new goes by its own line."""
     tip, made = go_on(session, None, 3)
     chat.retire_summary(made[1])
@@ -172,7 +172,7 @@ def test_undoing_what_was_made_after_an_undo(session: ChatSession) -> None:
     assert generations(session) == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_was_undone_holds_nothing_back(session: ChatSession, settings: Any) -> None:
+def test_what_was_undone_holds_nothing_back(session, settings):
     """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
     first = grow(session, None, "u a " * 20)[-1]
     base = chat.compact(first)
@@ -194,7 +194,7 @@ def test_what_was_undone_holds_nothing_back(session: ChatSession, settings: Any)
 
 
 @pytest.mark.parametrize("reason", ["\x00", "\ud800"])
-def test_a_reason_that_can_not_be_stored_is_refused(session: ChatSession, reason: str) -> None:
+def test_a_reason_that_can_not_be_stored_is_refused(session, reason):
     """As any text: SQLite would take it, PostgreSQL would not."""
     _, (summary,) = go_on(session, None, 1)
     with pytest.raises(InvalidMessage):
@@ -206,7 +206,7 @@ class TestForks:
     """A trunk with two generations; two branches that share both, and one that shares the first only."""
 
     @pytest.fixture
-    def forks(self, session: ChatSession) -> dict[str, Any]:
+    def forks(self, session):
         trunk, (first, second) = go_on(session, None, 2)
         left, of_left = go_on(session, trunk, 2)
         right, of_right = go_on(session, trunk, 1)
@@ -221,16 +221,14 @@ class TestForks:
             "apart": (apart, of_apart),
         }
 
-    def test_one_branchs_own_generation_is_nothing_to_the_others(self, forks: dict[str, Any]) -> None:
+    def test_one_branchs_own_generation_is_nothing_to_the_others(self, forks):
         left, (third, fourth) = forks["left"]
         assert chat.retire_summary(third) == [third.pk, fourth.pk]
         check_branch(left, generation=2)
         check_branch(forks["right"][0], generation=5)
         check_branch(forks["apart"][0], generation=6)
 
-    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(
-        self, session: ChatSession, forks: dict[str, Any]
-    ) -> None:
+    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(self, session, forks):
         """The branch that never saw it keeps its own."""
         left, of_left = forks["left"]
         right, of_right = forks["right"]
@@ -247,7 +245,7 @@ class TestForks:
         check_branch(apart, generation=6)
         check_branch(forks["trunk"], generation=1)
 
-    def test_the_first_generation_takes_all(self, session: ChatSession, forks: dict[str, Any]) -> None:
+    def test_the_first_generation_takes_all(self, session, forks):
         assert len(chat.retire_summary(forks["first"])) == 6
         assert live(session) == []
         for name in ("left", "right", "apart"):
@@ -263,7 +261,7 @@ class TestInFlight:
     """The retirement comes while a model is being asked."""
 
     @pytest.mark.parametrize("index", [0, 2])
-    def test_a_run_on_anything_that_goes_can_not_commit(self, session: ChatSession, index: int) -> None:
+    def test_a_run_on_anything_that_goes_can_not_commit(self, session, index):
         tip, made = go_on(session, None, 3)
         tip = grow(session, tip, TURNS)[-1]
         Interrupted.meanwhile = lambda: chat.retire_summary(made[index])
@@ -274,7 +272,7 @@ class TestInFlight:
         assert (again.generation, again.base_id) == (4, made[index - 1].pk if index else None)
         check_branch(tip, generation=4)
 
-    def test_a_run_on_another_branch_commits(self, session: ChatSession) -> None:
+    def test_a_run_on_another_branch_commits(self, session):
         trunk, (first,) = go_on(session, None, 1)
         _, (second,) = go_on(session, trunk, 1)
         other = grow(session, trunk, TURNS)[-1]
@@ -283,7 +281,7 @@ class TestInFlight:
         assert (run.status, run.base_id, run.generation) == ("succeeded", first.pk, 3)
         check_branch(other, generation=3)
 
-    def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(self, session: ChatSession) -> None:
+    def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(self, session):
         tip, made = go_on(session, None, 3)
         tip = grow(session, tip, "u a " * 30)[-1]
         run = chat.request_compaction(tip)
@@ -301,9 +299,7 @@ class TestInFlight:
         assert tasks.compact_branch(again.pk) == "succeeded"
         check_branch(tip, generation=4)
 
-    def test_a_summary_retired_as_soon_as_it_is_made_is_no_base_for_its_follow_up(
-        self, session: ChatSession, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_summary_retired_as_soon_as_it_is_made_is_no_base_for_its_follow_up(self, session, monkeypatch):
         """A small summarizer needs several generations; the first is undone while the second waits."""
         monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 3_500)
         tip = grow(session, None, "u a " * 60)[-1]
@@ -324,7 +320,7 @@ class TestInFlight:
         assert generations(session) == list(range(1, len(generations(session)) + 1))
 
 
-def test_a_request_that_was_pinned_is_pinned_again(session: ChatSession) -> None:
+def test_a_request_that_was_pinned_is_pinned_again(session):
     """Three generations inside one turn; whichever is undone, the question stays in sight, and stands once."""
     tip, made = None, []
     tip = grow(session, None, "u")[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import openai
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
+def small_world(small_window):
     """Before the fixtures of a class, which change some of it: a mark would come after them."""
 
 
@@ -33,18 +32,18 @@ THOUGHT = "the tide turns at four"
 
 
 @pytest.fixture
-def session() -> Any:
+def session():
     return chat.start_session(model="house-model", system_prompt="You keep the harbour's books.")
 
 
 @pytest.fixture
-def branch(session: Any) -> list[ChatMessage]:
+def branch(session):
     """Over the threshold of 6,000."""
     return grow(session, None, "u a " * 35)
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
+def server():
     with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
         yield running
 
@@ -58,7 +57,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 class TestLogs:
-    def test_a_model_without_a_known_window_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_model_without_a_known_window_is_logged_once(self, caplog):
         session = chat.start_session(model="a-model-of-nobody", settings={"CONTEXT_WINDOW": None})
         tip = grow(session, None, "u")[0]
         with caplog.at_level(logging.INFO, logger="compaction_app"):
@@ -68,7 +67,7 @@ class TestLogs:
         values = {"model": "a-model-of-nobody", "tokens": 128_000, "reason": "unknown_model"}
         assert said == [{"event": "window", **values}]
 
-    def test_a_reserve_over_half_the_window_is_warned_of(self, session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_reserve_over_half_the_window_is_warned_of(self, session, caplog):
         tip = grow(session, None, "u")[0]
         chat.get_context(tip, reserved_tokens=4_900)
         assert warnings(caplog) == []
@@ -78,18 +77,14 @@ class TestLogs:
         values = {"session": str(session.pk), "reserved": reserved, "window": 10_000}
         assert said == {"event": "reserve", **values, "reason": "over_half_the_window"}, "once, not at every turn"
 
-    def test_a_failed_run_is_a_warning_with_its_code(
-        self, branch: list[ChatMessage], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_failed_run_is_a_warning_with_its_code(self, branch, monkeypatch, caplog):
         monkeypatch.setattr(FakeSummarizer, "error", SummarizerError("away", error_code="quota"))
         with pytest.raises(CompactionFailed):
             chat.compact(branch[-1])
         run = CompactionRun.objects.get()
         assert any(f"run={run.pk} code=quota" in line for line in warnings(caplog))
 
-    def test_a_prompt_that_leaves_messages_out_is_a_warning(
-        self, session: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_prompt_that_leaves_messages_out_is_a_warning(self, session, caplog):
         tip = grow(session, None, "u a " * 60)[-1]
         context = chat.get_context(tip)
         assert context.dropped
@@ -114,29 +109,29 @@ class TestPolicy:
     """A host's own code may allow, defer or force a threshold compaction, and add a line to its prompt."""
 
     @pytest.fixture(autouse=True)
-    def with_policy(self, settings: Any) -> None:
+    def with_policy(self, settings):
         settings.COMPACTION = small(POLICY=f"{__name__}.policy")
         Policy.decision = None
         Policy.asked.clear()
 
-    def test_no_answer_allows(self, branch: list[ChatMessage]) -> None:
+    def test_no_answer_allows(self, branch):
         run = chat.request_compaction(branch[-1])
         assert run is not None
         assert Policy.asked == [chat.get_context(branch[-1]).threshold]
 
-    def test_a_deferred_compaction_is_noted_with_its_code(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_a_deferred_compaction_is_noted_with_its_code(self, session, branch):
         Policy.decision = PolicyDecision(action="defer", reason="in_checkout")
         assert chat.request_compaction(branch[-1]) is None
         assert [(e.kind, e.payload) for e in events(session)] == [
             ("suppressed", {"reason": "policy", "code": "in_checkout"})
         ]
 
-    def test_a_reason_in_words_is_not_kept(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_a_reason_in_words_is_not_kept(self, session, branch):
         Policy.decision = PolicyDecision(action="defer", reason="they said: my PIN is 4711")
         assert chat.request_compaction(branch[-1]) is None
         assert [e.payload["code"] for e in events(session)] == ["not_a_code"]
 
-    def test_force_passes_the_cool_down(self, settings: Any, branch: list[ChatMessage], session: Any) -> None:
+    def test_force_passes_the_cool_down(self, settings, branch, session):
         settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
         chat.compact(branch[-1])
         tip = grow(session, branch[-1], "u a " * 26)[-1]
@@ -148,7 +143,7 @@ class TestPolicy:
         Policy.decision = PolicyDecision(action="force")
         assert chat.request_compaction(tip) is not None
 
-    def test_its_line_is_in_the_prompt_and_on_the_run(self, branch: list[ChatMessage]) -> None:
+    def test_its_line_is_in_the_prompt_and_on_the_run(self, branch):
         Policy.decision = PolicyDecision(prompt_line="Keep every berth number.")
         run = chat.request_compaction(branch[-1])
         assert run is not None
@@ -157,7 +152,7 @@ class TestPolicy:
         run.refresh_from_db()
         assert (run.status, run.policy_line) == ("succeeded", "Keep every berth number.")
 
-    def test_it_is_asked_over_the_threshold_only(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_it_is_asked_over_the_threshold_only(self, session, branch):
         Policy.decision = PolicyDecision(action="defer")
         assert chat.request_compaction(grow(session, None, "u a")[-1]) is None
         assert chat.compact(branch[-1]).status == "succeeded"
@@ -165,7 +160,7 @@ class TestPolicy:
 
 
 class TestRecord:
-    def test_a_run_tells_its_story_in_numbers(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_a_run_tells_its_story_in_numbers(self, session, branch):
         """Threshold, start and completion, each with the turn it belongs to, and none with a word of it."""
         run = chat.request_compaction(branch[-1])
         assert run is not None
@@ -179,9 +174,7 @@ class TestRecord:
         assert (completed["tokens_before"], completed["tokens_after"]) == (run.tokens_before, run.tokens_after)
         assert "word" not in json.dumps([event.payload for event in told])
 
-    def test_a_run_records_its_model_and_what_it_used(
-        self, settings: Any, server: ScriptedOpenAIServer, branch: list[ChatMessage], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_run_records_its_model_and_what_it_used(self, settings, server, branch, monkeypatch):
         """And of the environment the names of variables only."""
         secret = "a-key-that-is-nobodys-business"
         monkeypatch.setenv("HARBOUR_KEY", secret)
@@ -198,7 +191,7 @@ class TestRecord:
         assert "HARBOUR_KEY" in stored
         assert secret not in stored
 
-    def test_an_oversize_draft_is_in_the_record(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_an_oversize_draft_is_in_the_record(self, session, branch):
         FakeSummarizer.fill = 4.0
         with pytest.raises(CompactionFailed):
             chat.compact(branch[-1])
@@ -207,7 +200,7 @@ class TestRecord:
         first, tighter = FakeSummarizer.requests
         assert tighter.target_tokens < first.target_tokens
 
-    def test_a_cool_down_has_its_limits(self, settings: Any, session: Any, branch: list[ChatMessage]) -> None:
+    def test_a_cool_down_has_its_limits(self, settings, session, branch):
         """It holds back neither a prompt that would not fit nor a person."""
         settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.2)
         chat.compact(branch[-1])
@@ -219,7 +212,7 @@ class TestRecord:
         CompactionRun.objects.filter(status="ready").delete()
         assert chat.compact(held_back).status == "succeeded"
 
-    def test_a_person_needs_no_threshold(self, session: Any) -> None:
+    def test_a_person_needs_no_threshold(self, session):
         tip = grow(session, None, "u a " * 15)[-1]
         assert not chat.should_compact(tip)
         run = chat.compact(tip)
@@ -245,7 +238,7 @@ class TestLayers:
     CHARACTERS = "compaction_app.tokens.CharacterTokenCounter"
 
     @pytest.mark.parametrize("collapse", [True, False])
-    def test_white_space_goes_before_a_summary_is_wanted(self, settings: Any, session: Any, collapse: bool) -> None:
+    def test_white_space_goes_before_a_summary_is_wanted(self, settings, session, collapse):
         settings.COMPACTION = small(
             TOKEN_COUNTER=self.CHARACTERS, MICRO_COMPACT=collapse, PRUNE_TOOL_RESULT_BYTES=100_000
         )
@@ -260,9 +253,7 @@ class TestLayers:
             assert context.history_tokens <= context.threshold
 
     @pytest.mark.parametrize("setting", [{"PRUNE": "always"}, {"MODE": "deterministic"}, {}])
-    def test_pruning_on_every_turn_needs_no_pressure(
-        self, settings: Any, session: Any, setting: dict[str, Any]
-    ) -> None:
+    def test_pruning_on_every_turn_needs_no_pressure(self, settings, session, setting):
         settings.COMPACTION = small(PRUNE_TOOL_RESULT_BYTES=200, **setting)
         tip = chat.append_messages(session, None, calls_with_results("x" * 5_000, "y" * 5_000, "b", "c"))[-1]
         context = chat.get_context(tip)
@@ -271,7 +262,7 @@ class TestLayers:
         assert [len(m.content) <= 200 for m in results[:2]] == [bool(setting), False]
         assert (context.strategy, context.pruned) == (("tool_result_budget", 1) if setting else ("none", 0))
 
-    def test_a_summary_never_has_the_systems_role(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_a_summary_never_has_the_systems_role(self, session, branch):
         chat.compact(branch[-1])
         system, summary, *rest = chat.get_context(branch[-1]).to_openai()
         assert system == {"role": "system", "content": "You keep the harbour's books."}
@@ -281,7 +272,7 @@ class TestLayers:
 
 
 class TestNeverCompacted:
-    def test_system_prompt_and_contributions(self, session: Any, branch: list[ChatMessage]) -> None:
+    def test_system_prompt_and_contributions(self, session, branch):
         """The caller makes contributions anew each turn: they are counted, and stored nowhere."""
         contributions = [{"role": "system", "content": "Tide tables of today."}]
         run = chat.request_compaction(branch[-1], contributions=contributions)
@@ -295,7 +286,7 @@ class TestNeverCompacted:
         assert [m["content"] for m in sent[:2]] == ["You keep the harbour's books.", "Tide tables of today."]
         assert "Tide" not in str(chat.get_context(branch[-1]).to_openai())
 
-    def test_tools_are_reserved_for(self, session: Any) -> None:
+    def test_tools_are_reserved_for(self, session):
         tip = grow(session, None, "u")[0]
         tool = {"type": "function", "function": {"name": "tide_at", "description": "The tide at an hour."}}
         bare, with_tool = chat.get_context(tip), chat.get_context(tip, tools=[tool])
@@ -307,7 +298,7 @@ def redact(text: str) -> str:
     return text.replace("berth-17", "***")
 
 
-def test_a_redactor_sees_what_goes_to_the_summarizer(settings: Any, session: Any) -> None:
+def test_a_redactor_sees_what_goes_to_the_summarizer(settings, session):
     settings.COMPACTION = small(REDACTOR=f"{__name__}.redact")
     first = chat.append_message(session, None, role="user", content="Keep berth-17 free, and tell nobody.")
     tip = grow(session, first, "a " + "u a " * 35)[-1]
@@ -326,7 +317,7 @@ class TestReasoning:
         thinker = chat.append_message(session, first, role="assistant", content=words(100), reasoning=self.BLOCKS)
         return thinker, grow(session, thinker, "u a " * 35)[-1]
 
-    def test_blocks_of_the_tail_are_passed_on_as_they_are(self, session: Any) -> None:
+    def test_blocks_of_the_tail_are_passed_on_as_they_are(self, session):
         first = chat.append_message(session, None, role="user", content="when?")
         reply = chat.append_message(session, first, role="assistant", content="At four.", reasoning=self.BLOCKS)
         context = chat.get_context(reply)
@@ -334,9 +325,7 @@ class TestReasoning:
         assert "reasoning" not in context.to_openai()[-1]
 
     @pytest.mark.parametrize(("rule", "is_told"), [("summarize", True), ("drop", False)])
-    def test_covered_blocks_become_text_or_are_dropped(
-        self, settings: Any, session: Any, rule: str, is_told: bool
-    ) -> None:
+    def test_covered_blocks_become_text_or_are_dropped(self, settings, session, rule, is_told):
         settings.COMPACTION = small(REASONING=rule)
         thinker, tip = self.thinking_branch(session)
         summary = chat.compact(tip).summary
@@ -347,7 +336,7 @@ class TestReasoning:
         assert thinker.reasoning == self.BLOCKS
 
 
-def test_the_providers_own_editing_is_passed_on(session: Any, server: ScriptedOpenAIServer) -> None:
+def test_the_providers_own_editing_is_passed_on(session, server):
     """It edits a request on its way; what is stored, and what the next context holds, stays this app's."""
     tip = grow(session, None, "u a u")[-1]
     client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)

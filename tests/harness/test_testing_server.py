@@ -8,7 +8,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.pure
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
+def server():
     with ScriptedOpenAIServer(models=["small", "large"]) as server:
         yield server
 
@@ -43,19 +42,19 @@ def chat(client: openai.OpenAI, model: str = "small", **options: Any) -> Any:
 
 
 class TestScripts:
-    def test_steps_are_taken_in_order_and_then_the_default(self, server: ScriptedOpenAIServer) -> None:
+    def test_steps_are_taken_in_order_and_then_the_default(self, server):
         server.script([steps.reply("one"), steps.reply("two")], default=steps.reply("rest"))
         said = [chat(client_of(server)).choices[0].message.content for _ in range(4)]
         assert said == ["one", "two", "rest", "rest"]
 
-    def test_a_model_may_have_a_script_of_its_own(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_model_may_have_a_script_of_its_own(self, server):
         server.script([steps.reply("any")])
         server.script(model="large", steps=[steps.reply("large only")])
         said = [chat(client_of(server), model).choices[0].message.content for model in ("large", "small")]
         assert said == ["large only", "any"]
         assert (server.count("large"), server.count("small")) == (1, 1)
 
-    def test_each_step_is_taken_once_however_many_ask_at_once(self, server: ScriptedOpenAIServer) -> None:
+    def test_each_step_is_taken_once_however_many_ask_at_once(self, server):
         server.script([steps.reply(str(n)) for n in range(40)])
         client = client_of(server)
         with ThreadPoolExecutor(20) as pool:
@@ -63,7 +62,7 @@ class TestScripts:
         assert sorted(said, key=int) == [str(n) for n in range(40)]
         assert len(server.requests) == 40
 
-    def test_it_keeps_what_it_was_asked(self, server: ScriptedOpenAIServer) -> None:
+    def test_it_keeps_what_it_was_asked(self, server):
         chat(client_of(server), temperature=0.5)
         (call,) = server.calls
         assert call.body["temperature"] == 0.5
@@ -71,7 +70,7 @@ class TestScripts:
         server.reset()
         assert server.requests == []
 
-    def test_wait_for_says_what_came_instead(self, server: ScriptedOpenAIServer) -> None:
+    def test_wait_for_says_what_came_instead(self, server):
         threading.Timer(0.1, chat, [client_of(server)]).start()
         assert len(server.wait_for(1)) == 1
         with pytest.raises(TimeoutError, match=r"no 2 requests within 0\.05 s, only 1 requests"):
@@ -79,7 +78,7 @@ class TestScripts:
 
 
 class TestReplies:
-    def test_usage_is_counted_exactly(self, server: ScriptedOpenAIServer) -> None:
+    def test_usage_is_counted_exactly(self, server):
         server.script([steps.reply("Nothing much.")])
         usage = chat(client_of(server)).usage
         count = ExactTokenCounter()
@@ -87,14 +86,12 @@ class TestReplies:
         assert usage.completion_tokens == count(["Nothing much."])[0]
         assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
-    def test_a_reply_can_be_written_from_the_request(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_reply_can_be_written_from_the_request(self, server):
         server.script([steps.reply_with(lambda body: body["messages"][0]["content"].upper())])
         assert chat(client_of(server)).choices[0].message.content == "WHAT IS NEW?"
 
     @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
-    def test_a_reply_can_fill_the_size_that_the_prompt_asks_for(
-        self, server: ScriptedOpenAIServer, share: float
-    ) -> None:
+    def test_a_reply_can_fill_the_size_that_the_prompt_asks_for(self, server, share):
         """The conversation may speak of tokens too: only the instructions count."""
         asked = request(target_tokens=400, instructions="about 9 tokens")
         server.script([steps.fill_target(share)])
@@ -103,7 +100,7 @@ class TestReplies:
         written = ExactTokenCounter()([completion.choices[0].message.content or ""])[0]
         assert written == share * 400
 
-    def test_a_reply_is_streamed_where_a_stream_is_asked_for(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_reply_is_streamed_where_a_stream_is_asked_for(self, server):
         server.script([steps.reply("One two  three.\n\nFour")])
         chunks = list(chat(client_of(server), stream=True, stream_options={"include_usage": True}))
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
@@ -111,23 +108,23 @@ class TestReplies:
         assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
         assert chunks[-1].usage.prompt_tokens > 0
 
-    def test_a_tool_call_is_streamed_too(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_tool_call_is_streamed_too(self, server):
         server.script([steps.tool_call("search", '{"q": 1}')])
         deltas = [c.choices[0].delta for c in chat(client_of(server), stream=True)]
         (call,) = [call for delta in deltas for call in delta.tool_calls or ()]
         assert (call.function.name, call.function.arguments) == ("search", '{"q": 1}')
 
-    def test_models_are_listed(self, server: ScriptedOpenAIServer) -> None:
+    def test_models_are_listed(self, server):
         assert [model.id for model in client_of(server).models.list()] == ["small", "large"]
 
     @pytest.mark.parametrize("path", ["/v1/nothing", "/chat/completions"])
-    def test_other_paths_are_not_found(self, server: ScriptedOpenAIServer, path: str) -> None:
+    def test_other_paths_are_not_found(self, server, path):
         url = server.url.removesuffix("/v1") + path
         for data in (None, b"{}"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url, data=data, timeout=5)
 
-    def test_a_body_that_is_no_json_is_a_bad_request(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_body_that_is_no_json_is_a_bad_request(self, server):
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urllib.request.urlopen(f"{server.url}/chat/completions", data=b"{", timeout=5)
         assert server.requests == []
@@ -148,20 +145,13 @@ class TestErrors:
         ],
     )
     @pytest.mark.parametrize("stream", [False, True])
-    def test_errors_reach_the_client_as_the_providers_do(
-        self,
-        server: ScriptedOpenAIServer,
-        step: Any,
-        error: type[openai.APIStatusError],
-        code: str | None,
-        stream: bool,
-    ) -> None:
+    def test_errors_reach_the_client_as_the_providers_do(self, server, step, error, code, stream):
         server.script([step])
         with pytest.raises(error) as caught:
             chat(client_of(server), stream=stream)
         assert caught.value.code == code
 
-    def test_llama_cpp_says_the_numbers(self, server: ScriptedOpenAIServer) -> None:
+    def test_llama_cpp_says_the_numbers(self, server):
         server.script([steps.context_overflow("llama.cpp", n_prompt_tokens=5000, n_ctx=4096)])
         with pytest.raises(openai.BadRequestError) as caught:
             chat(client_of(server))
@@ -169,30 +159,30 @@ class TestErrors:
         assert caught.value.type == "exceed_context_size_error"
         assert (body["n_prompt_tokens"], body["n_ctx"]) == (5000, 4096)
 
-    def test_an_unknown_dialect_is_an_error_of_the_script(self) -> None:
+    def test_an_unknown_dialect_is_an_error_of_the_script(self):
         with pytest.raises(ValueError, match="dialect"):
             steps.context_overflow("klingon")
 
-    def test_retry_after_makes_the_real_client_wait(self, server: ScriptedOpenAIServer) -> None:
+    def test_retry_after_makes_the_real_client_wait(self, server):
         server.script([steps.rate_limited(retry_after=0.2), steps.reply("now")])
         started = time.monotonic()
         assert chat(client_of(server, max_retries=1)).choices[0].message.content == "now"
         assert time.monotonic() - started >= 0.2
 
     @pytest.mark.parametrize("step", [steps.drop(), steps.hang(0)])
-    def test_a_broken_connection_is_one_for_the_client(self, server: ScriptedOpenAIServer, step: Any) -> None:
+    def test_a_broken_connection_is_one_for_the_client(self, server, step):
         server.script([step])
         with pytest.raises(openai.APIConnectionError):
             chat(client_of(server))
 
-    def test_a_client_that_gives_up_is_counted(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_client_that_gives_up_is_counted(self, server):
         server.script([steps.hang()])
         with pytest.raises(openai.APITimeoutError):
             chat(client_of(server, timeout=0.2))
         server.wait_for_disconnects(1)
         assert chat(client_of(server)).choices[0].message.content == steps.DEFAULT_TEXT
 
-    def test_stopping_releases_what_hangs(self) -> None:
+    def test_stopping_releases_what_hangs(self):
         with ThreadPoolExecutor(1) as pool:
             with ScriptedOpenAIServer([steps.hang()]) as server:
                 asked = pool.submit(chat, client_of(server, timeout=60))
@@ -204,7 +194,7 @@ class TestErrors:
 
 
 class TestProgram:
-    def test_it_runs_as_a_process_and_ends_on_a_signal(self) -> None:
+    def test_it_runs_as_a_process_and_ends_on_a_signal(self):
         command = [sys.executable, "-W", "error", "-m", "compaction_app.testing.server"]
         command += ["--model", "tiny", "--step", "rate_limited=2", "--default", 'reply="from afar"']
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -217,7 +207,7 @@ class TestProgram:
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=10) == 0
 
-    def test_it_takes_the_port_that_it_is_given(self) -> None:
+    def test_it_takes_the_port_that_it_is_given(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -225,39 +215,39 @@ class TestProgram:
             assert server.url == f"http://127.0.0.1:{port}/v1"
 
     @pytest.mark.parametrize("name", STEP_NAMES)
-    def test_every_named_step_can_be_given_on_the_command_line(self, name: str) -> None:
+    def test_every_named_step_can_be_given_on_the_command_line(self, name):
         needed = {"late": "=1", "unsupported_parameter": "=temperature"}
         assert callable(parse_step(name + needed.get(name, "")))
 
-    def test_an_unknown_step_is_refused(self) -> None:
+    def test_an_unknown_step_is_refused(self):
         with pytest.raises(Exception, match="no step 'explode'"):
             parse_step("explode")
 
 
 class TestFakeSummarizer:
     @pytest.fixture(autouse=True)
-    def _reset(self) -> Iterator[None]:
+    def _reset(self):
         FakeSummarizer.reset()
         yield
         FakeSummarizer.reset()
 
-    def test_it_writes_an_acceptable_draft_and_the_same_each_time(self) -> None:
+    def test_it_writes_an_acceptable_draft_and_the_same_each_time(self):
         drafts = [run_summarizer(FakeSummarizer(), request(), ACCEPT) for _ in range(2)]
         assert drafts[0] == drafts[1]
         assert "2 messages, beginning with: the launch code" in drafts[0].text
 
-    def test_it_keeps_what_it_was_asked(self) -> None:
+    def test_it_keeps_what_it_was_asked(self):
         asked = request(base_text="## Before")
         assert "previous summary is carried on" in FakeSummarizer().summarize(asked).text
         assert FakeSummarizer.requests == [asked]
 
     @pytest.mark.parametrize(("fill", "code"), [(0.5, None), (1.0, None), (1.5, None), (1.51, ErrorCode.OVERSIZE)])
-    def test_it_can_fill_its_target(self, monkeypatch: pytest.MonkeyPatch, fill: float, code: ErrorCode | None) -> None:
+    def test_it_can_fill_its_target(self, monkeypatch, fill, code):
         monkeypatch.setattr(FakeSummarizer, "fill", fill)
         draft = FakeSummarizer().summarize(request(target_tokens=100))
         assert ACCEPT(draft) == code
 
-    def test_it_can_fail_answer_late_and_be_cut_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_can_fail_answer_late_and_be_cut_short(self, monkeypatch):
         monkeypatch.setattr(FakeSummarizer, "finish_reason", "length")
         with pytest.raises(SummarizerError) as caught:
             run_summarizer(FakeSummarizer(), request(), ACCEPT)
@@ -271,14 +261,14 @@ class TestFakeSummarizer:
         assert time.monotonic() - started >= 0.1
 
     @pytest.mark.parametrize("tokens", [20, 100, 333, 750, 7500])
-    def test_a_text_has_exactly_the_tokens_that_are_asked_for(self, tokens: int) -> None:
+    def test_a_text_has_exactly_the_tokens_that_are_asked_for(self, tokens):
         assert ExactTokenCounter()([steps.text_of_tokens(tokens)]) == [tokens]
 
-    def test_its_text_can_be_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_its_text_can_be_given(self, monkeypatch):
         monkeypatch.setattr(FakeSummarizer, "text", "word " * 20)
         assert FakeSummarizer().summarize(request()) == SummaryDraft(text="word " * 20, model="fake")
 
 
-def test_the_default_text_is_a_summary_that_is_accepted() -> None:
+def test_the_default_text_is_a_summary_that_is_accepted():
     draft = SummaryDraft(text=steps.DEFAULT_TEXT)
     assert ACCEPT(draft) is None

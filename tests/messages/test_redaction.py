@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -124,27 +123,27 @@ HARMLESS = [
 class TestRecognized:
     @pytest.mark.parametrize(("kind", "secret"), SECRETS)
     @pytest.mark.parametrize("around", ["{}", 'x="{}";', "字{}字", "a\n{}\nb"])
-    def test_a_key_is_taken_out_and_what_is_around_it_stays(self, kind: str, secret: str, around: str) -> None:
+    def test_a_key_is_taken_out_and_what_is_around_it_stays(self, kind, secret, around):
         assert redact_secrets(around.format(secret)) == around.format(f"[secret removed: {kind}]")
 
     @pytest.mark.parametrize(("text", "gone", "stays"), IN_PLACE)
-    def test_a_value_is_taken_out_of_its_place(self, text: str, gone: str, stays: str) -> None:
+    def test_a_value_is_taken_out_of_its_place(self, text, gone, stays):
         redacted = redact_secrets(text)
         assert gone not in redacted
         assert stays in redacted
         assert redacted.count("[secret removed: ") == 1
 
     @pytest.mark.parametrize("text", HARMLESS)
-    def test_what_is_no_secret_stays(self, text: str) -> None:
+    def test_what_is_no_secret_stays(self, text):
         assert redact_secrets(text) == text
 
-    def test_json_stays_json(self) -> None:
+    def test_json_stays_json(self):
         data = {"password": "hunter2", "url": "https://u:pw@x", "env": ["API_KEY=abcdefgh"], "key": SECRETS[0][1]}
         redacted = json.loads(redact_secrets(json.dumps(data)))
         assert list(redacted) == list(data)
         assert "hunter2" not in str(redacted)
 
-    def test_every_format_is_tried(self) -> None:
+    def test_every_format_is_tried(self):
         """No kind without an example above, and no keyword that its own pattern can not hold."""
         kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "cookie", "Slack webhook"}
         assert {secret.kind for secret in FORMATS} == kinds
@@ -166,12 +165,12 @@ class TestAnyText:
     @given(st.lists(PIECES, max_size=12).map("".join))
     @example("PASSWORD=ab://me:pw@h")
     @settings(max_examples=200, deadline=None)
-    def test_twice_is_once_and_nothing_raises(self, text: str) -> None:
+    def test_twice_is_once_and_nothing_raises(self, text):
         once = redact_secrets(text)
         assert redact_secrets(once) == once
 
     @given(st.text(max_size=300))
-    def test_any_text_is_taken(self, text: str) -> None:
+    def test_any_text_is_taken(self, text):
         once = redact_secrets(text)
         assert redact_secrets(once) == once
 
@@ -199,7 +198,7 @@ class TestAnyText:
             "PASSWORD='a ",
         ],
     )
-    def test_a_mebibyte_made_to_be_slow_is_not(self, unit: str) -> None:
+    def test_a_mebibyte_made_to_be_slow_is_not(self, unit):
         """Backtracking would take hours, not the part of a second that a pass takes; the limit leaves room for a busy
         machine."""
         text = unit * (MIB // len(unit))
@@ -222,7 +221,7 @@ class TestArguments:
         assert result["id"] == "sk-" + BODY
         return str(result["function"]["arguments"])
 
-    def test_values_are_seen_with_their_names_and_without(self) -> None:
+    def test_values_are_seen_with_their_names_and_without(self):
         arguments = {"password": "hunter2", "deep": [{"apiKey": "abc12345", "pem": PEM}], "n": 3, "at": "four"}
         redacted = json.loads(self.redacted(json.dumps(arguments)))
         assert redacted == {
@@ -232,17 +231,17 @@ class TestArguments:
             "at": "four",
         }
 
-    def test_a_number_that_is_a_password_is_json_afterwards(self) -> None:
+    def test_a_number_that_is_a_password_is_json_afterwards(self):
         assert json.loads(self.redacted('{"password": 12345678}')) == {"password": UNREADABLE}
 
-    def test_a_name_may_be_a_secret_too(self) -> None:
+    def test_a_name_may_be_a_secret_too(self):
         assert BODY not in self.redacted(json.dumps({"sk-" + BODY: 1}))
 
-    def test_arguments_without_secrets_keep_their_bytes(self) -> None:
+    def test_arguments_without_secrets_keep_their_bytes(self):
         arguments = '{"b":1,   "a": "\\u0041"}'
         assert self.redacted(arguments) == arguments
 
-    def test_arguments_that_are_no_json_are_a_text(self) -> None:
+    def test_arguments_that_are_no_json_are_a_text(self):
         assert self.redacted("password='hunter2'") == "password='[secret removed: value]'"
 
     @given(
@@ -253,10 +252,10 @@ class TestArguments:
         )
     )
     @settings(deadline=None)
-    def test_json_stays_json_whatever_it_is(self, value: Any) -> None:
+    def test_json_stays_json_whatever_it_is(self, value):
         json.loads(self.redacted(json.dumps(value)))
 
-    def test_a_redactor_that_breaks_json_does_not_break_arguments(self) -> None:
+    def test_a_redactor_that_breaks_json_does_not_break_arguments(self):
         message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call('{"a": "b", "n": 1}'),))
         [result] = redact_message(message, lambda text: text.replace('"n"', '"')).tool_calls
         assert json.loads(result["function"]["arguments"]) == {"a": "b", "n": UNREADABLE}
@@ -290,13 +289,13 @@ def answering_none(text: str) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
+def server():
     with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
         yield running
 
 
 @pytest.fixture
-def client(server: ScriptedOpenAIServer) -> openai.OpenAI:
+def client(server):
     return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 
 
@@ -339,9 +338,7 @@ def assert_clean(*texts: Any) -> None:
 class TestNothingLeaves:
     CONTRIBUTIONS = ({"role": "system", "content": f"From the wiki: {KEY}"},)
 
-    def test_planted_secrets_reach_no_prompt_event_log_or_error(
-        self, settings: Any, server: ScriptedOpenAIServer, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_planted_secrets_reach_no_prompt_event_log_or_error(self, settings, server, client, caplog):
         settings.COMPACTION = summarizing(server)
         caplog.set_level(logging.DEBUG, logger="compaction_app")
         session, tip = planted_session()
@@ -366,7 +363,7 @@ class TestNothingLeaves:
         assert after == before
         assert any(BODY in content for content in after.values())
 
-    def test_the_async_twins_send_none_either(self, settings: Any, server: ScriptedOpenAIServer) -> None:
+    def test_the_async_twins_send_none_either(self, settings, server):
         settings.COMPACTION = summarizing(server)
         _, tip = planted_session()
 
@@ -381,7 +378,7 @@ class TestNothingLeaves:
         assert len(server.requests) >= 3
         assert_clean(*server.requests)
 
-    def test_what_a_hosts_own_client_is_given_is_clean_and_valid(self, settings: Any) -> None:
+    def test_what_a_hosts_own_client_is_given_is_clean_and_valid(self, settings):
         settings.COMPACTION = small(REDACTOR=SHIPPED)
         _, tip = planted_session()
         context = chat.get_context(tip, contributions=self.CONTRIBUTIONS)
@@ -393,14 +390,14 @@ class TestNothingLeaves:
         ids = [c["id"] for m in sent for c in m.get("tool_calls", ())]
         assert ids == [m["tool_call_id"] for m in sent if m["role"] == "tool"] != []
 
-    def test_off_is_verbatim_but_for_secrets(self, settings: Any) -> None:
+    def test_off_is_verbatim_but_for_secrets(self, settings):
         settings.COMPACTION = small(MODE="off", REDACTOR=SHIPPED)
         _, tip = planted_session()
         context = chat.get_context(tip)
         assert len(context.messages) == len(chat.get_branch(tip)) + 1
         assert_clean(context)
 
-    def test_a_summary_and_its_pin_pass_it_too(self, settings: Any) -> None:
+    def test_a_summary_and_its_pin_pass_it_too(self, settings):
         settings.COMPACTION = small(REDACTOR=SHIPPED)
         session = chat.start_session()
         messages = grow(session, None, "u a c t c t")
@@ -417,7 +414,7 @@ class TestCounts:
         """What the shown messages take, counted anew (a token a word, four a message)."""
         return [4 + len(m.content.split()) for m in context.messages if m.origin in ("verbatim", "system")]
 
-    def test_what_is_shown_is_counted_as_it_is_shown(self, settings: Any) -> None:
+    def test_what_is_shown_is_counted_as_it_is_shown(self, settings):
         """A token a word: the notice takes three more than the key."""
         settings.COMPACTION = small(REDACTOR=SHIPPED)
         session = chat.start_session(system_prompt=f"Use {KEY} well.")
@@ -433,7 +430,7 @@ class TestCounts:
         assert context.reserved_tokens == plain.reserved_tokens
 
     @pytest.mark.parametrize("redactor", [SHIPPED, f"{__name__}.doubling"])
-    def test_a_prompt_that_a_redactor_makes_longer_still_fits(self, settings: Any, redactor: str) -> None:
+    def test_a_prompt_that_a_redactor_makes_longer_still_fits(self, settings, redactor):
         settings.COMPACTION = small(REDACTOR=redactor)
         session = chat.start_session(system_prompt=f"secret {KEY} " * 100)
         text = f"secret {KEY} " * 48
@@ -447,7 +444,7 @@ class TestCounts:
         assert context.tokens + 2_000 <= context.window
         assert context.dropped > 0
 
-    def test_nothing_is_counted_anew_where_nothing_was_redacted(self, settings: Any) -> None:
+    def test_nothing_is_counted_anew_where_nothing_was_redacted(self, settings):
         tip = grow(chat.start_session(system_prompt="Be kind."), None, "u c t a u")[-1]
         settings.COMPACTION = small()
         plain = chat.get_context(tip)
@@ -466,9 +463,7 @@ class TestHostsOwn:
             ("adding_half_a_character", "a NUL or a lone surrogate"),
         ],
     )
-    def test_a_redactor_that_fails_keeps_the_text_here(
-        self, settings: Any, server: ScriptedOpenAIServer, client: openai.OpenAI, redactor: str, words: str
-    ) -> None:
+    def test_a_redactor_that_fails_keeps_the_text_here(self, settings, server, client, redactor, words):
         """To send it as it is would be the leak that the redactor is there against."""
         tip = grow(chat.start_session(model="m"), None, "u")[0]
         settings.COMPACTION = small(REDACTOR=f"{__name__}.{redactor}")
@@ -487,15 +482,8 @@ class TestHostsOwn:
     )
     @pytest.mark.parametrize("max_input_tokens", [None, 5_000], ids=["any length", "with a limit"])
     def test_a_run_says_that_the_redactor_failed(
-        self,
-        settings: Any,
-        server: ScriptedOpenAIServer,
-        caplog: pytest.LogCaptureFixture,
-        redactor: str,
-        words: str,
-        type_: str,
-        max_input_tokens: int | None,
-    ) -> None:
+        self, settings, server, caplog, redactor, words, type_, max_input_tokens
+    ):
         """Not that the provider did, which was never asked."""
         settings.COMPACTION = small()
         tip = grow(chat.start_session(model="m"), None, "u a " * 9 + "u")[-1]

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from compaction_app.summarizers.cascade import (
 )
 from compaction_app.summarizers.openai import model_entries
 from compaction_app.testing import steps
-from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
@@ -46,14 +45,14 @@ Summarize = Callable[..., SummaryDraft]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOpenAIServer]:
+def server(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with ScriptedOpenAIServer(default=steps.reply(GOOD)) as server:
         yield server
 
 
 @pytest.fixture(params=["sync", "async"])
-def summarize(request: pytest.FixtureRequest) -> Summarize:
+def summarize(request):
     """Every law below holds for both ways of calling."""
     if request.param == "sync":
         return run_summarizer
@@ -61,13 +60,13 @@ def summarize(request: pytest.FixtureRequest) -> Summarize:
 
 
 class TestOneModel:
-    def test_a_reply_becomes_a_draft(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
+    def test_a_reply_becomes_a_draft(self, server, summarize):
         draft = summarize(cascade(server, "first"), request(), ACCEPT)
         assert (draft.text, draft.finish_reason, draft.model) == (GOOD, "stop", "first")
         assert draft.input_tokens > 0
         assert draft.output_tokens == ExactTokenCounter()([GOOD])[0]
 
-    def test_it_is_sent_what_the_request_holds(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
+    def test_it_is_sent_what_the_request_holds(self, server, summarize):
         asked = request()
         summarize(cascade(server, "first"), asked, ACCEPT)
         (body,) = server.requests
@@ -78,14 +77,7 @@ class TestOneModel:
         assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
 
     @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
-    def test_each_failure_has_its_code_and_is_asked_once(
-        self,
-        server: ScriptedOpenAIServer,
-        summarize: Summarize,
-        step: Step,
-        code: ErrorCode,
-        transient: bool,
-    ) -> None:
+    def test_each_failure_has_its_code_and_is_asked_once(self, server, summarize, step, code, transient):
         """The client's own retries are off; §8 says which failures waiting may help."""
         server.script([step])
         with pytest.raises(SummarizerError) as caught:
@@ -95,7 +87,7 @@ class TestOneModel:
         assert error.attempts == [("first", code)]
         assert server.count("first") == 1
 
-    def test_a_server_that_is_not_there_is_a_transient_failure(self, summarize: Summarize) -> None:
+    def test_a_server_that_is_not_there_is_a_transient_failure(self, summarize):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -106,16 +98,12 @@ class TestOneModel:
 
 class TestCascade:
     @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
-    def test_after_any_failure_the_next_model_is_asked(
-        self, server: ScriptedOpenAIServer, step: Step, code: ErrorCode, transient: bool
-    ) -> None:
+    def test_after_any_failure_the_next_model_is_asked(self, server, step, code, transient):
         server.script([step], model="first")
         assert run_summarizer(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
         assert [server.count(model) for model in ("first", "second", "third")] == [1, 1, 0]
 
-    def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(self, server, summarize):
         """§7: one retry asked tighter, with the event ``summary_oversize``."""
         events: list[tuple[EventKind, dict[str, Any]]] = []
         server.script([steps.fill_target(2.0), steps.fill_target(1.0)])
@@ -132,9 +120,7 @@ class TestCascade:
         assert figures["target_tokens"] == 100
         assert figures["output_tokens"] > 150
 
-    def test_each_model_is_asked_once_plus_the_one_tighter_retry(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_each_model_is_asked_once_plus_the_one_tighter_retry(self, server, summarize):
         server.script(default=steps.fill_target(5.0))
         events: list[EventKind] = []
         with pytest.raises(SummarizerError) as caught:
@@ -143,9 +129,7 @@ class TestCascade:
         assert caught.value.error_code == ErrorCode.OVERSIZE
         assert events == [EventKind.SUMMARY_OVERSIZE] * 2
 
-    def test_too_little_saved_goes_on_to_the_next_model(
-        self, server: ScriptedOpenAIServer, summarize: Summarize
-    ) -> None:
+    def test_too_little_saved_goes_on_to_the_next_model(self, server, summarize):
         accept = partial(ACCEPT, target_tokens=5000, replaced_tokens=90)
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second"), request(), accept)
@@ -164,14 +148,7 @@ class TestCascade:
             ),
         ],
     )
-    def test_a_cascade_is_transient_if_one_failure_was(
-        self,
-        server: ScriptedOpenAIServer,
-        summarize: Summarize,
-        script: list[Step],
-        code: ErrorCode,
-        transient: bool,
-    ) -> None:
+    def test_a_cascade_is_transient_if_one_failure_was(self, server, summarize, script, code, transient):
         """§8: if every model failed and one failure was transient, the run is tried again later."""
         server.script(script)
         with pytest.raises(SummarizerError) as caught:
@@ -180,41 +157,39 @@ class TestCascade:
         assert (error.error_code, error.transient) == (code, transient)
         assert [model for model, _ in error.attempts] == ["first", "second", "third"]
 
-    def test_the_longest_wait_that_was_asked_for_counts(self, server: ScriptedOpenAIServer) -> None:
+    def test_the_longest_wait_that_was_asked_for_counts(self, server):
         server.script([steps.rate_limited(3), steps.rate_limited(40), steps.server_error()])
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first", "second", "third").summarize(request())
         assert caught.value.retry_after == 40
 
-    def test_the_sessions_own_model_comes_last(
-        self, server: ScriptedOpenAIServer, summarize: Summarize, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_sessions_own_model_comes_last(self, server, summarize, monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         server.script([steps.refusal()], model="first")
         summarizer = OpenAISummarizer(settings(entry(server, "first")), session_model="chat-model")
         assert summarize(summarizer, request(), ACCEPT).model == "chat-model"
 
-    def test_the_sessions_own_model_is_not_asked_twice(self) -> None:
+    def test_the_sessions_own_model_is_not_asked_twice(self):
         models = [e.model for e in model_entries(settings("first", "second"), "first")]
         assert models == ["first", "second"]
 
-    def test_a_model_that_is_too_small_is_passed_over(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
+    def test_a_model_that_is_too_small_is_passed_over(self, server, summarize):
         models = entry(server, "small", max_input_tokens=50), entry(server, "large")
         assert summarize(OpenAISummarizer(settings(*models)), request(), ACCEPT).model == "large"
         assert server.count("small") == 0
 
-    def test_if_all_are_too_small_none_is_asked(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
+    def test_if_all_are_too_small_none_is_asked(self, server, summarize):
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second", max_input_tokens=50), request(), ACCEPT)
         assert caught.value.error_code == ErrorCode.INPUT_TOO_LARGE
         assert not caught.value.transient
         assert server.requests == []
 
-    def test_without_any_model_the_error_says_so(self, summarize: Summarize) -> None:
+    def test_without_any_model_the_error_says_so(self, summarize):
         with pytest.raises(SummarizerError, match="SUMMARIZER_MODELS is empty"):
             summarize(OpenAISummarizer(settings()), request(), ACCEPT)
 
-    def test_it_can_be_called_from_code_that_runs_on_an_event_loop(self, server: ScriptedOpenAIServer) -> None:
+    def test_it_can_be_called_from_code_that_runs_on_an_event_loop(self, server):
         """A notebook calls synchronous functions while its loop runs."""
 
         async def notebook() -> SummaryDraft:
@@ -225,9 +200,7 @@ class TestCascade:
 
 class TestDeadline:
     @pytest.mark.parametrize("step", [steps.hang(), steps.drip(0.01)], ids=["hang", "drip"])
-    def test_a_call_ends_at_its_deadline_and_is_really_cancelled(
-        self, server: ScriptedOpenAIServer, summarize: Summarize, step: Step
-    ) -> None:
+    def test_a_call_ends_at_its_deadline_and_is_really_cancelled(self, server, summarize, step):
         """A server that sends a byte now and then would hold a client that only times out between bytes."""
         server.script([step], model="first")
         started = time.monotonic()
@@ -236,13 +209,13 @@ class TestDeadline:
         assert 0.3 <= time.monotonic() - started < 0.3 + MARGIN
         server.wait_for_disconnects(1)
 
-    def test_a_timeout_is_transient_and_has_its_code(self, server: ScriptedOpenAIServer, summarize: Summarize) -> None:
+    def test_a_timeout_is_transient_and_has_its_code(self, server, summarize):
         server.script([steps.hang()])
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", timeout=0.2), request(), ACCEPT)
         assert (caught.value.error_code, caught.value.transient) == (ErrorCode.TIMEOUT, True)
 
-    def test_all_remedies_of_one_question_share_its_deadline(self, server: ScriptedOpenAIServer) -> None:
+    def test_all_remedies_of_one_question_share_its_deadline(self, server):
         server.script([steps.late(0.25, steps.unsupported_parameter("temperature")), steps.hang()])
         started = time.monotonic()
         with pytest.raises(SummarizerError):
@@ -250,7 +223,7 @@ class TestDeadline:
         assert time.monotonic() - started < 0.5 + MARGIN
         assert server.count("first") == 2
 
-    def test_a_cancelled_task_leaves_the_server_at_once(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_cancelled_task_leaves_the_server_at_once(self, server):
         server.script([steps.hang()])
 
         async def give_up() -> None:
@@ -263,7 +236,7 @@ class TestDeadline:
         asyncio.run(give_up())
         server.wait_for_disconnects(1)
 
-    def test_waiting_for_a_model_does_not_hold_the_event_loop(self, server: ScriptedOpenAIServer) -> None:
+    def test_waiting_for_a_model_does_not_hold_the_event_loop(self, server):
         server.script([steps.late(0.3) for _ in range(5)])
 
         async def five() -> float:
@@ -301,19 +274,19 @@ class Awaited(Plain):
 
 
 class TestHostSummarizers:
-    def test_a_plain_summarizer_needs_nothing_but_summarize(self, summarize: Summarize) -> None:
+    def test_a_plain_summarizer_needs_nothing_but_summarize(self, summarize):
         assert summarize(Plain(SummaryDraft(text=GOOD)), request(), ACCEPT).text == GOOD
 
-    def test_an_asynchronous_one_is_awaited(self) -> None:
+    def test_an_asynchronous_one_is_awaited(self):
         assert asyncio.run(arun_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).text == GOOD
 
-    def test_its_drafts_are_judged_too(self, summarize: Summarize) -> None:
+    def test_its_drafts_are_judged_too(self, summarize):
         with pytest.raises(SummarizerError) as caught:
             summarize(Plain(SummaryDraft(text="")), request(), ACCEPT)
         error: Any = caught.value
         assert (error.error_code, error.attempts) == (ErrorCode.EMPTY, [("Plain", ErrorCode.EMPTY)])
 
-    def test_it_gets_the_one_tighter_retry(self, summarize: Summarize) -> None:
+    def test_it_gets_the_one_tighter_retry(self, summarize):
         long, short = SummaryDraft(text="word " * 500), SummaryDraft(text=GOOD)
         plain, events = Plain(long, short), []
         assert summarize(plain, request(), ACCEPT, lambda kind, _: events.append(kind)).text == GOOD
@@ -329,13 +302,8 @@ class TestHostSummarizers:
         ],
     )
     def test_what_it_raises_becomes_a_summarizer_error_without_its_words(
-        self,
-        summarize: Summarize,
-        raised: Exception,
-        code: ErrorCode,
-        transient: bool,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
+        self, summarize, raised, code, transient, caplog
+    ):
         """Where it happened is logged; what it says may quote the conversation."""
         with pytest.raises(SummarizerError) as caught:
             summarize(Plain(raised), request(), ACCEPT)
@@ -345,13 +313,13 @@ class TestHostSummarizers:
         assert f"error summarizer=Plain type={type(raised).__name__}\n  File" in caplog.text
         assert str(raised) not in caplog.text
 
-    def test_its_own_summarizer_error_is_passed_on(self, summarize: Summarize) -> None:
+    def test_its_own_summarizer_error_is_passed_on(self, summarize):
         own = SummarizerError("later", error_code="quota", transient=True, retry_after=5.0)
         with pytest.raises(SummarizerError) as caught:
             summarize(Plain(own), request(), ACCEPT)
         assert caught.value is own
 
-    def test_a_text_is_no_draft(self, summarize: Summarize) -> None:
+    def test_a_text_is_no_draft(self, summarize):
         with pytest.raises(SummarizerError, match="must return a SummaryDraft, not str"):
             summarize(Plain(GOOD), request(), ACCEPT)
 
@@ -364,7 +332,7 @@ class Modest:
 
 
 class TestMaking:
-    def test_the_default_gets_settings_and_the_sessions_model(self) -> None:
+    def test_the_default_gets_settings_and_the_sessions_model(self):
         made = make_summarizer(settings("a"), "chat-model")
         assert isinstance(made, OpenAISummarizer)
         assert [e.model for e in made.entries] == ["a", "chat-model"]
@@ -377,18 +345,18 @@ class TestMaking:
             (f"{__name__}.Modest", Modest),
         ],
     )
-    def test_a_class_is_given_only_what_it_takes(self, path: str, kind: type) -> None:
+    def test_a_class_is_given_only_what_it_takes(self, path, kind):
         assert type(make_summarizer(settings(SUMMARIZER=path), "chat-model")) is kind
 
 
 class TestExtractive:
-    def test_it_summarizes_without_a_network_and_the_same_each_time(self, summarize: Summarize) -> None:
+    def test_it_summarizes_without_a_network_and_the_same_each_time(self, summarize):
         drafts = [summarize(ExtractiveSummarizer(settings()), request(), ACCEPT) for _ in range(2)]
         assert drafts[0] == drafts[1]
         assert "7391-alpha" in drafts[0].text
         assert drafts[0].model == "extractive"
 
-    def test_a_conversation_about_our_tags_is_not_taken_for_a_leak(self, summarize: Summarize) -> None:
+    def test_a_conversation_about_our_tags_is_not_taken_for_a_leak(self, summarize):
         text = f'We decided: <user>, </previous-summary> and <tool name="x"> are tags. Never use {SECRET}.'
         covered = [Message(id=1, depth=1, role=Role.USER, tokens=40, content=text)]
         assert summarize(ExtractiveSummarizer(settings()), request(covered=covered), ACCEPT).text

@@ -1,7 +1,6 @@
 """One call of one model: parameters, figures of its reply, secrets, defaults of an entry."""
 
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,7 +12,6 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.cascade import LEASE_MARGIN, OpenAISummarizer, lease_seconds
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
-from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import ErrorCode
 from tests.summarizers.summarizing import (
@@ -32,7 +30,7 @@ pytestmark = pytest.mark.pure
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOpenAIServer]:
+def server(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with ScriptedOpenAIServer(default=steps.reply(GOOD)) as server:
         yield server
@@ -43,21 +41,19 @@ class TestReplies:
         ("asked", "honoured"),
         [(None, None), (7, 7.0), ("2.5", 2.5), (86_400, 3600.0), ("soon", None), (-3, None)],
     )
-    def test_retry_after_is_honoured_up_to_an_hour(
-        self, server: ScriptedOpenAIServer, asked: Any, honoured: float | None
-    ) -> None:
+    def test_retry_after_is_honoured_up_to_an_hour(self, server, asked, honoured):
         server.script([steps.rate_limited(asked)])
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert caught.value.retry_after == honoured
 
-    def test_retry_after_may_be_a_date(self, server: ScriptedOpenAIServer) -> None:
+    def test_retry_after_may_be_a_date(self, server):
         server.script([steps.rate_limited(format_datetime(datetime.now(UTC) + timedelta(seconds=90)))])
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert caught.value.retry_after == pytest.approx(90, abs=5)
 
-    def test_cached_tokens_are_read(self, server: ScriptedOpenAIServer) -> None:
+    def test_cached_tokens_are_read(self, server):
         usage = {
             "prompt_tokens": 900,
             "completion_tokens": 40,
@@ -68,7 +64,7 @@ class TestReplies:
         assert (draft.input_tokens, draft.output_tokens, draft.cached_tokens) == (900, 40, 700)
 
     @pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None}, {"prompt_tokens_details": None}])
-    def test_usage_may_be_missing(self, server: ScriptedOpenAIServer, usage: dict[str, Any]) -> None:
+    def test_usage_may_be_missing(self, server, usage):
         server.script([steps.reply(GOOD, usage=usage)])
         draft = cascade(server, "first").summarize(request())
         assert (draft.input_tokens, draft.output_tokens, draft.cached_tokens) == (0, 0, 0)
@@ -81,9 +77,7 @@ class TestReplies:
             (f"{GOOD} <think> is a tag.", f"{GOOD} <think> is a tag."),
         ],
     )
-    def test_thinking_in_front_of_a_reply_is_no_part_of_the_draft(
-        self, server: ScriptedOpenAIServer, written: str, kept: str
-    ) -> None:
+    def test_thinking_in_front_of_a_reply_is_no_part_of_the_draft(self, server, written, kept):
         """Rule 13: a summary never carries reasoning."""
         server.script([steps.reply(written)])
         assert cascade(server, "first").summarize(request()).text == kept
@@ -101,18 +95,14 @@ class TestParameters:
             ("olmo-2", 0.1, "max_tokens"),
         ],
     )
-    def test_a_model_is_sent_the_parameters_that_it_takes(
-        self, server: ScriptedOpenAIServer, model: str, temperature: float | None, output: str
-    ) -> None:
+    def test_a_model_is_sent_the_parameters_that_it_takes(self, server, model, temperature, output):
         cascade(server, model).summarize(request())
         (body,) = server.requests
         assert body.get("temperature") == temperature
         assert body[output] == 5000
         assert {"max_tokens", "max_completion_tokens"} & set(body) == {output}
 
-    def test_openai_itself_is_sent_its_own_parameter(
-        self, server: ScriptedOpenAIServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_openai_itself_is_sent_its_own_parameter(self, server, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
         def redirected(_entry: ModelEntry) -> openai.AsyncOpenAI:
@@ -121,7 +111,7 @@ class TestParameters:
         OpenAISummarizer(settings("gpt-4o-mini"), clients=redirected).summarize(request())
         assert "max_completion_tokens" in server.requests[0]
 
-    def test_temperature_is_left_out_where_it_is_refused(self, server: ScriptedOpenAIServer) -> None:
+    def test_temperature_is_left_out_where_it_is_refused(self, server):
         server.script([steps.unsupported_parameter("temperature")])
         assert cascade(server, "first").summarize(request(), ACCEPT).text == GOOD
         assert ["temperature" in body for body in server.requests] == [True, False]
@@ -133,9 +123,7 @@ class TestParameters:
             steps.bad_request("Use max_completion_tokens instead.", status=422),
         ],
     )
-    def test_the_output_parameter_is_swapped_where_it_is_refused(
-        self, server: ScriptedOpenAIServer, step: Step
-    ) -> None:
+    def test_the_output_parameter_is_swapped_where_it_is_refused(self, server, step):
         server.script([step])
         assert cascade(server, "first").summarize(request()).text == GOOD
         assert [("max_tokens" in b, "max_completion_tokens" in b) for b in server.requests] == [
@@ -143,7 +131,7 @@ class TestParameters:
             (False, True),
         ]
 
-    def test_fastapis_way_to_refuse_a_parameter_is_understood(self, server: ScriptedOpenAIServer) -> None:
+    def test_fastapis_way_to_refuse_a_parameter_is_understood(self, server):
         detail = [{"type": "extra_forbidden", "loc": ["body", "max_completion_tokens"], "msg": "Extra inputs"}]
         server.script([lambda exchange: exchange.send_json(422, {"detail": detail})])
         assert cascade(server, "o4-mini").summarize(request()).text == GOOD
@@ -156,19 +144,19 @@ class TestParameters:
             "max_tokens: 5000 > 4096, which is the maximum allowed number of output tokens",
         ],
     )
-    def test_a_smaller_output_cap_is_taken_over(self, server: ScriptedOpenAIServer, message: str) -> None:
+    def test_a_smaller_output_cap_is_taken_over(self, server, message):
         server.script([steps.bad_request(message)])
         assert cascade(server, "first").summarize(request()).text == GOOD
         assert [body["max_tokens"] for body in server.requests] == [5000, 4096]
 
-    def test_each_remedy_is_tried_once(self, server: ScriptedOpenAIServer) -> None:
+    def test_each_remedy_is_tried_once(self, server):
         server.script(default=steps.bad_request("max_tokens and max_completion_tokens and temperature are bad"))
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert caught.value.error_code == ErrorCode.BAD_REQUEST
         assert server.count("first") == 3
 
-    def test_the_output_cap_is_the_lower_of_request_and_model(self, server: ScriptedOpenAIServer) -> None:
+    def test_the_output_cap_is_the_lower_of_request_and_model(self, server):
         capped = settings(entry(server, "first"), SUMMARIZER_MAX_OUTPUT_TOKENS=700)
         OpenAISummarizer(capped).summarize(request())
         assert server.requests[0]["max_tokens"] == 700
@@ -185,12 +173,7 @@ class TestSecrets:
             steps.bad_request("oops", code=f"{SECRET}"),
         ],
     )
-    def test_neither_key_nor_prompt_is_in_errors_or_logs(
-        self,
-        server: ScriptedOpenAIServer,
-        step: Step,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
+    def test_neither_key_nor_prompt_is_in_errors_or_logs(self, server, step, caplog):
         server.script([step])
         with (
             caplog.at_level(logging.DEBUG, logger="compaction_app"),
@@ -207,30 +190,26 @@ class TestSecrets:
         # Nor in a traceback: the client's error holds the request, header and all.
         assert (error.__cause__, error.__context__) == (None, None)
 
-    def test_a_harmless_message_is_kept(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_harmless_message_is_kept(self, server):
         server.script([steps.insufficient_quota()])
         with pytest.raises(SummarizerError, match="HTTP 429 insufficient_quota: You exceeded your current quota"):
             cascade(server, "first").summarize(request())
 
-    def test_keys_of_others_are_masked_too(self, server: ScriptedOpenAIServer) -> None:
+    def test_keys_of_others_are_masked_too(self, server):
         server.script([steps.bad_request("Upstream said: Bearer abcdef, sk-0123456789, AKIA0123456789ABCDEF0123")])
         with pytest.raises(SummarizerError) as caught:
             cascade(server, "first").summarize(request())
         assert "abcdef" not in str(caught.value)
         assert "0123" not in str(caught.value)
 
-    def test_the_default_key_is_not_sent_to_another_address(
-        self, server: ScriptedOpenAIServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_default_key_is_not_sent_to_another_address(self, server, monkeypatch):
         """One provider's key is no other provider's business."""
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         OpenAISummarizer(settings({"model": "first", "base_url": server.url})).summarize(request())
         assert server.calls[0].headers["authorization"] == f"Bearer {NO_KEY}"
 
     @pytest.mark.parametrize("key", [KEY, None])
-    def test_the_default_address_gets_the_default_key_if_there_is_one(
-        self, server: ScriptedOpenAIServer, monkeypatch: pytest.MonkeyPatch, key: str | None
-    ) -> None:
+    def test_the_default_address_gets_the_default_key_if_there_is_one(self, server, monkeypatch, key):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         if key:
             monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -240,9 +219,7 @@ class TestSecrets:
     @pytest.mark.parametrize(
         ("options", "named"), [({}, "OPENAI_API_KEY"), ({"api_key_env": "NOT_THERE"}, "NOT_THERE")]
     )
-    def test_a_missing_key_fails_without_a_call(
-        self, server: ScriptedOpenAIServer, options: dict[str, str], named: str
-    ) -> None:
+    def test_a_missing_key_fails_without_a_call(self, server, options, named):
         options = {"base_url": server.url, **options} if options else {}
         with pytest.raises(SummarizerError, match=f"the environment variable {named} is not set") as caught:
             OpenAISummarizer(settings({"model": "first", **options})).summarize(request(), ACCEPT)
@@ -250,7 +227,7 @@ class TestSecrets:
         assert server.requests == []
 
     @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://"])
-    def test_an_address_that_is_none_is_a_bad_request(self, url: str) -> None:
+    def test_an_address_that_is_none_is_a_bad_request(self, url):
         with pytest.raises(SummarizerError, match="base_url") as caught:
             OpenAISummarizer(settings({"model": "first", "base_url": url})).summarize(request(), ACCEPT)
         assert (caught.value.error_code, caught.value.transient) == (ErrorCode.BAD_REQUEST, False)
@@ -266,23 +243,21 @@ class TestEntries:
             ("somebodys-model", 108_000, 20_000),
         ],
     )
-    def test_the_input_limit_is_the_models_window_less_the_output_cap(
-        self, model: Any, input_tokens: int, output_tokens: int
-    ) -> None:
+    def test_the_input_limit_is_the_models_window_less_the_output_cap(self, model, input_tokens, output_tokens):
         """In a small window the cap is a quarter of it, else nothing could be read."""
         (made,) = model_entries(settings(model))
         assert (made.max_input_tokens, made.max_output_tokens) == (input_tokens, output_tokens)
 
-    def test_the_sessions_window_is_that_of_its_own_model_only(self) -> None:
+    def test_the_sessions_window_is_that_of_its_own_model_only(self):
         made = model_entries(settings("gpt-5.4-nano", CONTEXT_WINDOW=4_000), "local-model")
         assert [e.max_input_tokens for e in made] == [380_000, 3_000]
 
-    def test_planning_uses_the_first_models_limit(self) -> None:
+    def test_planning_uses_the_first_models_limit(self):
         models = {"model": "a", "max_input_tokens": 9_000}, {"model": "b", "max_input_tokens": 5_000}
         assert OpenAISummarizer(settings(*models)).max_input_tokens == 9_000
         assert OpenAISummarizer(settings()).max_input_tokens is None
 
-    def test_a_lease_covers_all_that_the_cascade_can_take(self) -> None:
+    def test_a_lease_covers_all_that_the_cascade_can_take(self):
         """Each model its time-out, and once more for the tighter retry."""
         cascaded = settings("a", {"model": "b", "timeout": 12}, SUMMARIZER_TIMEOUT=30)
         assert lease_seconds(cascaded) == 2 * (30 + 12) + LEASE_MARGIN

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +27,6 @@ from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
-from tests.conftest import StartWorker
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -92,7 +90,7 @@ def site(server: ScriptedOpenAIServer, case: str = "first", **changes: Any) -> d
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[ScriptedOpenAIServer]:
+def server(monkeypatch, settings):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
         for case, (step, _) in ALL.items():
@@ -137,24 +135,19 @@ def lines(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.getMessage().startswith(start)]
 
 
-def test_every_code_of_the_design_is_made_to_happen() -> None:
+def test_every_code_of_the_design_is_made_to_happen():
     assert {code_of(case) for case in ALL} == {str(code) for code in ErrorCode}
 
 
 class TestManual:
     @pytest.fixture(params=["compact", "acompact"])
-    def compact(self, request: pytest.FixtureRequest) -> Callable[..., CompactionRun]:
+    def compact(self, request):
         return chat.compact if request.param == "compact" else async_to_sync(chat.acompact)
 
     @pytest.mark.parametrize("case", ALL)
     def test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed(
-        self,
-        server: ScriptedOpenAIServer,
-        settings: Any,
-        compact: Callable[..., CompactionRun],
-        case: str,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
+        self, server, settings, compact, case, caplog
+    ):
         """A person who waits is told at once, also where waiting might help."""
         settings.COMPACTION = site(server, case)
         tip = long_branch()
@@ -169,23 +162,17 @@ class TestManual:
         assert stored(tip) == before
         assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")
 
-    def test_thirty_characters_are_a_summary(
-        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
-    ) -> None:
+    def test_thirty_characters_are_a_summary(self, server, compact):
         server.script([steps.reply("z" * 30)])
         assert compact(long_branch()).status == "succeeded"
 
-    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(
-        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
-    ) -> None:
+    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server, compact):
         server.script([steps.fill_target(2.0), steps.fill_target(0.9)])
         tip = long_branch()
         assert compact(tip).status == "succeeded"
         assert kinds(tip) == ["started", "summary_oversize", "completed"]
 
-    def test_a_failure_does_not_stand_in_the_way_of_the_next_attempt(
-        self, server: ScriptedOpenAIServer, compact: Callable[..., CompactionRun]
-    ) -> None:
+    def test_a_failure_does_not_stand_in_the_way_of_the_next_attempt(self, server, compact):
         server.script([steps.refusal()])
         tip = long_branch()
         with pytest.raises(CompactionFailed):
@@ -196,7 +183,7 @@ class TestManual:
 
 class TestBackground:
     @pytest.mark.parametrize("case", ["empty", "oversize", "authentication", TOO_SMALL])
-    def test_a_lasting_failure_ends_the_run(self, server: ScriptedOpenAIServer, settings: Any, case: str) -> None:
+    def test_a_lasting_failure_ends_the_run(self, server, settings, case):
         settings.COMPACTION = site(server, case)
         tip = long_branch()
         before = stored(tip)
@@ -209,9 +196,7 @@ class TestBackground:
         assert stored(tip) == before
 
     @pytest.mark.parametrize("case", PASSING)
-    def test_a_passing_trouble_puts_the_run_off(
-        self, server: ScriptedOpenAIServer, settings: Any, case: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_passing_trouble_puts_the_run_off(self, server, settings, case, caplog):
         """And the next attempt, once it is due, makes the summary of the same run."""
         settings.COMPACTION = site(server, case)
         tip = long_branch()
@@ -233,9 +218,7 @@ class TestBackground:
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
 
-    def test_a_worker_gives_each_its_code(
-        self, server: ScriptedOpenAIServer, settings: Any, celery_worker: StartWorker
-    ) -> None:
+    def test_a_worker_gives_each_its_code(self, server, settings, celery_worker):
         """All codes at once, each in a session of its own, through the broker and another process."""
         tips, before = {}, {}
         for case in ALL:
@@ -273,9 +256,7 @@ class TestBreaker:
         events = CompactionEvent.objects.filter(session_id=tip.session_id, kind="suppressed").order_by("id")
         return list(events.values_list("payload", flat=True))
 
-    def test_it_opens_after_failures_in_a_row_and_holds_while_the_branch_goes_on(
-        self, server: ScriptedOpenAIServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_it_opens_after_failures_in_a_row_and_holds_while_the_branch_goes_on(self, server, caplog):
         caplog.set_level(logging.INFO, logger="compaction_app")
         tip = long_branch()
         self.fail(server, tip, steps.unauthorized(), 3)
@@ -289,7 +270,7 @@ class TestBreaker:
         assert len(server.requests) == asked
         assert chat.get_context(tip).dropped == 0, "the prompt fits meanwhile"
 
-    def test_it_is_the_branchs_own(self, server: ScriptedOpenAIServer) -> None:
+    def test_it_is_the_branchs_own(self, server):
         session = chat.start_session()
         tip = long_branch(session)
         self.fail(server, tip, steps.unauthorized(), 3)
@@ -298,7 +279,7 @@ class TestBreaker:
         shared = grow(session, tip, "u a")[-1]
         assert chat.request_compaction(shared) is None
 
-    def test_a_success_in_between_begins_the_count_anew(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_success_in_between_begins_the_count_anew(self, server):
         tip = long_branch()
         self.fail(server, tip, steps.unauthorized(), 2)
         assert chat.compact(tip).status == "succeeded"
@@ -306,7 +287,7 @@ class TestBreaker:
         self.fail(server, tip, steps.unauthorized(), 2)
         assert chat.request_compaction(tip) is not None
 
-    def test_a_person_passes_it_and_their_success_closes_it(self, server: ScriptedOpenAIServer) -> None:
+    def test_a_person_passes_it_and_their_success_closes_it(self, server):
         tip = long_branch()
         self.fail(server, tip, steps.unauthorized(), 3)
         assert chat.request_compaction(tip) is None
@@ -318,9 +299,7 @@ class TestBreaker:
         assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}]
         assert verify_session(tip.session).disagreements == []
 
-    def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(
-        self, server: ScriptedOpenAIServer
-    ) -> None:
+    def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()
         self.fail(server, tip, steps.unauthorized(), 3)
         assert chat.request_compaction(tip) is None
@@ -333,7 +312,7 @@ class TestBreaker:
         assert run is not None
         assert tasks.compact_branch(run.pk) == "succeeded"
 
-    def test_two_drafts_in_a_row_that_saved_too_little_open_it(self, server: ScriptedOpenAIServer) -> None:
+    def test_two_drafts_in_a_row_that_saved_too_little_open_it(self, server):
         tip = long_branch()
         too_large = steps.fill_target(1.35)
         self.fail(server, tip, too_large, 1)
@@ -343,7 +322,7 @@ class TestBreaker:
         assert self.suppressed(tip) == []
 
     @pytest.mark.parametrize("failures", [1, 2])
-    def test_the_second_draft_without_progress_opens_it(self, server: ScriptedOpenAIServer, failures: int) -> None:
+    def test_the_second_draft_without_progress_opens_it(self, server, failures):
         tip = long_branch()
         self.fail(server, tip, steps.fill_target(1.35), failures)
         assert kinds(tip).count("no_progress") == failures
