@@ -1,10 +1,10 @@
-"""The public door: everything a chat product calls.
+"""The public API: everything a chat product calls.
 
 A turn appends the user's message, calls a model with ``get_context(tip).to_openai()`` (or lets :func:`complete` or
 :func:`stream` do it), appends the reply and calls :func:`request_compaction`, which decides, opens a run and enqueues
 it after the commit. Nothing here waits for a summary except :func:`compact`.
 
-Each function that does I/O has an async twin of the same name with an ``a`` in front.
+Each function that does I/O has an async twin with the same name and the prefix ``a``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 from asgiref.sync import sync_to_async
 
 from compaction_app.context.reading import get_context, should_compact
-from compaction_app.conversation import erase
 from compaction_app.conversation.append import append_message, append_messages, start_session
 from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
 from compaction_app.conversation.complete import acomplete, complete
+from compaction_app.conversation.erase import delete_message, delete_session, redact_message, retire_summary
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree import branches
@@ -23,7 +23,7 @@ from compaction_app.tree.branches import check_tip
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
-    """Root → tip, without summaries: the transcript that people see."""
+    """Root → tip, without summaries: the transcript that users see."""
     check_tip(tip)
     return branches.get_path(tip)
 
@@ -34,26 +34,6 @@ def find_summary(tip: ChatMessage) -> ChatMessage | None:
     return branches.find_summary_for_branch(tip)
 
 
-def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
-    """Take a summary, and every live one built on it, out of use; the originals are back on the next read."""
-    return erase.retire_summary(summary, reason=reason)
-
-
-def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
-    """Take a message's text out for good, and empty every summary that may hold it."""
-    return erase.redact_message(message, replacement=replacement)
-
-
-def delete_message(message: ChatMessage) -> int:
-    """Delete a message and everything below it; returns how many rows went."""
-    return erase.delete_message(message)
-
-
-def delete_session(session: ChatSession) -> None:
-    """Delete a conversation and all that compaction recorded about it."""
-    erase.delete_session(session)
-
-
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first; summaries are not counted."""
     branches.check_instance(session, ChatSession, "session")
@@ -61,12 +41,12 @@ def tips(session: ChatSession) -> list[ChatMessage]:
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
-    """The message and its siblings in order: an edit or a regeneration is one more."""
+    """The message and its siblings in order: each edit and each regeneration adds one."""
     branches.check_instance(message, ChatMessage, "message")
     return branches.variants(message)
 
 
-# Each database step is whole in one sync_to_async: half a transaction in another thread would be none.
+# Each database step is whole in one sync_to_async: a transaction belongs to one thread.
 astart_session = sync_to_async(start_session)
 aappend_message = sync_to_async(append_message)
 aappend_messages = sync_to_async(append_messages)

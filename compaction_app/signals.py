@@ -1,19 +1,19 @@
-"""Django signals: what a host hooks its own code to.
+"""Django signals that a host can connect receivers to.
 
 ``compaction_started`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
-    A worker began with a run: its branch is read and planned, the model is asked next. Sent at each attempt
+    A worker started a run: its branch is read and planned, the model is called next. Sent at each attempt
     (``run.attempts``).
 ``compaction_finished`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
-    A run ended without a fault: ``run.status`` is ``succeeded``, with ``run.summary``, or ``skipped``, with
+    A run ended without an error: ``run.status`` is ``succeeded``, with ``run.summary``, or ``skipped``, with
     ``run.skip_reason``.
 ``compaction_failed`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
-    A run ended without a summary: ``run.error_code`` says why. Not sent for an attempt that is tried again.
+    A run failed: ``run.error_code`` says why. Not sent for an attempt that is tried again.
 ``summary_retired`` (``sender`` :class:`ChatMessage`, ``session_id``, ``summary_ids``, ``reason``, ``using``)
-    Summaries were taken out of use, all in one go: by a person, or because a message they may hold was redacted.
+    Summaries were taken out of use together: by a person, or because a message they may contain was redacted.
 
-``using`` is the alias of the database that it happened in. Each is sent after the commit, with nothing locked, in
-the thread that did the work: a worker, or a request where the compaction ran inline. A receiver that raises is
-logged and changes nothing; one that takes long delays its worker.
+``using`` is the database alias. Each signal is sent after the commit, with nothing locked, in the thread that did the
+work: a worker, or a request where the compaction ran inline. A receiver that raises is logged and changes nothing; a
+slow one delays its worker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMES = {
 
 
 def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
-    """Send once the transaction that this thread has open is committed; at once if there is none."""
+    """Send after the commit of the transaction that this thread has open; at once if there is none."""
     if signal.has_listeners(sender):
         transaction.on_commit(partial(_send, signal, sender, using, arguments), using=using, robust=True)
 
@@ -51,7 +51,7 @@ def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: A
 def _send(signal: Signal, sender: Any, using: str, arguments: dict[str, Any]) -> None:
     for receiver, answer in signal.send_robust(sender, using=using, **arguments):
         if isinstance(answer, Exception):
-            # Django logs the traceback (django.dispatch); this says in our words what it was about.
+            # Django logs the traceback (django.dispatch); this line names the signal, the receiver and the run.
             name = getattr(receiver, "__qualname__", type(receiver).__name__)
             log(
                 logger,

@@ -1,8 +1,8 @@
-"""What runs used and cost: every call that gave an answer, its draft accepted or refused, of every attempt.
+"""What runs used and cost: every call that was answered, in every attempt, its draft accepted or refused.
 
 ``PRICES = {"gpt-5.4-nano": {"input": 0.2, "cached": 0.02, "output": 1.25}}``, per million tokens, in the host's own
 currency. A model has the price of its exact name: with prefixes, a small model would be billed as a large one whose
-name begins alike.
+name begins the same.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SMALLEST = Decimal("0.00000001")
 
 
 def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> Decimal | None:
-    """The sum over all calls; None if the cost of one is not known, for a part of a sum is no cost."""
+    """The sum over all calls; None if the cost of one is unknown, since a partial sum is not the cost."""
     costs = [cost_of_call(call, prices) for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, Decimal(0)).quantize(_SMALLEST) if len(known) == len(costs) else None
 
 
 def cost_of_call(call: ModelCall, prices: Mapping[str, Any]) -> Decimal | None:
-    """None where the model has no price, or its provider did not say how many tokens it used."""
+    """None where the model has no price, or its provider did not report tokens."""
     if call.model == EXTRACTIVE_MODEL:
         return Decimal(0)
     price = prices.get(call.model)
@@ -50,17 +50,17 @@ def cost_of_call(call: ModelCall, prices: Mapping[str, Any]) -> Decimal | None:
 
 
 def _exact(number: float | Decimal) -> Decimal:
-    # By its text: 0.1 is meant as a tenth, not as the nearest binary fraction.
+    # From its text: 0.1 means a tenth, not the nearest binary fraction.
     return Decimal(str(number))
 
 
 logger = logging.getLogger("compaction_app.spending")
 
 SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
-#: More than any call takes. A summarizer that reports more is mistaken, and the column would overflow.
+#: More than any call uses. A summarizer that reports more is wrong, and the column would overflow.
 _MAX_TOKENS = 10**8
 
-# Models that were already logged as unpriced: one line a model and process, not one a run.
+# Models that were already logged as unpriced: one line per model and process, not one per run.
 _logged_models: set[str] = set()
 
 
@@ -68,22 +68,22 @@ _logged_models: set[str] = set()
 class Spending:
     """What all runs of a session used so far."""
 
-    #: Runs for which a model gave an answer.
+    #: Runs in which a model answered.
     runs: int
     input_tokens: int
     output_tokens: int
     cached_tokens: int
     #: In the currency of ``PRICES``; None where no run has a known cost.
     cost: Decimal | None
-    #: Runs whose cost is not known: the cost above is without them.
+    #: Runs with an unknown cost, which the cost above does not include.
     unpriced_runs: int
 
 
 def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Any], using: str) -> None:
     """Add an attempt's calls to its run, in the row and in the instance.
 
-    Summed by the database, and without asking for the claim: a worker that lost the run in the meantime has paid
-    for its calls all the same.
+    Summed by the database, and without checking the claim: a worker that lost the run meanwhile has paid for its calls
+    all the same.
     """
     if not calls:
         return
@@ -103,7 +103,7 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
 
 
 def _sum_of_costs(cost: Decimal | None) -> Any:
-    """What was known before and what is known now; once a part is unknown the sum stays so."""
+    """The cost so far plus the new cost; once a part is unknown the sum stays unknown."""
     field: DecimalField[Any, Any] = DecimalField(max_digits=14, decimal_places=8)
     nothing = Value(None, output_field=field)
     if cost is None:
@@ -137,7 +137,7 @@ def session_spending(session: ChatSession) -> Spending:
 
 
 def _checked(call: ModelCall) -> ModelCall:
-    """A host's summarizer may report anything; what is no number of tokens counts as not reported."""
+    """A host's summarizer may report anything; a value that is not a number of tokens counts as not reported."""
     return replace(
         call,
         input_tokens=_tokens(call.input_tokens),

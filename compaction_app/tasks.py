@@ -1,7 +1,7 @@
 """Celery tasks, and the one way to enqueue a run.
 
-A task carries only a run's id: what is to be done stands in the database, and whoever claims the run does it.
-Delivered twice, the second delivery finds it claimed; never delivered, the sweep finds it waiting.
+A task carries only a run's id: the work is described in the database, and the worker that claims the run does it.
+Delivered twice, the second delivery finds the run claimed; never delivered, the sweep finds it waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db import router
 from django.utils import timezone
 
 from compaction_app.compaction import runs
-from compaction_app.compaction.execute import Outcome, compact_chat_history, next_now
+from compaction_app.compaction.execute import Outcome, compact_chat_history, next_run
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import resolve_request
@@ -29,27 +29,26 @@ from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression,
 
 logger = logging.getLogger("compaction_app.tasks")
 
-#: A chat turn waits this long at worst for a broker that does not answer.
+#: The longest that a chat turn waits for a broker that does not answer.
 ENQUEUE_TIMEOUT_SECONDS = 1.0
-#: compact_session comes back after this where another worker's run is in the way.
+#: compact_session is retried after this where another worker's run is in the way.
 SESSION_RETRY_SECONDS = 5
-# Far above what any branch needs: each generation must raise the cutoff, so this only ends a defect.
+# Far above what any branch needs: each generation raises the cutoff, so only a defect reaches this.
 _MAX_GENERATIONS = 1000
-#: Runs that the sweep reads at once.
+#: The number of runs that the sweep reads at once.
 _SWEEP_BATCH = 200
 
 
 def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
-    """Hand a run to the workers. Never raises and never waits long: the sweep picks up what this could not."""
+    """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
     using = run._state.db or "default"
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
     try:
         task_id = _publish("compact_branch", [run.pk, using], countdown)
     except Exception as error:
-        # Whatever a broker can throw: a chat turn goes on (rule 11).
+        # Whatever a broker client raises: the chat turn goes on (rule 11), and the sweep finds the run.
         marked.update(enqueued_at=None)
-        # The sweep will find it.
         log(logger, logging.WARNING, "failed", step="enqueue", run=run.pk, type=type(error).__name__)
         return False
     marked.update(task_id=task_id or "")
@@ -58,7 +57,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
 
 
 def enqueue_session(session: ChatSession) -> bool:
-    """Have every branch of a session compacted in the background; False where the broker did not take it."""
+    """Compact every branch of a session in the background; False where the broker did not take the task."""
     using = session._state.db or "default"
     try:
         _publish("compact_session", [str(session.pk), using])
@@ -69,9 +68,9 @@ def enqueue_session(session: ChatSession) -> bool:
 
 
 def impatient_connection() -> Any:
-    """A connection to the broker of its own, not open yet, whose every step has a time-out and no retry.
+    """A separate connection to the broker, not open yet, with a time-out and no retry for every step.
 
-    The host's pool may hold a connection that waits for ever on a broker gone silent.
+    A connection of the host's pool may wait for ever for a broker that no longer answers.
     """
     options = {
         **(current_app.conf.broker_transport_options or {}),
@@ -84,7 +83,7 @@ def impatient_connection() -> Any:
 
 
 def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
-    """Send one task, without waiting for a broker and without trying twice."""
+    """Send one task, without waiting for the broker and without a retry."""
     queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
     with impatient_connection() as connection:
         result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
@@ -99,15 +98,15 @@ def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> st
 
 @shared_task(name="compaction_app.tasks.compact_branch", acks_late=True, reject_on_worker_lost=True)
 def compact_branch(run_id: int, using: str = "default") -> str:
-    """Carry out one run, enqueue its next generation, or put it off where a provider was briefly away."""
+    """Carry out one run; enqueue its next generation, or the same run again after a transient error."""
     outcome = compact_chat_history(run_id, using)
     if outcome is None:
         return "not claimed"
-    _go_on(outcome)
+    _enqueue_following(outcome)
     return str(outcome.run.status)
 
 
-def _go_on(outcome: Outcome) -> None:
+def _enqueue_following(outcome: Outcome) -> None:
     if outcome.follow_up is not None:
         enqueue(outcome.follow_up)
     run = outcome.run
@@ -131,7 +130,7 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
         try:
             count, waits = _compact_tip(session, tip, using, self.request.id or "")
         except MessageNotFound:
-            # Deleted since the tips were read; the others still want to be brought to rest.
+            # Deleted since the tips were read; the other tips still need to be compacted.
             continue
         done += count
         waiting += waits
@@ -141,7 +140,7 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
 
 
 def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: str) -> tuple[int, bool]:
-    """Runs made for one tip, and whether another worker's run was in the way."""
+    """The number of runs made for one tip, and whether another worker's run was in the way."""
     resolved = resolve_request(session)
     for made in range(_MAX_GENERATIONS):
         if not is_over_threshold(tip, resolved):
@@ -151,12 +150,12 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: st
         if opening.run is None:
             return made, opening.reason == Suppression.OPEN_RUN
         outcome = _carry_out(opening.run, using, task_id)
-        while (following := next_now(outcome)) is not None:
+        while (following := next_run(outcome)) is not None:
             outcome = _carry_out(following, using, task_id)
         if outcome is None:
             return made, True
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
-            _go_on(outcome)
+            _enqueue_following(outcome)
             return made, False
     values = {"session": session.pk, "tip": tip.pk, "runs": _MAX_GENERATIONS}
     log(logger, logging.ERROR, "failed", step="come_to_rest", **values)
@@ -164,17 +163,17 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: st
 
 
 def _carry_out(run: CompactionRun, using: str, task_id: str) -> Outcome | None:
-    """Carry out a run inside the task that opened it, which the record of the run then names."""
+    """Carry out a run inside the task that opened it, and record that task's id."""
     CompactionRun.objects.using(using).filter(pk=run.pk).update(task_id=task_id)
     return compact_chat_history(run.pk, using)
 
 
 @shared_task(name="compaction_app.tasks.recover_compactions")
 def recover_compactions() -> dict[str, int]:
-    """The sweep: enqueue again what is stalled, delayed and due, or was never enqueued; give up the hopeless."""
+    """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts."""
     found = {"enqueued": 0, "given_up": 0}
     for using in _databases():
-        for run in _in_batches(using):
+        for run in _waiting_runs(using):
             if run.attempts >= runs.MAX_ATTEMPTS:
                 found["given_up"] += _give_up(run, using)
             else:
@@ -183,11 +182,11 @@ def recover_compactions() -> dict[str, int]:
     return found
 
 
-def _in_batches(using: str) -> Iterator[CompactionRun]:
-    """What was left behind, the oldest first.
+def _waiting_runs(using: str) -> Iterator[CompactionRun]:
+    """Runs that no worker will take without the sweep, the oldest first.
 
-    In batches that are read whole: where tasks are eager, what is enqueued runs here and now and gives the connection
-    back, and an open cursor would go with it.
+    In batches that are read whole: where tasks are eager, an enqueued run is carried out here and now and closes the
+    connection, which would close an open cursor too.
     """
     found = CompactionRun.objects.using(using).left_behind(timezone.now()).order_by("pk")
     last = 0

@@ -58,7 +58,6 @@ PURE = {
     "context/assembly.py",
     "context/budget.py",
     "context/pruning.py",
-    "conversation/usage.py",
     "exceptions.py",
     "messages",
     "models/sql.py",

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from compaction_app.admin import broker, display
 from compaction_app.admin.records import Tool
-from compaction_app.compaction.guard import NO_PROGRESS_FAILURES
+from compaction_app.compaction.trigger import NO_PROGRESS_FAILURES
 from compaction_app.conf import Mode, Settings, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import ChatSession, CompactionRun

@@ -41,7 +41,7 @@ _EXACT = 0.0005
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """``ChatMessage.sent_context`` as it was written, see ``sendings.sent_context``; None for what is not there."""
+    """``ChatMessage.sent_context`` as it was written, see ``usage.sent_context``; None for what is not there."""
 
     summary_id: int | None
     cutoff_id: int | None

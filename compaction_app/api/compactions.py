@@ -26,7 +26,7 @@ from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import site_setting
 from compaction_app.context.request import resolve_request
-from compaction_app.conversation.compact import request_opening
+from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.telemetry import log_error
@@ -264,13 +264,13 @@ def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
 
 def _open_run(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
     resolved = resolve_request(session)
-    opening = request_opening(
+    decision = open_and_enqueue(
         CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
     )
-    run = opening.run
+    run = decision.run
     if run is None:
         # A manual request is refused for two reasons only: the mode is off, or a run is open.
-        raise Problem(Code(opening.reason), run_id=opening.open_run_id)
+        raise Problem(Code(decision.reason), run_id=decision.open_run_id)
     if run.status == RunStatus.SKIPPED:
         raise Problem(Code(run.skip_reason))
     return run

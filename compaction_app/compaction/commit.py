@@ -1,28 +1,36 @@
-"""After the model's call: commit the draft if all it stands on still holds, or record why there is none."""
+"""After the model's call: commit the draft if everything it is based on is still true, or record why not.
+
+A finished run also counts, for each turn with reasoning, what became of it: it is verbatim inside the tail; before the
+cutoff it enters the summarizer's prompt as ordinary text or is dropped; and the provider itself may have cleared it
+from what the model was shown. A turn that the cutoff divides is counted on both sides.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from compaction_app.compaction import notify, runs
-from compaction_app.compaction.connections import give_back_connection
+from compaction_app.compaction import runs
 from compaction_app.compaction.prepare import Event, Work
-from compaction_app.compaction.reasoning import downgrade_of, is_shown_as_text, turns_by_rule
-from compaction_app.compaction.trigger import CompactionRequest, open_locked, say_why_not
+from compaction_app.compaction.trigger import open_next_generation
+from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.request import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.messages.summary import count_summary
+from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
+from compaction_app.retention import ledger
+from compaction_app.spending import add_spending
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -31,6 +39,8 @@ from compaction_app.values import (
     ErrorCode,
     EventKind,
     Kind,
+    Message,
+    ReasoningOutcome,
     Role,
     RunStatus,
     SkipReason,
@@ -41,8 +51,8 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
-# What a commit decides, and no other column: whoever enqueued the run may be writing the task's id just now, and a
-# worker that lost its claim what its calls cost.
+# What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
+# its claim what its calls cost.
 _COMMITTED_FIELDS = (
     "summary",
     "generation",
@@ -63,50 +73,73 @@ _COMMITTED_FIELDS = (
     "error_detail",
 )
 
-#: What a run keeps of its request. A run without all of these was made before they were kept.
-ASKED_FOR = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
+#: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
+REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
-def fail_work(work: Work, error: SummarizerError, using: str) -> None:
-    """Record why no draft was accepted; a passing trouble in the background is tried again later."""
-    _fail(work.run, error, using, work.events)
-    work.events.clear()
+def finish(work: Work, result: SummaryDraft | SummarizerError, using: str) -> CompactionRun | None:
+    """Record what came of the model's call: a summary, in one short durable transaction, or why there is none.
+
+    Returns the run of the next generation, where the summarizer could not take all of it in one request.
+    """
+    calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
+    # First, whatever becomes of the draft: it has been paid for.
+    add_spending(work.run, calls, work.settings.prices, using)
+    if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
+        result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
+    if isinstance(result, SummarizerError):
+        _fail(work.run, result, using, work.events)
+        return None
+    kept = ledger.complete(result.text, work.request, work.plan, work.budget, work.settings, work.count)
+    work.run.retention_before, work.run.retention_after = kept.before, kept.after
+    draft = replace(result, text=kept.text)
+    follow_up = None
+    try:
+        with transaction.atomic(using=using, durable=True):
+            lock_session(work.run.session_id, using)
+            if _may_commit(work, using):
+                _commit(work, draft, using)
+                follow_up = _open_follow_up(work, using)
+    except MessageNotFound:
+        log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
+    return follow_up
 
 
-def break_off(run: CompactionRun, error: Exception, using: str) -> None:
-    """What nothing foresaw was raised between claim and commit: the run is over or put off, and says so.
+def fail_unexpected(run: CompactionRun, error: Exception, using: str) -> None:
+    """Fail or release a run where something unforeseen was raised between claim and commit.
 
-    Left ``running`` it would block its branch until the lease ends, and then be asked and paid for again and again.
-    A database that was briefly away is a passing trouble. Where it still is, ``error`` is raised, and the lease
-    is what ends the claim.
+    A run left ``running`` would block its branch until the lease ends, and then be asked and paid for again and
+    again. A database that was briefly away is transient. Where it is still away, ``error`` is raised, and the claim
+    ends with its lease.
     """
     log_error(logger, error, run=run.pk, session=run.session_id, step="run")
-    passing = isinstance(error, OperationalError | InterfaceError)
-    # Its words are not kept: they may quote the conversation.
-    told = SummarizerError(f"{type(error).__name__} while the summary was made", transient=passing)
+    transient = isinstance(error, OperationalError | InterfaceError)
+    # Without the text of the error, which may quote the conversation.
+    recorded = SummarizerError(f"{type(error).__name__} while the summary was made", transient=transient)
     try:
         # A connection that broke in the middle of a statement takes no other one.
-        give_back_connection(using)
-        _fail(run, told, using)
+        runs.give_back_connection(using)
+        _fail(run, recorded, using)
     except DatabaseError:
         raise error from None
 
 
-def put_back(run: CompactionRun, using: str) -> None:
-    """Whoever waited for the run was cancelled or interrupted: it waits again, for the sweep or for the next call."""
+def release_interrupted(run: CompactionRun, using: str) -> None:
+    """Make a run ready again, for the sweep or the next call, when the caller who waited was cancelled."""
     try:
-        give_back_connection(using)
+        runs.give_back_connection(using)
         if runs.release(run):
             log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
     except DatabaseError as error:
-        # The lease ends the claim. What interrupted is what the caller is to see.
+        # The claim ends with its lease. The caller is to see the interruption, not this error.
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
 
 def _fail(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event] = ()) -> None:
+    """Record why there is no summary; a transient error in the background is tried again later."""
     try:
         with transaction.atomic(using=using):
-            # Under the lock, so that nothing that the events point at goes before they are written.
+            # Under the lock, so that nothing that the events point at is deleted before they are written.
             lock_session(run.session_id, using)
             if _is_still_due(run, using):
                 _record_failure(run, error, using, events)
@@ -115,14 +148,14 @@ def _fail(run: CompactionRun, error: SummarizerError, using: str, events: Sequen
 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event]) -> None:
-    # A summarizer of the host's may say anything.
+    # A host's summarizer may put any text here.
     run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
     if _erased_since_read(run, using):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
-    write_events(run, events, using)
-    waits = run.trigger == Trigger.THRESHOLD
-    if error.transient and waits and run.attempts < runs.MAX_ATTEMPTS:
+    _write_events(run, events, using)
+    in_background = run.trigger == Trigger.THRESHOLD
+    if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
         runs.release(run, delay_seconds=delay)
         log(
@@ -137,36 +170,13 @@ def _record_failure(run: CompactionRun, error: SummarizerError, using: str, even
         )
     else:
         if run.error_code == ErrorCode.NO_PROGRESS:
-            runs.record(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
+            runs.record_event(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
         runs.fail(run, run.error_code, run.error_detail)
 
 
-def settle(work: Work, draft: SummaryDraft, using: str) -> CompactionRun | None:
-    """Commit the draft if all it stands on still holds: one short durable transaction.
-
-    Returns the run of the next generation, where the summarizer could not take all of it in one request.
-    """
-    refused = work.accept(draft)
-    if refused:
-        error = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=draft.model)
-        fail_work(work, error, using)
-        return None
-    draft = work.with_ledger(draft)
-    follow_up = None
-    try:
-        with transaction.atomic(using=using, durable=True):
-            lock_session(work.run.session_id, using)
-            if _may_commit(work, using):
-                _commit(work, draft, using)
-                follow_up = _follow_up(work, using)
-    except MessageNotFound:
-        log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
-    return follow_up
-
-
 def _is_still_due(run: CompactionRun, using: str) -> bool:
-    """Whether this worker still holds the run and its branch still stands; settles the run if it does not."""
-    if not runs.holding(run).exists():
+    """Whether the claim is still valid and the branch still exists; a run without its branch is skipped."""
+    if not runs.still_claimed(run).exists():
         log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
         return False
     if not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
@@ -181,7 +191,7 @@ def _erased_since_read(run: CompactionRun, using: str) -> bool:
 
 
 def _may_commit(work: Work, using: str) -> bool:
-    """Whether the run is still due and the branch is as it was read; settles the run if not."""
+    """Whether the run is still due and the branch is as it was read; else the run is skipped or released."""
     run = work.run
     if not _is_still_due(run, using) or run.tip_id is None:
         return False
@@ -190,7 +200,7 @@ def _may_commit(work: Work, using: str) -> bool:
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
     if _erased_since_read(run, using):
-        # What the model read may hold erased text: read again, ask again.
+        # What the model read may contain erased text: read again, ask again.
         runs.release(run)
         log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
         return False
@@ -220,36 +230,27 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
     run.tokens_after += plan.pinned.tokens if plan.pinned else 0
     run.messages_compacted = len(plan.covered)
     run.summarizer_model = draft.model[:255]
-    reads = getattr(work.summarizer, "max_input_tokens", None)
-    run.request = asked_for(plan, work.request, work.limits, max_input_tokens=reads, tightened=draft.tightened)
+    run.request = _request_record(work, tightened=draft.tightened)
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     run.save(using=using, update_fields=_COMMITTED_FIELDS)
-    write_events(run, work.events, using)
-    work.events.clear()
-    _note_reasoning(work, using)
-    _note_done(work, using)
+    _write_events(run, work.events, using)
+    _record_end(work, using)
 
 
-def asked_for(
-    plan: CompactionPlan,
-    request: SummaryRequest,
-    limits: Mapping[int, int],
-    *,
-    max_input_tokens: int | None,
-    tightened: bool,
-) -> dict[str, Any]:
-    """What a run keeps of its request, so that its prompt can be made again: numbers, ids and a digest, no text.
+def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
+    """What a run keeps of its request, so that its prompt can be built again: numbers, ids and a digest, no text.
 
-    ``tightened``: what was accepted is the answer to the one tighter retry.
+    ``tightened``: the accepted draft answered the one tighter retry.
     """
+    plan = work.plan
     return {
         "target_tokens": plan.target_tokens,
         "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
-        "shown_bytes": max(limits.values(), default=None),
-        "max_input_tokens": max_input_tokens,
+        "shown_bytes": max(work.limits.values(), default=None),
+        "max_input_tokens": getattr(work.summarizer, "max_input_tokens", None),
         "tightened": tightened,
-        "digest": digest(tighter(request) if tightened else request),
+        "digest": digest(tighter(work.request) if tightened else work.request),
     }
 
 
@@ -258,29 +259,16 @@ def digest(request: SummaryRequest) -> str:
     return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _note_reasoning(work: Work, using: str) -> None:
-    """Say that reasoning became ordinary text: what it was worth as reasoning is lost."""
-    downgrade = downgrade_of(work.plan, as_text=is_shown_as_text(work.settings.reasoning, work.summarizer))
-    if downgrade is not None:
-        payload = {"turns": downgrade.turns, "messages": downgrade.messages}
-        run = work.run
-        kind = EventKind.REASONING_DOWNGRADED
-        runs.record(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)
-
-
-def _cleared_turns(work: Work, using: str) -> int:
-    """How many turns' reasoning the provider cleared from its prompt, as the newest reply in the tail reports it."""
-    kept = [message.id for message in work.plan.kept if message.role == Role.ASSISTANT]
-    if not any(message.reasoning for message in work.plan.kept):
-        return 0
-    reports = CompactionEvent.objects.using(using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=kept)
-    newest = reports.order_by("-id").values_list("payload", flat=True).first()
-    return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
-
-
-def _note_done(work: Work, using: str) -> None:
+def _record_end(work: Work, using: str) -> None:
+    """The events, the log line and the signal of a summary that was stored."""
     run = work.run
-    as_text = is_shown_as_text(work.settings.reasoning, work.summarizer)
+    # A summarizer that works without reasoning says so by reads_reasoning.
+    as_text = work.settings.reasoning == ReasoningRule.SUMMARIZE and getattr(work.summarizer, "reads_reasoning", True)
+    reasoning = turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work.plan, using))
+    if turns := reasoning[str(ReasoningOutcome.SUMMARIZED)]:
+        # As ordinary text it is no longer reasoning to the model, so this is a loss to report.
+        downgraded = {"turns": turns, "messages": sum(map(_has_readable_reasoning, work.plan.covered))}
+        _write_events(run, [(EventKind.REASONING_DOWNGRADED, downgraded)], using)
     numbers = {
         "generation": run.generation,
         "messages": run.messages_compacted,
@@ -290,9 +278,9 @@ def _note_done(work: Work, using: str) -> None:
         "output_tokens": run.output_tokens,
         "retention_before": _rounded(run.retention_before),
         "retention_after": _rounded(run.retention_after),
-        "reasoning_turns": turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work, using)),
+        "reasoning_turns": reasoning,
     }
-    runs.record(run.session_id, EventKind.COMPLETED, using=using, run=run, message_id=run.tip_id, payload=numbers)
+    _write_events(run, [(EventKind.COMPLETED, numbers)], using)
     log(
         logger,
         logging.INFO,
@@ -309,19 +297,18 @@ def _note_done(work: Work, using: str) -> None:
         retention=_rounded(run.retention_after),
         cost=run.cost,
     )
-    notify.run_ended(run, using)
+    runs.announce_end(run, using)
 
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 3)
 
 
-def _follow_up(work: Work, using: str) -> CompactionRun | None:
+def _open_follow_up(work: Work, using: str) -> CompactionRun | None:
     """The next generation, opened in the commit of this one, where the summarizer could not take it all."""
     run = work.run
     if not work.plan.partial or (run.tokens_after or 0) <= work.budget.target:
         return None
-    tip = ChatMessage.objects.using(using).get(pk=run.tip_id)
     resolved = ResolvedRequest(
         session=run.session,
         settings=work.settings,
@@ -330,19 +317,54 @@ def _follow_up(work: Work, using: str) -> CompactionRun | None:
         budget=work.budget,
         count=work.count,
     )
-    request = CompactionRequest(
-        tip=tip,
-        trigger=Trigger(run.trigger),
-        resolved=resolved,
-        instructions=run.instructions,
-        policy_line=run.policy_line,
-        previous=run,
-    )
-    opening = open_locked(request)
-    say_why_not(request, opening)
-    return opening.run if opening.run and opening.run.is_open else None
+    return open_next_generation(run, resolved, using)
 
 
-def write_events(run: CompactionRun, events: Sequence[Event], using: str) -> None:
+def _write_events(run: CompactionRun, events: Iterable[Event], using: str) -> None:
     for kind, payload in events:
-        runs.record(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)
+        runs.record_event(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)
+
+
+def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0) -> dict[str, int]:
+    """Turns with reasoning, counted by what became of it.
+
+    ``as_text``: the summarizer was shown it. ``cleared_turns``: how many the provider reports to have cleared from
+    the last prompt; it clears the oldest first.
+    """
+    covered = list(_turns_with_reasoning(plan.covered))
+    kept = len(list(_turns_with_reasoning(plan.kept)))
+    summarized = sum(as_text and any(map(_has_readable_reasoning, turn)) for turn in covered)
+    cleared = min(cleared_turns, kept)
+    return {
+        str(ReasoningOutcome.VERBATIM): kept - cleared,
+        str(ReasoningOutcome.SUMMARIZED): summarized,
+        str(ReasoningOutcome.DROPPED): len(covered) - summarized,
+        str(ReasoningOutcome.CLEARED_BY_PROVIDER): cleared,
+    }
+
+
+def _cleared_turns(plan: CompactionPlan, using: str) -> int:
+    """How many turns' reasoning the provider cleared from its prompt, as the newest reply in the tail reports it."""
+    if not any(message.reasoning for message in plan.kept):
+        return 0
+    replies = [message.id for message in plan.kept if message.role == Role.ASSISTANT]
+    reports = CompactionEvent.objects.using(using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
+    newest = reports.order_by("-id").values_list("payload", flat=True).first()
+    return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
+
+
+def _turns_with_reasoning(messages: Sequence[Message]) -> Iterable[list[Message]]:
+    turn: list[Message] = []
+    for message in messages:
+        if message.starts_turn:
+            if any(m.reasoning for m in turn):
+                yield turn
+            turn = []
+        turn.append(message)
+    if any(m.reasoning for m in turn):
+        yield turn
+
+
+def _has_readable_reasoning(message: Message) -> bool:
+    """Encrypted and redacted blocks have no text that could enter a prompt."""
+    return bool(message.reasoning) and bool(reasoning_text(message.reasoning))

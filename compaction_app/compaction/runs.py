@@ -1,5 +1,9 @@
-"""The life of a run: open, claimed, finished. Every transition is a conditional UPDATE, so that of two workers
-with the same run exactly one gets it and only the holder of the claim can finish it."""
+"""The life of a run: ready, claimed, finished.
+
+Every transition is a conditional UPDATE, so of two workers with the same run exactly one gets it, and only the one
+whose claim is still valid can finish it. No transaction and no database connection is held while a model is called
+(rule 8): :func:`require_no_transaction` and :func:`give_back_connection` see to it.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,44 @@ import logging
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from django.db import transaction
+from django.db import connections, transaction
 from django.utils import timezone
 
-from compaction_app.compaction import notify
+from compaction_app import signals, telemetry
+from compaction_app.conf import settings_from_snapshot
+from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
+from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.values import EventKind, RunStatus, SkipReason
 
 logger = logging.getLogger("compaction_app.runs")
 
-#: After this many claims a run that still fails for passing reasons is given up.
+#: After this many claims a run that still fails for transient reasons is abandoned.
 MAX_ATTEMPTS = 8
 BACKOFF_SECONDS = 2.0
 MAX_BACKOFF_SECONDS = 300.0
 
 
-def record(
+def require_no_transaction(using: str) -> None:
+    """Claims and commits are durable, and no transaction may wait for a model."""
+    if connections[using].in_atomic_block:
+        raise DurableTransactionRequired(
+            "This calls a model and must not run inside transaction.atomic(). With ATOMIC_REQUESTS, decorate the "
+            "view with transaction.non_atomic_requests, or use request_compaction, which works in the background."
+        )
+
+
+def give_back_connection(using: str) -> None:
+    """Close this thread's connection (a pool takes it back): none is held while a model is called."""
+    if not connections[using].in_atomic_block:
+        connections[using].close()
+
+
+def record_event(
     session_id: Any,
     kind: EventKind,
     *,
@@ -40,17 +63,25 @@ def record(
     )
 
 
-def claim(run_id: int, using: str, lease_seconds: float) -> CompactionRun | None:
-    """Take ownership of a run; None where another worker has it, or it is finished: a quiet return."""
+def claim(run_id: int, using: str, lease_seconds: float | None = None) -> CompactionRun | None:
+    """Take ownership of a run, by default for as long as its cascade of models can take.
+
+    None, without an error, where another worker has it or it is finished or deleted.
+    """
+    if lease_seconds is None:
+        known = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
+        if known is None:
+            log(logger, logging.INFO, "skip", run=run_id, reason="gone")
+            return None
+        lease_seconds = cascade.lease_seconds(settings_from_snapshot(known.settings), known.session.model)
     now = timezone.now()
-    token = uuid.uuid4()
     claimed = (
         CompactionRun.objects.using(using)
         .claimable(now)
         .filter(pk=run_id)
         .update(
             status=RunStatus.RUNNING,
-            claim_token=token,
+            claim_token=uuid.uuid4(),
             lease_expires_at=now + timedelta(seconds=lease_seconds),
             started_at=now,
             next_attempt_at=None,
@@ -64,12 +95,12 @@ def claim(run_id: int, using: str, lease_seconds: float) -> CompactionRun | None
         log(logger, logging.INFO, "skip", run=run_id, reason="gone")
         return None
     run.attempts += 1
-    holding(run).update(attempts=run.attempts)
+    still_claimed(run).update(attempts=run.attempts)
     return run
 
 
-def holding(run: CompactionRun) -> Any:
-    """The run's row, only while this claim still holds it."""
+def still_claimed(run: CompactionRun) -> Any:
+    """The run's row, only while this worker's claim is valid."""
     return CompactionRun.objects.using(run._state.db).filter(
         pk=run.pk, status=RunStatus.RUNNING, claim_token=run.claim_token
     )
@@ -79,7 +110,7 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
     """Back to ready, to be tried again after the delay."""
     due = timezone.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
     return bool(
-        holding(run).update(
+        still_claimed(run).update(
             status=RunStatus.READY,
             claim_token=None,
             lease_expires_at=None,
@@ -92,23 +123,23 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
 
 
 def skip(run: CompactionRun, reason: SkipReason) -> bool:
-    """Finish without a summary and without a fault."""
+    """Finish without a summary and without an error."""
     using = run._state.db or "default"
-    # In one transaction: the run can not go, with its session, before its event is written.
+    # In one transaction: the run cannot be deleted, with its session, before its event is written.
     with transaction.atomic(using=using):
         if not _finish(run, status=RunStatus.SKIPPED, skip_reason=reason):
             return False
-        # Without a message: the branch may be gone, and the run names the turn that it belonged to.
-        record(run.session_id, EventKind.SUPPRESSED, using=using, run=run, payload={"reason": reason})
+        # Without a message: the branch may be deleted, and the run names the turn that it belonged to.
+        record_event(run.session_id, EventKind.SUPPRESSED, using=using, run=run, payload={"reason": reason})
     log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason=reason, attempts=run.attempts)
     return True
 
 
 def fail(run: CompactionRun, code: str, detail: str) -> bool:
-    """Finish without a summary, for good; ``detail`` is for operators."""
+    """Finish without a summary, permanently; ``detail`` is for operators."""
     if not _finish(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
         return False
-    record(
+    record_event(
         run.session_id,
         EventKind.FAILED,
         using=run._state.db or "default",
@@ -126,18 +157,25 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
 
 
 def _finish(run: CompactionRun, **ended: Any) -> bool:
-    """End a run in its row and in the instance, if this claim still holds it, and have the end announced."""
+    """End a run in its row and in the instance, if the claim is still valid, and announce it."""
     ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": timezone.now()}
-    if not holding(run).update(**ended):
+    if not still_claimed(run).update(**ended):
         return False
     for name, value in ended.items():
         setattr(run, name, value)
-    notify.run_ended(run, run._state.db or "default")
+    announce_end(run, run._state.db or "default")
     return True
 
 
+def announce_end(run: CompactionRun, using: str) -> None:
+    """Send the signal and the metrics of a finished run after the commit; the instance must be as its row is."""
+    transaction.on_commit(partial(telemetry.count_run, run), using=using, robust=True)
+    signal = signals.compaction_failed if run.status == RunStatus.FAILED else signals.compaction_finished
+    signals.send_after_commit(signal, CompactionRun, using=using, run=run)
+
+
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:
-    """Doubling with every attempt, spread by ``jitter`` (0 to 1), never sooner than the provider asked."""
+    """Doubles with every attempt, spread by ``jitter`` (0 to 1), never sooner than the provider asked."""
     delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
     return max(delay, retry_after or 0.0)
 

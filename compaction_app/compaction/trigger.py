@@ -1,37 +1,47 @@
-"""Deciding whether a branch is to be compacted, and opening the run that will do it.
+"""Deciding whether a branch is to be compacted, and opening the run that does it.
 
-The order of deciding goes from cheap to dear: the trigger's numbers (one row, no content), the free layers,
-the host's policy, then under the session's lock the guard and the plan. The database allows one open run per
-anchor; the guard also refuses where an open run's work would reach into this branch.
+The checks go from cheap to expensive: the history's size (one row, no content), what pruning would leave of it, the
+host's ``POLICY``, and then, under the session's lock, the plan, the open runs, the breaker and the cool-down. The
+database allows one open run per anchor; :func:`open_locked` also refuses where an open run's work would reach into
+this branch.
+
+``POLICY`` is the host's code, called in a chat turn, which never fails because of it. It takes a tip and a
+:class:`Budget` and returns a :class:`PolicyDecision`, or None to allow. Anything else that it does (it raises, it is a
+coroutine, it returns "defer" or False) is logged and counts as allow.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app.compaction import notify, runs
-from compaction_app.compaction.guard import held_back
+from compaction_app import telemetry
+from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.compaction.policies import ask_policy, code_of
-from compaction_app.conf import Mode
+from compaction_app.conf import Mode, Settings, load
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.reading import pruned_history_tokens
 from compaction_app.context.request import ResolvedRequest
+from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.summarizers.prompts import prompt_version
-from compaction_app.telemetry import log
+from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.values import (
     Branch,
+    Budget,
     CompactionPlan,
+    ErrorCode,
     EventKind,
     PolicyDecision,
     RunStatus,
@@ -44,19 +54,12 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.opening")
 
+POLICY_ACTIONS = ("allow", "defer", "force")
+_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A run to enqueue, or why there is none ("" where no compaction is wanted)."""
-
-    run: CompactionRun | None
-    reason: str = ""
-    #: What the reason stands on.
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    #: The same was said of this tip before.
-    repeated: bool = False
-    #: The open run that is in the way, where that is the reason.
-    open_run_id: int | None = None
+#: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
+NO_PROGRESS_FAILURES = 2
+_RECENT_RUNS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +71,9 @@ class CompactionRequest:
     resolved: ResolvedRequest
     instructions: str = ""
     policy_line: str = ""
-    #: The policy said force: cool-down and breaker are passed over.
+    #: Ignore cool-down and breaker.
     forced: bool = False
-    #: The partial generation that this one goes on from.
+    #: The partial generation that this one continues.
     previous: CompactionRun | None = None
 
     @property
@@ -82,55 +85,69 @@ class CompactionRequest:
         return bool(self.instructions or self.policy_line)
 
 
-def open_run(request: CompactionRequest) -> Opening:
-    """Open a run for the request, if there is something to do and nothing in the way."""
-    opening = _open(request)
-    say_why_not(request, opening)
-    return opening
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A run to enqueue, or why there is none ("" where no compaction is needed)."""
+
+    run: CompactionRun | None
+    reason: str = ""
+    #: What the reason is based on.
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    #: An event has recorded the same for this tip before.
+    repeated: bool = False
+    #: The open run that is in the way, where that is the reason.
+    open_run_id: int | None = None
 
 
-def say_why_not(request: CompactionRequest, opening: Opening) -> None:
-    """One log line where no run was opened: why, and the numbers behind it."""
-    if opening.run is not None:
-        return
-    # What is said at every turn of every chat would drown the rest.
-    level = logging.DEBUG if opening.repeated or not opening.reason else logging.INFO
-    log(
-        logger,
-        level,
-        "skip",
-        session=request.tip.session_id,
-        tip=request.tip.pk,
-        reason=opening.reason or "under_threshold",
-        trigger=request.trigger,
-        **opening.numbers,
+def open_run(request: CompactionRequest) -> Decision:
+    """Open a run for the request, if a compaction is needed and nothing is in the way."""
+    decision = _decide(request)
+    _log_skip(request, decision)
+    return decision
+
+
+def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest, using: str) -> CompactionRun | None:
+    """Open the run that continues a partial generation, in the commit of that one."""
+    request = CompactionRequest(
+        tip=ChatMessage.objects.using(using).get(pk=previous.tip_id),
+        trigger=Trigger(previous.trigger),
+        resolved=resolved,
+        instructions=previous.instructions,
+        policy_line=previous.policy_line,
+        previous=previous,
     )
+    decision = open_locked(request)
+    _log_skip(request, decision)
+    return decision.run
 
 
-def _open(request: CompactionRequest) -> Opening:
+def _decide(request: CompactionRequest) -> Decision:
     if request.resolved.settings.mode == Mode.OFF:
-        return Opening(None, SkipReason.MODE_OFF)
+        return Decision(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
         tokens = pruned_history_tokens(request.tip, request.resolved)
         if not get_compaction_params(tokens, request.resolved.budget).should_compact:
             return _under_threshold(request, tokens)
-        request, decision = _ask_policy(request)
-        if decision.action == "defer":
-            return _suppress(request, Suppression.POLICY, {"code": code_of(decision)})
+        policy = _ask_policy(request)
+        if policy.action == "defer":
+            return _suppress(request, Suppression.POLICY, {"code": _reason_code(policy)})
+        # The caller may have forced it already: compacting a whole session waits for no cool-down.
+        forced = request.forced or policy.action == "force"
+        request = replace(request, forced=forced, policy_line=policy.prompt_line)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
         return open_locked(request)
 
 
-def open_locked(request: CompactionRequest) -> Opening:
-    """Check again and open, with the session's lock held."""
+def open_locked(request: CompactionRequest) -> Decision:
+    """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
     over = get_compaction_params(branch.history_tokens, resolved.budget).should_compact
     if request.trigger == Trigger.THRESHOLD and not request.previous and not over:
         return _under_threshold(request, branch.history_tokens)
-    seen = branches.is_already_compacted(branch.base, request.tip.pk, branch.tip_depth, request.using)
-    branch = replace(branch, already_compacted=seen)
+    already_compacted = branches.is_already_compacted(branch.base, request.tip.pk, branch.tip_depth, request.using)
+    branch = replace(branch, already_compacted=already_compacted)
     plan = plan_compaction(
         branch,
         branch.base,
@@ -142,27 +159,20 @@ def open_locked(request: CompactionRequest) -> Opening:
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
         return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
     if isinstance(plan, Skip):
-        return _nothing_to_do(request, branch, over)
-    # A next generation goes on with what the last one began; its cool-down would leave the work half done.
+        return _nothing_to_compact(request, branch, over)
+    # The next generation finishes what the last one began; a cool-down would leave the work half done.
     guarded = request.trigger == Trigger.THRESHOLD and not request.forced and request.previous is None
-    if guarded and (held := held_back(branch, resolved.budget, resolved.settings, request.using)):
-        return _suppress(request, *held)
+    if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
+        return _suppress(request, *found)
     return _create(request, branch, plan)
 
 
-def _under_threshold(request: CompactionRequest, history: int) -> Opening:
-    return Opening(None, numbers={"history": history, "threshold": request.resolved.budget.threshold})
-
-
-def _ask_policy(request: CompactionRequest) -> tuple[CompactionRequest, PolicyDecision]:
-    decision = ask_policy(request.resolved.settings.policy, request.tip, request.resolved.budget)
-    # Whoever asked may have forced it already: a session that is brought to rest waits for no cool-down.
-    forced = request.forced or decision.action == "force"
-    return replace(request, forced=forced, policy_line=decision.prompt_line), decision
+def _under_threshold(request: CompactionRequest, history: int) -> Decision:
+    return Decision(None, numbers={"history": history, "threshold": request.resolved.budget.threshold})
 
 
 def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
-    """The id of an open run whose anchor lies in this branch's tail, or on whose branch the new anchor would lie."""
+    """The id of an open run whose anchor is in this branch's tail, or on whose branch the new anchor would be."""
     open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
     tail = {message.id for message in branch.tail}
     for run in open_runs.only("id", "anchor_id", "tip_id"):
@@ -177,48 +187,50 @@ def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: Compa
     return None
 
 
-def _nothing_to_do(request: CompactionRequest, branch: Branch, over: bool) -> Opening:
+def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) -> Decision:
+    """A skipped run for a person who asked; for the threshold an event, once for each tip."""
     if request.previous is not None:
-        return Opening(None, SkipReason.NOTHING_TO_COMPACT)
+        return Decision(None, SkipReason.NOTHING_TO_COMPACT)
     if request.trigger != Trigger.THRESHOLD:
-        return Opening(_skipped_run(request, branch), SkipReason.NOTHING_TO_COMPACT)
-    said = CompactionEvent.objects.using(request.using).filter(
+        return Decision(_skipped_run(request, branch), SkipReason.NOTHING_TO_COMPACT)
+    recorded = CompactionEvent.objects.using(request.using).filter(
         session_id=request.tip.session_id,
         message_id=request.tip.pk,
         kind=EventKind.SUPPRESSED,
         payload__reason=Suppression.IRREDUCIBLE,
     )
     numbers = {"history_tokens": branch.history_tokens}
-    if over and not said.exists():
+    if over and not recorded.exists():
         return _suppress(request, Suppression.IRREDUCIBLE, numbers)
-    return Opening(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
+    return Decision(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 
 
-def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Opening:
+def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
     numbers = numbers or {}
     if request.trigger == Trigger.THRESHOLD and request.previous is None:
-        runs.record(
+        runs.record_event(
             request.tip.session_id,
             EventKind.SUPPRESSED,
             using=request.using,
             message_id=request.tip.pk,
             payload={"reason": reason, **numbers},
         )
-    notify.suppressed(Strategy.AUTO_COMPACT, request.trigger, reason, request.using)
-    return Opening(None, reason, numbers)
+    count = partial(telemetry.count_suppression, layer=Strategy.AUTO_COMPACT, trigger=request.trigger, reason=reason)
+    transaction.on_commit(count, using=request.using, robust=True)
+    return Decision(None, reason, numbers)
 
 
-def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) -> Opening:
+def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) -> Decision:
     run = _new_run(request, branch)
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     try:
         with transaction.atomic(using=request.using):
             run.save(using=request.using, force_insert=True)
     except IntegrityError:
-        # Only reached where something wrote a run without the session's lock: the index still holds rule 10.
+        # Only reached where something wrote a run without the session's lock: the index still enforces rule 10.
         return _suppress(request, Suppression.OPEN_RUN)
     if request.trigger == Trigger.THRESHOLD and request.previous is None:
-        runs.record(
+        runs.record_event(
             run.session_id,
             EventKind.THRESHOLD_HIT,
             using=request.using,
@@ -231,16 +243,17 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
                 **_estimate_of(request),
             },
         )
-    return Opening(run)
+    return Decision(run)
 
 
 def _estimate_of(request: CompactionRequest) -> dict[str, Any]:
-    """How far the estimate that the decision stands on was off when a provider last counted, if it has."""
+    """How far off the token estimate was when a provider last counted, if one has."""
     resolved = request.resolved
-    known = resolved.session.token_calibration.get(resolved.model)
-    error = (request.tip.sent_context or {}).get("estimate_error")
-    said = {"calibration": known, "estimate_error": error}
-    return {name: value for name, value in said.items() if value is not None}
+    estimate = {
+        "calibration": resolved.session.token_calibration.get(resolved.model),
+        "estimate_error": (request.tip.sent_context or {}).get("estimate_error"),
+    }
+    return {name: value for name, value in estimate.items() if value is not None}
 
 
 def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
@@ -250,7 +263,7 @@ def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     run.save(using=request.using, force_insert=True)
     values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
     log(logger, logging.INFO, "skip", **values)
-    notify.run_ended(run, request.using)
+    runs.announce_end(run, request.using)
     return run
 
 
@@ -272,3 +285,120 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         tokens_before=branch.history_tokens,
         erasures_seen=resolved.session.erasures,
     )
+
+
+def _log_skip(request: CompactionRequest, decision: Decision) -> None:
+    """One line where no run was opened: why, and the numbers behind it."""
+    if decision.run is not None:
+        return
+    # What happens at every turn of every chat would drown the rest.
+    level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
+    log(
+        logger,
+        level,
+        "skip",
+        session=request.tip.session_id,
+        tip=request.tip.pk,
+        reason=decision.reason or "under_threshold",
+        trigger=request.trigger,
+        **decision.numbers,
+    )
+
+
+def find_suppression(
+    branch: Branch, budget: Budget, settings: Settings, using: str
+) -> tuple[Suppression, dict[str, Any]] | None:
+    """Breaker or cool-down, with the numbers behind it; None if neither suppresses a threshold compaction now."""
+    if settings.mode == Mode.DETERMINISTIC:
+        # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
+        return None
+    now = timezone.now()
+    recent = _recent_runs(branch, using)
+    failures = _failures_in_a_row(recent)
+    if failures and _is_breaker_open(failures, settings, now):
+        return Suppression.BREAKER, {"failures": len(failures)}
+    # The run that made the base: one whose summary was retired since covers nothing any more.
+    last = next((run for run in recent if branch.base and run.summary_id == branch.base.id), None)
+    if last is None or last.finished_at is None or branch.base is None or branch.tip_path_tokens == 0:
+        return None
+    seconds = (now - last.finished_at).total_seconds()
+    covered = branch.base.cutoff_path_tokens / branch.tip_path_tokens
+    fits = branch.history_tokens <= budget.available
+    if seconds < settings.cooldown_seconds and covered >= settings.coverage_ratio and fits:
+        return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
+    return None
+
+
+def _recent_runs(branch: Branch, using: str) -> list[CompactionRun]:
+    """Finished runs of this branch, newest first: those anchored in its tail, and the one that made its base."""
+    tail = {message.id for message in branch.tail}
+    base_id = branch.base.id if branch.base else None
+    finished = (
+        CompactionRun.objects.using(using)
+        .filter(session_id=branch.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
+        .order_by("-id")
+        .only("id", "anchor_id", "summary_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
+    )
+    return [run for run in finished if run.anchor_id in tail or (base_id and run.summary_id == base_id)]
+
+
+def _failures_in_a_row(recent: Sequence[CompactionRun]) -> list[CompactionRun]:
+    failures = []
+    for run in recent:
+        if run.status != RunStatus.FAILED:
+            break
+        failures.append(run)
+    return failures
+
+
+def _is_breaker_open(failures: Sequence[CompactionRun], settings: Settings, now: datetime) -> bool:
+    stuck = [run for run in failures[:NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
+    if len(failures) < settings.breaker_failures and len(stuck) < NO_PROGRESS_FAILURES:
+        return False
+    newest = failures[0].finished_at
+    return newest is not None and (now - newest).total_seconds() < settings.breaker_seconds
+
+
+def _ask_policy(request: CompactionRequest) -> PolicyDecision:
+    """What ``POLICY`` decides; allow where there is none, or where its answer cannot be used."""
+    path, tip = request.resolved.settings.policy, request.tip
+    if path is None:
+        return PolicyDecision()
+    try:
+        policy = load(path)
+        answer = (policy() if isinstance(policy, type) else policy)(tip, request.resolved.budget)
+    except Exception as error:
+        log_error(logger, error, session=tip.session_id, tip=tip.pk, step="policy", policy=path)
+        return PolicyDecision()
+    if answer is None:
+        return PolicyDecision()
+    if wrong := _problem_of(answer):
+        log(logger, logging.ERROR, "error", step="policy", policy=path, session=tip.session_id, tip=tip.pk, **wrong)
+        return PolicyDecision()
+    decision: PolicyDecision = answer
+    return decision
+
+
+def _problem_of(answer: Any) -> dict[str, str]:
+    """Why a policy's answer cannot be used, as values of a log line: types and names, none of its text."""
+    if isinstance(answer, Coroutine):
+        # Never awaited; Python would warn about it.
+        answer.close()
+    if not isinstance(answer, PolicyDecision):
+        return {"answered": type(answer).__name__, "known": PolicyDecision.__name__}
+    # A dataclass does not check its types.
+    action: Any = answer.action
+    if not isinstance(action, str) or action not in POLICY_ACTIONS:
+        word = isinstance(action, str) and _CODE.fullmatch(action)
+        shown = action if word else type(action).__name__
+        return {"answered": shown, "known": ",".join(POLICY_ACTIONS)}
+    for name in ("reason", "prompt_line"):
+        text = getattr(answer, name)
+        if not isinstance(text, str) or not is_storable(text):
+            return {"answered": f"{name}:{type(text).__name__}", "known": "str"}
+    return {}
+
+
+def _reason_code(policy: PolicyDecision) -> str:
+    """Events contain codes only: a reason in words may quote the conversation."""
+    return policy.reason if not policy.reason or _CODE.fullmatch(policy.reason) else "not_a_code"

@@ -1,13 +1,13 @@
-"""Storing what was said: a session, a message, a chain of messages. All of a call is stored, or none of it.
+"""Storing a session, a message, or a chain of messages. A call stores everything or nothing.
 
-A message that comes with an idempotency key is stored once, however often it is sent: the database allows one a
-session and key, and who comes second is given the first one's message.
+A message with an idempotency key is stored once, however often it is sent: the database allows one per session and
+key, and a second request with it gets the stored message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from compaction_app.context.budget import calibration_of
-from compaction_app.conversation import sendings
+from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.messages.validation import (
     check_datetime,
@@ -45,9 +45,9 @@ _MESSAGE_KEYS = (
     "created_at",
     "external_id",
 )
-#: What a redaction leaves as it is: all that can still be compared of a message that was redacted.
+#: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
-#: Set by this app, or not part of what was said.
+#: Set by this app, or not part of the message itself.
 _NOT_COMPARED = ("created_at",)
 
 
@@ -62,7 +62,7 @@ def start_session(
     metadata: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> ChatSession:
-    """Begin a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; wrong ones raise."""
+    """Start a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; invalid ones raise."""
     check_json(system_prompt, "system_prompt")
     check_json(title, "title")
     check_text(model, "model")
@@ -102,11 +102,11 @@ def append_message(
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
-    ``context``: what was sent to get this reply; it is recorded, with an event where messages had to be left
-    out, and with ``usage`` it calibrates the token estimate for ``model``; what is no count of tokens there is kept
-    and not read. ``idempotency_key``: sent again with the same message it gives back the stored one, with another
-    :class:`IdempotencyConflict`. ``created_at`` without a time zone is in that of ``TIME_ZONE``, whichever is active.
-    Raises :class:`InvalidMessage` (nothing is written) for what can not be stored.
+    ``context``: what was sent to get this reply. It is recorded, with an event where messages had to be left out, and
+    with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that is not a token count is
+    stored and ignored. ``idempotency_key``: with the same message again it returns the stored one, with another one it
+    raises :class:`IdempotencyConflict`. ``created_at`` without a time zone is in ``TIME_ZONE``, whichever zone is
+    active. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored.
     """
     message = {
         "role": role,
@@ -127,7 +127,7 @@ def append_message(
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append gives back; not new where its idempotency key had stored it before."""
+    """The result of an append; not new where the message was stored before with the same idempotency key."""
 
     message: ChatMessage
     is_new: bool
@@ -141,71 +141,58 @@ def append_once(
     context: ChatContext | None = None,
     idempotency_key: str = "",
 ) -> Appended:
-    """:func:`append_message` of a dict with its keywords, for who wants to know whether it was there already."""
+    """:func:`append_message` of a dict with its keywords, for callers that need to know whether it was new."""
     node = _node(session, message)
+    report = read_report(node.usage, node.metadata)
     if context is not None:
         if not isinstance(context, ChatContext):
             raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
-        # Providers answer under a dated name; what is learned is looked up under the one that was asked.
-        asked = context.model or message.get("model") or session.model
-        factor = calibration_of(session.token_calibration, asked)
-        usage, metadata = message.get("usage"), message.get("metadata")
-        node.sent_context = sendings.sent_context(context, usage=usage, metadata=metadata, calibration=factor)
+        # Providers answer with a dated name; the calibration is stored under the name that was asked.
+        context = replace(context, model=context.model or node.model or session.model)
+        factor = calibration_of(session.token_calibration, context.model)
+        node.sent_context = sent_context(context, report, factor)
     using = database_of(session)
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
-    if not idempotency_key:
-        return Appended(_stored(session, parent, node, context, using), is_new=True)
-    check_text(idempotency_key, "idempotency_key", longest=255)
-    node.idempotency_key = idempotency_key
-    if (found := _stored_before(node, parent, using)) is not None:
-        return Appended(found, is_new=False)
+    if idempotency_key:
+        check_text(idempotency_key, "idempotency_key", longest=255)
+        node.idempotency_key = idempotency_key
+        if (found := _stored_before(node, parent, using)) is not None:
+            return Appended(found, is_new=False)
     try:
-        return Appended(_stored(session, parent, node, context, using), is_new=True)
+        with transaction.atomic(using=using):
+            stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
+            record_reply(session, stored, report, context, using)
     except IntegrityError:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them.
-        if (found := _stored_before(node, parent, using)) is None:
+        if not idempotency_key or (found := _stored_before(node, parent, using)) is None:
             raise
         return Appended(found, is_new=False)
-
-
-def _stored(
-    session: ChatSession, parent: ChatMessage | None, node: ChatMessage, context: ChatContext | None, using: str
-) -> ChatMessage:
-    usage, metadata, model = node.usage, node.metadata, node.model
-    with transaction.atomic(using=using):
-        stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
-        if context is not None:
-            sendings.note_fallback(stored, context, using)
-        # What the provider counted after it compacted says nothing of how it counts.
-        compacted = sendings.note_double_ran(stored, usage, metadata, using)
-        if context is not None and usage and not compacted:
-            sendings.calibrate(session, context.model or model or session.model, usage, context, using)
-    return stored
+    return Appended(stored, is_new=True)
 
 
 def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) -> ChatMessage | None:
-    """The message that this session's key stands for already; raises where it is another one."""
+    """The message that was stored with this key; :class:`IdempotencyConflict` if it is another one."""
     rows = ChatMessage.objects.using(using).filter(session_id=node.session_id, idempotency_key=node.idempotency_key)
     found = rows.first()
     if found is None:
         return None
     compared = [name for name in _MESSAGE_KEYS if name not in _NOT_COMPARED]
     if found.redacted_at is not None:
-        # Its text is gone, and with it what the one that comes now could be compared with.
+        # Its text is removed, so the rest is all that can be compared.
         compared = list(_KEPT_BY_REDACTION)
-    same = all(_alike(getattr(found, name), getattr(node, name)) for name in compared)
+    same = all(_is_same(getattr(found, name), getattr(node, name)) for name in compared)
     if not same or found.parent_message_id != (parent.pk if parent else None):
-        raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It stands for message {found.pk}.")
+        raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found
 
 
-def _alike(kept: Any, given: Any) -> bool:
-    """Whether JSON that was read back is what is given now. PostgreSQL gives 1.5e300 back as a whole number."""
+def _is_same(kept: Any, given: Any) -> bool:
+    """Whether stored JSON equals the given one. PostgreSQL returns 1.5e300 as a whole number."""
     if isinstance(kept, Mapping) and isinstance(given, Mapping):
-        return kept.keys() == given.keys() and all(_alike(kept[key], given[key]) for key in kept)
+        return kept.keys() == given.keys() and all(_is_same(kept[key], given[key]) for key in kept)
     if isinstance(kept, list | tuple) and isinstance(given, list | tuple):
-        return len(kept) == len(given) and all(map(_alike, kept, given))
+        return len(kept) == len(given) and all(map(_is_same, kept, given))
     if isinstance(kept, bool) or isinstance(given, bool):
         return kept is given
     if isinstance(kept, int) and isinstance(given, float):
@@ -248,7 +235,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     check_reasoning(message.get("reasoning"))
     check_datetime(message.get("created_at"))
     if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
-        # As the days of summaries: the zone of TIME_ZONE, and not the one that a request happens to have activated.
+        # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.
         values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):

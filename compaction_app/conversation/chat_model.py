@@ -1,7 +1,8 @@
 """Asking the chat model for a reply: the request goes out, the reply comes back whole or chunk by chunk.
 
-The client checks little of what it is sent: any part may be missing, or the whole be a page of HTML. What is no
-reply raises :class:`InvalidReply`; a prompt too long raises :class:`ProviderOverflow`, whichever way it is said.
+The client checks little of what it receives: any part may be missing, or the whole may be a page of HTML. Anything
+but a reply raises :class:`InvalidReply`; a prompt that is too long raises :class:`ProviderOverflow`, however the
+provider says so.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.messages.validation import check_client
 from compaction_app.summarizers.openai import is_overflow
 
-_UNREADABLE = "The chat model's endpoint answered with something that is no chat completion; nothing was stored."
+_UNREADABLE = "The chat model's endpoint answered with something that is not a chat completion; nothing was stored."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,14 +31,14 @@ class Reply:
     reasoning: Any
     usage: dict[str, Any]
     model: str
-    #: What the provider reports of its own context management, None where it reports nothing.
+    #: What the provider reports about its own context management, None where it reports nothing.
     context_management: Any = None
     #: The client's own object; None for a reply that was streamed.
     completion: Any = None
 
     @property
-    def came(self) -> dict[str, Any]:
-        """It as an :class:`InvalidReply` hands it on."""
+    def as_attributes(self) -> dict[str, Any]:
+        """The attributes of the :class:`InvalidReply` that carries it."""
         names = ("content", "tool_calls", "reasoning", "usage", "model")
         return {"reply": {name: getattr(self, name) for name in names}, "completion": self.completion}
 
@@ -61,10 +62,10 @@ async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
 
 
 class OpenedStream:
-    """A provider's stream with its first chunk read: an overflow is told before it, or not at all."""
+    """A provider's stream with its first chunk read: an overflow is reported before it, or never."""
 
     def __init__(self, client: Any, source: Any) -> None:
-        # Kept: a client that nobody holds closes its connections.
+        # A client without a reference closes its connections.
         self._client = client
         self._source = source
         self._first: list[Any] = []
@@ -94,7 +95,7 @@ class OpenedStream:
         return self._first.pop() if self._first else next(self._source)
 
     def close(self) -> None:
-        """Give the connection to the provider back, whatever it still sends."""
+        """Close the connection to the provider, whatever it still sends."""
         self._source.close()
 
 
@@ -134,7 +135,7 @@ class AsyncOpenedStream:
 
 
 def streaming(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as a stream, with usage at its end unless the caller says otherwise (None: says nothing of it)."""
+    """The request as a stream, with usage at its end unless the caller sets ``stream_options`` (None: not sent)."""
     result = {"stream_options": {"include_usage": True}, **request, "stream": True}
     if result["stream_options"] is None:
         del result["stream_options"]
@@ -150,7 +151,7 @@ def require_something(reply: Reply, finish_reason: str) -> Reply:
         f"The model's reply is empty: neither content nor a tool call{ending}.",
         finish_reason=finish_reason,
         usage=reply.usage,
-        **reply.came,
+        **reply.as_attributes,
     )
 
 
@@ -168,7 +169,7 @@ def reasoning_of(message: Any) -> Any:
 
 
 def reported_by(part: Any, message: Any) -> Any:
-    """What the provider says of its own context management; LiteLLM says it on the message, or the delta."""
+    """What the provider reports about its own context management; LiteLLM puts it on the message, or the delta."""
     reported = getattr(part, "context_management", None)
     return reported or getattr(message, "provider_specific_fields", None)
 
@@ -183,7 +184,7 @@ def first_choice(part: Any) -> Any:
 
 
 def require_client(client: Any, *, is_awaited: bool) -> None:
-    """Refuse a client of the other kind: its answer would be a coroutine that nobody awaits, or nothing to await."""
+    """Refuse a client of the other kind: its answer would be a coroutine that is never awaited, or not awaitable."""
     if is_awaited:
         hint = "acomplete() and astream() await an openai.AsyncOpenAI; an OpenAI belongs to complete() and stream()."
         check_client(client, openai.OpenAI, hint)
@@ -194,7 +195,7 @@ def require_client(client: Any, *, is_awaited: bool) -> None:
 
 @contextmanager
 def _errors_translated() -> Iterator[None]:
-    """What the provider means by an error, where it has a word of ours; any other is raised as it is."""
+    """Raise this app's errors in place of the client's, where there is one; any other error is raised as it is."""
     try:
         yield
     except openai.APIError as error:
@@ -206,7 +207,7 @@ def _errors_translated() -> Iterator[None]:
 
 
 def reply_of(completion: Any) -> Reply:
-    """What a completion says; :class:`InvalidReply` or :class:`EmptyReply` with what came."""
+    """A completion as a reply; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
     choice = first_choice(completion)
     message = getattr(choice, "message", None)
     if message is None or not hasattr(message, "content"):
@@ -222,21 +223,21 @@ def reply_of(completion: Any) -> Reply:
     )
     if not isinstance(reply.content, str):
         kind = type(reply.content).__name__
-        raise InvalidReply(f"The model's reply has a content that is no text but a {kind}.", **reply.came)
+        raise InvalidReply(f"The content of the model's reply must be text, not {kind}.", **reply.as_attributes)
     return require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
 
 
 def _calls(message: Any, completion: Any) -> list[Any]:
     calls = getattr(message, "tool_calls", None) or []
     if not isinstance(calls, list):
-        raise InvalidReply("The model's reply has tool calls that are no list.", completion=completion)
+        raise InvalidReply("The model's reply has tool calls that are not a list.", completion=completion)
     return calls
 
 
 def _call(call: Any, completion: Any) -> dict[str, Any]:
     function = getattr(call, "function", None)
     if function is None:
-        message = "The model called a tool that is no function; only functions can be stored."
+        message = "The model called a tool that is not a function; only functions can be stored."
         raise InvalidReply(message, completion=completion)
     name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
     return {"id": getattr(call, "id", None), "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -13,15 +13,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.compaction.connections import require_no_transaction
-from compaction_app.compaction.execute import (
-    Outcome,
-    acompact_chat_history,
-    compact_chat_history,
-    next_now,
-    raise_for,
-)
-from compaction_app.compaction.trigger import CompactionRequest, Opening, open_run
+from compaction_app.compaction.execute import afinish_now, finish_now, run_to_end
+from compaction_app.compaction.runs import require_no_transaction
+from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request_at
 from compaction_app.context.request import ContextRequest
@@ -33,7 +27,7 @@ from compaction_app.values import Trigger
 
 #: Characters.
 MAX_INSTRUCTIONS = 2000
-#: A run so old is not about to be enqueued any more by whoever opened it.
+#: After this time the code that opened a run no longer enqueues it.
 _OPENER_SECONDS = 10
 
 
@@ -49,40 +43,32 @@ def request_compaction(
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
-    None: not needed, or suppressed. Never waits for a model and never raises for a broker that is away.
+    None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down.
     """
     check_tip(tip)
     _check_instructions(instructions)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    return request_opening(
-        CompactionRequest(
-            tip=tip,
-            resolved=resolve_request_at(tip, request),
-            trigger=_trigger(trigger),
-            instructions=instructions,
-        )
+    resolved = resolve_request_at(tip, request)
+    if trigger not in list(Trigger):
+        raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
+    return open_and_enqueue(
+        CompactionRequest(tip=tip, trigger=Trigger(trigger), resolved=resolved, instructions=instructions)
     ).run
 
 
-def request_after(reply: ChatMessage, request: ContextRequest) -> CompactionRun | None:
-    """:func:`request_compaction` at a reply, measured against what its context was asked with."""
-    resolved = resolve_request_at(reply, request)
-    return request_opening(CompactionRequest(tip=reply, trigger=Trigger.THRESHOLD, resolved=resolved)).run
-
-
-def request_opening(request: CompactionRequest) -> Opening:
-    """:func:`request_compaction` of a request whose arguments are checked; the opening tells why there is no run."""
-    opening = open_run(request)
-    if opening.run is not None and opening.run.is_open:
+def open_and_enqueue(request: CompactionRequest) -> Decision:
+    """:func:`request_compaction` of a checked request; the decision says why there is no run."""
+    decision = open_run(request)
+    if decision.run is not None and decision.run.is_open:
         inline = request.resolved.settings.mode == Mode.DETERMINISTIC
-        transaction.on_commit(partial(_start, opening.run, inline), using=request.using, robust=True)
-    return opening
+        transaction.on_commit(partial(_start, decision.run, inline), using=request.using, robust=True)
+    return decision
 
 
 def _start(run: CompactionRun, inline: bool) -> None:
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
     if inline:
-        _carry_out(run)
+        run_to_end(run)
         run.refresh_from_db()
     else:
         tasks.enqueue(run)
@@ -91,9 +77,9 @@ def _start(run: CompactionRun, inline: bool) -> None:
 def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
 
-    A run that waits with nobody at work on it is carried out instead of a new one. Raises
-    :class:`CompactionRefused` where a run is at work or the mode is off, :class:`CompactionFailed` where no summary
-    could be made; nothing is changed then.
+    An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
+    a worker has a run of this branch or the mode is off, :class:`CompactionFailed` where no summary could be made;
+    then nothing is changed.
     """
     return finish_now(open_now(tip, Trigger.MANUAL, ContextRequest(), instructions))
 
@@ -104,64 +90,31 @@ async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:
-    """Open a run that its caller will carry out; :class:`CompactionRefused` with the reason if there is none."""
+    """Open a run for its caller to carry out; :class:`CompactionRefused` with the reason if there is none."""
     check_tip(tip)
     require_no_transaction(database_of(tip))
     _check_instructions(instructions)
     resolved = resolve_request_at(tip, request)
-    opening = open_run(CompactionRequest(tip=tip, trigger=trigger, resolved=resolved, instructions=instructions))
-    if opening.open_run_id and (left := _run_of_nobody(opening.open_run_id, instructions, database_of(tip))):
-        return left
-    if opening.run is None:
-        message = f"No compaction was started: {opening.reason}."
-        raise CompactionRefused(message, reason=opening.reason, run_id=opening.open_run_id)
-    return opening.run
+    decision = open_run(CompactionRequest(tip=tip, trigger=trigger, resolved=resolved, instructions=instructions))
+    if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, instructions, database_of(tip))):
+        return waiting
+    if decision.run is None:
+        message = f"No compaction was started: {decision.reason}."
+        raise CompactionRefused(message, reason=decision.reason, run_id=decision.open_run_id)
+    return decision.run
 
 
-def _run_of_nobody(run_id: int, instructions: str, using: str) -> CompactionRun | None:
-    """The run in the way, where only the sweep would go on with it: it is carried out here and now.
+def _waiting_run(run_id: int, instructions: str, using: str) -> CompactionRun | None:
+    """The run in the way, if only the sweep would take it: the caller carries it out here and now.
 
-    Not one that was opened a moment ago, which its opener is about to enqueue or to carry out. Instructions are for
-    a summary made with them.
+    Not a run that was opened a moment ago, since the code that opened it is about to enqueue it or to carry it out.
+    With instructions, only a run that has the same.
     """
     now = timezone.now()
     waiting = CompactionRun.objects.using(using).left_behind(now).filter(pk=run_id)
     if instructions:
         waiting = waiting.filter(instructions=instructions)
     return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()
-
-
-def finish_now(run: CompactionRun) -> CompactionRun:
-    """Carry a run out, and every follow-up generation; :class:`CompactionFailed` if it failed.
-
-    A run that was over when it was opened, since there is nothing to compact, is given back as it is.
-    """
-    return raise_for(_carry_out(run), run.pk) if run.is_open else run
-
-
-async def afinish_now(run: CompactionRun) -> CompactionRun:
-    """:func:`finish_now` with the model awaited."""
-    if not run.is_open:
-        return run
-    using = run._state.db or "default"
-    outcome = await acompact_chat_history(run.pk, using)
-    while (following := next_now(outcome)) is not None:
-        outcome = await acompact_chat_history(following.pk, using)
-    return raise_for(outcome, run.pk)
-
-
-def _carry_out(run: CompactionRun) -> Outcome | None:
-    using = run._state.db or "default"
-    outcome = compact_chat_history(run.pk, using)
-    while (following := next_now(outcome)) is not None:
-        outcome = compact_chat_history(following.pk, using)
-    return outcome
-
-
-def _trigger(trigger: str) -> Trigger:
-    if trigger not in list(Trigger):
-        raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
-    return Trigger(trigger)
 
 
 def _check_instructions(instructions: str) -> None:

@@ -1,6 +1,6 @@
-"""One asking of the chat model, whole: what is sent, the recovery from a prompt too long, the reply appended.
+"""One turn of the chat model: send the context, recover from a prompt that is too long, append the reply.
 
-``streams`` does the same piece by piece, on the same steps.
+:mod:`stream` does the same chunk by chunk, with the same steps.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from compaction_app.compaction.connections import give_back_connection, require_no_transaction
+from compaction_app.compaction.execute import afinish_now, finish_now
+from compaction_app.compaction.runs import give_back_connection, require_no_transaction
+from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context.assembly import with_reasoning_that_fits
 from compaction_app.context.reading import context_at, resolve_request_at, session_of
 from compaction_app.context.request import ContextRequest, ResolvedRequest
-from compaction_app.conversation import chat_model, sendings
-from compaction_app.conversation.append import append_message
-from compaction_app.conversation.compact import afinish_now, finish_now, open_now, request_after
-from compaction_app.conversation.usage import report_of
+from compaction_app.conversation import chat_model
+from compaction_app.conversation.append import append_once
+from compaction_app.conversation.compact import open_and_enqueue, open_now
+from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionFailed,
     CompactionRefused,
@@ -53,16 +55,16 @@ def complete(
     ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
-    :class:`ContextOverflow`. A reply without content and tool calls is :class:`EmptyReply`, one that can not be read
-    or stored (arguments of a call that are no JSON) :class:`InvalidReply`, which has what came; nothing is written.
+    :class:`ContextOverflow`. A reply without content and tool calls raises :class:`EmptyReply`, one that cannot be read
+    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     Must not run inside a transaction: none is held while the model is called.
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = begin(tip, request, include_reasoning, params)
-    turn, reply = with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
-    return end(turn, reply)
+    turn = start_turn(tip, request, include_reasoning, params)
+    turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
+    return finish_turn(turn, reply)
 
 
 async def acomplete(
@@ -79,18 +81,18 @@ async def acomplete(
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
     chat_model.require_client(client, is_awaited=True)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = await sync_to_async(begin)(tip, request, include_reasoning, params)
-    turn, reply = await awith_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
-    return await sync_to_async(end)(turn, reply)
+    turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
+    turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
+    return await sync_to_async(finish_turn)(turn, reply)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One asking: where, with what, and the context that is sent."""
+    """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
     model: str
-    #: As the caller gave it: what is compacted after the reply is measured against the same.
+    #: As the caller gave it: the compaction after the reply is measured against the same.
     request: ContextRequest
     params: Mapping[str, Any]
     include_reasoning: bool
@@ -110,8 +112,8 @@ class Turn:
         return arguments
 
 
-def begin(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
-    """Read all that the request needs, and give the connection back."""
+def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
+    """Read everything that the model's call needs, and give the connection back."""
     check_tip(tip)
     check_completion_params(params)
     using = database_of(tip)
@@ -121,7 +123,7 @@ def begin(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, pa
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
     if resolved.settings.mode != Mode.OFF:
         declared = resolved.settings.provider_context_management
-        sendings.note_double_compaction(tip.session_id, params, declared, using)
+        record_double_configured(tip.session_id, params, declared, using)
     turn = Turn(
         tip=tip,
         model=resolved.model,
@@ -143,36 +145,32 @@ def _context(tip: ChatMessage, resolved: ResolvedRequest, include_reasoning: boo
     return with_reasoning_that_fits(context, resolved.count, room=room)
 
 
-def with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
+def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
     """Ask; where the provider finds the prompt too long, compact now and ask once more."""
     try:
         return turn, ask(turn)
     except chat_model.ProviderOverflow as overflow:
         with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
-            run = finish_now(_open_overflow(turn))
-        turn = _sent_again(turn, run, overflow)
+            run = finish_now(open_now(turn.tip, Trigger.OVERFLOW, turn.request))
+        turn = _with_new_context(turn, run, overflow)
     with _raised_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, ask(turn)
 
 
-async def awith_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
-    """:func:`with_recovery` with both models awaited."""
+async def aask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
+    """:func:`ask_with_recovery` with both models awaited."""
     try:
         return turn, await ask(turn)
     except chat_model.ProviderOverflow as overflow:
         with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
-            run = await afinish_now(await sync_to_async(_open_overflow)(turn))
-        turn = await sync_to_async(_sent_again)(turn, run, overflow)
+            run = await afinish_now(await sync_to_async(open_now)(turn.tip, Trigger.OVERFLOW, turn.request))
+        turn = await sync_to_async(_with_new_context)(turn, run, overflow)
     with _raised_as_overflow(turn, chat_model.ProviderOverflow):
         return turn, await ask(turn)
 
 
-def _open_overflow(turn: Turn) -> CompactionRun:
-    return open_now(turn.tip, Trigger.OVERFLOW, turn.request)
-
-
-def _sent_again(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
-    """The turn with the context that the run left; it cannot be sent again where the run made no summary."""
+def _with_new_context(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
+    """The turn with the context after the run; :class:`ContextOverflow` where the run made no summary."""
     if run.status != RunStatus.SUCCEEDED:
         raise _overflow(turn) from overflow
     context = _context(turn.tip, resolve_request_at(turn.tip, turn.request), turn.include_reasoning)
@@ -182,7 +180,7 @@ def _sent_again(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
 
 @contextmanager
 def _raised_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
-    """Any of these errors is, to the caller, a prompt that does not fit."""
+    """To the caller, any of these errors is a prompt that does not fit."""
     try:
         yield
     except errors as error:
@@ -190,34 +188,33 @@ def _raised_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
 
 
 def _overflow(turn: Turn) -> ContextOverflow:
-    numbers = sendings.overflow_numbers(turn.context)
+    needed = turn.context.tokens
+    available = turn.context.window - turn.context.reserved_tokens
     return ContextOverflow(
-        f"The provider finds the prompt too long: {numbers['needed']} tokens by our count, "
-        f"{numbers['available']} available.",
-        **numbers,
+        f"The provider finds the prompt too long: {needed} tokens by our count, {available} available.",
+        needed=needed,
+        available=available,
     )
 
 
-def end(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
+def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
     """Append the reply and request the next compaction."""
-    session = session_of(turn.tip)
+    message = {
+        "role": Role.ASSISTANT,
+        "content": reply.content,
+        "tool_calls": reply.tool_calls,
+        "reasoning": reply.reasoning,
+        "usage": reply.usage,
+        "model": reply.model or turn.model,
+        "metadata": report_of(reply.context_management) or None,
+    }
     try:
-        stored = append_message(
-            session,
-            turn.tip,
-            role=Role.ASSISTANT,
-            content=reply.content,
-            tool_calls=reply.tool_calls,
-            reasoning=reply.reasoning,
-            usage=reply.usage,
-            model=reply.model or turn.model,
-            metadata=report_of(reply.context_management) or None,
-            context=turn.context,
-        )
+        stored = append_once(session_of(turn.tip), turn.tip, message, context=turn.context).message
     except InvalidParent:
-        # The branch changed below it; the reply is as it should be.
+        # The branch changed below the tip; the reply itself is valid.
         raise
     except InvalidMessage as error:
-        raise InvalidReply(f"The model's reply can not be stored: {error}", **reply.came) from error
-    request_after(stored, turn.request)
+        raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
+    resolved = resolve_request_at(stored, turn.request)
+    open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

@@ -1,22 +1,22 @@
-"""Taking things out again: retire a summary, redact or delete a message, delete a session.
+"""Retire a summary, redact or delete a message, delete a session.
 
-A summary's anchor is at or below everything its summarizer was shown, so the summaries that may hold a
-message's text are exactly those below it. Each erasure raises the session's counter: a run that read the text
-before it can not commit.
+A summary's anchor is at or below everything its summarizer was shown, so the summaries that may contain a message's
+text are exactly those below it. Each erasure raises the session's counter: a run that read the text before it cannot
+commit.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from compaction_app.compaction import notify
-from compaction_app.compaction.runs import record
+from compaction_app import signals
+from compaction_app.compaction.runs import record_event
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
@@ -45,10 +45,13 @@ _BLANKED = [
 
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
-    """Take a summary and every live one built on it out of use; returns their ids. The record stays."""
+    """Take a summary, and every live one built on it, out of use; returns their ids.
+
+    The record stays, and the originals are back in the context on the next read.
+    """
     check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
-        raise NotASummary(f"Message {summary.pk} is no summary; only summaries are retired.")
+        raise NotASummary(f"Message {summary.pk} is not a summary; only summaries are retired.")
     check_text(reason, "reason")
     using = database_of(summary)
     with transaction.atomic(using=using):
@@ -60,24 +63,23 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
         ids = sorted(live.values_list("pk", flat=True))
         live.update(retired_at=timezone.now(), retired_reason=reason[:255])
         if ids:
-            payload = {"summaries": len(ids), "summary": summary.pk}
-            record(
+            record_event(
                 summary.session_id,
                 EventKind.RETIRED,
                 using=using,
                 message_id=summary.parent_message_id,
-                payload=payload,
+                payload={"summaries": len(ids), "summary": summary.pk},
             )
-            notify.summaries_retired(summary.session_id, ids, reason[:255], using)
+            _announce_retired(summary.session_id, ids, reason[:255], using)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
 
 def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
-    """Take the text out of a message for good; call ids stay, so that the branch stays valid.
+    """Remove the text of a message permanently; call ids stay, so that the branch stays valid.
 
-    Counts and prefix sums are mended in one statement, and every summary that may hold the text is emptied. So
-    is a title of the session that is how the message began.
+    Counts and prefix sums are updated in one statement, and every summary that may contain the text is emptied. A
+    title of the session that was taken from the message is cleared.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
@@ -87,15 +89,21 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
         if row is None:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        told, before = row.content, row.token_count
+        content, before = row.content, row.token_count
         after = _blanked(row, replacement)
         row.save(using=using, update_fields=_BLANKED)
-        _forget_title(row.session_id, told, using)
+        _clear_title(row.session_id, content, using)
         with connections[using].cursor() as cursor:
             cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
         _invalidate_below(row, using)
         row.refresh_from_db(using=using)
     return row
+
+
+def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
+    signals.send_after_commit(
+        signals.summary_retired, ChatMessage, using=using, session_id=session_id, summary_ids=list(ids), reason=reason
+    )
 
 
 def _blanked(row: ChatMessage, replacement: str) -> int:
@@ -106,36 +114,36 @@ def _blanked(row: ChatMessage, replacement: str) -> int:
     row.reasoning = row.attachments = None
     row.metadata, row.usage = {}, _figures(row.usage)
     if row.role != Role.TOOL:
-        # A person's. A result's is that of its function, which the call keeps too.
+        # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
     row.redacted_at = timezone.now()
-    # What the count holds beyond the message's own texts (results supplied for calls it closed) stays.
+    # What the count includes beyond the message's own text (results supplied for calls it closed) stays.
     row.token_count += count_messages([vars(row)], get_token_counter())[0] - own_before
     return row.token_count
 
 
 def _blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result needs to answer it, and a provider to take it; anything else may quote the conversation."""
+    """What a tool result and a provider need of a call; anything else may quote the conversation."""
     kept = {key: call[key] for key in ("id", "type") if key in call}
     return {**kept, "function": {"name": call["function"]["name"], "arguments": "{}"}}
 
 
 def _figures(usage: Any) -> Any:
-    """The numbers of a provider's usage report, which cost was paid for; texts in it go."""
+    """The numbers of a provider's usage report, which were paid for, without its texts."""
     if isinstance(usage, Mapping):
         kept = {key: _figures(value) for key, value in usage.items()}
         return {key: value for key, value in kept.items() if value is not None}
     return usage if isinstance(usage, int | float) else None
 
 
-def _forget_title(session_id: Any, told: str, using: str) -> None:
-    """Empty a title that is how an erased message began, unless another first message still begins so.
+def _clear_title(session_id: Any, erased: str, using: str) -> None:
+    """Clear a title that was taken from an erased message, unless another first message begins the same.
 
-    Chat pages call a conversation after its first message, often cut short with an ellipsis.
+    Chat pages name a conversation after its first message, often cut short with an ellipsis.
     """
     session = ChatSession.objects.using(using).filter(pk=session_id)
     start = " ".join(session.values_list("title", flat=True)[0].rstrip("…").split())
-    if not start or not _begins(told, start):
+    if not start or not _begins(erased, start):
         return
     roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
     if not any(_begins(content, start) for content in roots.values_list("content", flat=True)):
@@ -147,7 +155,7 @@ def _begins(content: str, start: str) -> bool:
 
 
 def _invalidate_below(row: ChatMessage, using: str) -> None:
-    """Retire and empty every summary at or below a message, earlier retired ones too, and what quotes it."""
+    """Retire and empty every summary at or below a message, earlier retired ones too, and everything that quotes it."""
     with connections[using].cursor() as cursor:
         cursor.execute(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED})
         ids = [found[0] for found in cursor.fetchall()]
@@ -163,16 +171,16 @@ def _invalidate_below(row: ChatMessage, using: str) -> None:
         _blank_runs(using, batch)
     _count_erasure(row.session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}
-    record(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
+    record_event(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
     if retired:
-        notify.summaries_retired(row.session_id, retired, "redaction", using)
+        _announce_retired(row.session_id, retired, "redaction", using)
     log(logger, logging.INFO, "erased", session=row.session_id, message=row.pk, by="redaction", summaries=emptied)
 
 
 def _blank_runs(using: str, ids: list[int]) -> None:
     runs = CompactionRun.objects.using(using)
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
-    # With the rest of a prompt at hand, a short text that was erased could be guessed at by its digest.
+    # With the rest of the prompt known, a short text that was erased could be guessed from the digest.
     runs.filter(anchor_id__in=ids).update(request={})
 
 
@@ -181,7 +189,7 @@ def _count_erasure(session_id: Any, using: str) -> None:
 
 
 def delete_message(message: ChatMessage) -> int:
-    """Delete a message and all below it, summaries and all; returns how many rows went."""
+    """Delete a message and everything below it, summaries included; returns the number of deleted rows."""
     _require_message(message, "deleted")
     using = database_of(message)
     manager = ChatMessage.objects.db_manager(using)
@@ -193,13 +201,12 @@ def delete_message(message: ChatMessage) -> int:
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
-            _blank_runs(using, batch)
-        told = manager.values_list("content", flat=True).get(pk=message.pk)
+            _blank_runs(using, ids[start : start + _BATCH])
+        content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
-        _forget_title(message.session_id, told, using)
+        _clear_title(message.session_id, content, using)
         _count_erasure(message.session_id, using)
-        record(
+        record_event(
             message.session_id,
             EventKind.INVALIDATED,
             using=using,
@@ -210,7 +217,10 @@ def delete_message(message: ChatMessage) -> int:
 
 
 def delete_session(session: ChatSession) -> None:
-    """Delete a conversation and everything about it, a constant number of statements for each of its roots."""
+    """Delete a conversation and all that compaction recorded about it.
+
+    A constant number of statements for each of its roots.
+    """
     check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")

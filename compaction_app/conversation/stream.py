@@ -1,9 +1,9 @@
-"""A reply that is streamed: the provider's chunks as they are, and the whole of them stored at the end.
+"""A reply that is streamed: the provider's chunks as they are, and the whole reply stored at the end.
 
-The prompt, the overflow recovery and what is stored are those of ``turns.complete``. What differs is what can
-happen in between: a stream may be left, cut off or cancelled. The rule is one: **a reply is stored whole or not at
-all.** It is whole once the provider has said how it ended (``finish_reason``); until then an aborted stream leaves
-the tip as it was, and asking again is safe.
+The prompt, the overflow recovery and what is stored are those of :func:`complete`. What differs is what can happen in
+between: a stream may be closed early, broken off or cancelled. There is one rule: **a reply is stored whole or not at
+all.** It is whole once the provider has sent its ``finish_reason``; until then an aborted stream leaves the tip as it
+was, and asking again is safe.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ from typing import Any, Self
 
 from asgiref.sync import sync_to_async
 
-from compaction_app.compaction.connections import require_no_transaction
+from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.request import ContextRequest
-from compaction_app.conversation import complete
-from compaction_app.conversation.chat_model import AsyncOpenedStream, OpenedStream, Reply, require_client
-from compaction_app.conversation.complete import Turn
-from compaction_app.conversation.reply_chunks import ReplyDraft
+from compaction_app.conversation.chat_model import (
+    AsyncOpenedStream,
+    OpenedStream,
+    Reply,
+    first_choice,
+    reasoning_of,
+    reported_by,
+    require_client,
+    require_something,
+    usage_of,
+)
+from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
 
@@ -36,17 +44,17 @@ def stream(
     include_reasoning: bool = False,
     **params: Any,
 ) -> ReplyStream:
-    """Ask the chat model at ``tip`` and hand on its chunks; the reply is appended at the end.
+    """Ask the chat model at ``tip`` and yield its chunks; the reply is appended at the end.
 
-    Parameters, errors and the recovery from a prompt too long are those of :func:`complete`; all of them that the
-    provider tells before its first chunk are raised here, so a view can still answer with a status. Usage is asked
-    for (``stream_options``) unless the caller says otherwise: a value of their own, or None to send nothing.
+    Parameters, errors and the recovery from a prompt that is too long are those of :func:`complete`; errors that the
+    provider reports before its first chunk are raised here, so a view can still answer with a status. Usage is asked
+    for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
     See :class:`ReplyStream` for what is stored when.
     """
     require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = complete.begin(tip, request, include_reasoning, params)
-    turn, opened = complete.with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
+    turn = start_turn(tip, request, include_reasoning, params)
+    turn, opened = ask_with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
     return ReplyStream(turn, opened)
 
 
@@ -63,15 +71,14 @@ def astream(
 ) -> AsyncReplyStream:
     """:func:`stream` with an ``openai.AsyncOpenAI``: ``async for chunk in chat.astream(tip)``.
 
-    ``await chat.astream(tip)`` opens it first, so that what fails before the first chunk is raised there.
+    ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-
     require_client(client, is_awaited=True)
 
     async def open_it() -> tuple[Turn, AsyncOpenedStream]:
         request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-        turn = await sync_to_async(complete.begin)(tip, request, include_reasoning, params)
-        return await complete.awith_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
+        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
+        return await aask_with_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
 
     return AsyncReplyStream(open_it)
 
@@ -81,27 +88,27 @@ _END = object()
 
 
 class _Streamed:
-    """What both kinds of stream know of the reply."""
+    """What both kinds of stream know about the reply."""
 
     def __init__(self) -> None:
-        #: The reply as it was stored; None until it is.
+        #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         self._draft = ReplyDraft()
         self._is_over = False
-        #: Chunks from the one with ``finish_reason`` on, to be handed on once the reply is stored.
+        #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[Any] = deque()
 
     @property
     def text(self) -> str:
-        """The content that has come so far."""
+        """The content received so far."""
         return self._draft.text
 
-    def _is_to_be_handed_on(self, chunk: Any) -> bool:
+    def _may_yield(self, chunk: Any) -> bool:
         return chunk is not _END and not self._draft.finish_reason
 
     def _interrupted(self, cause: Exception | None = None) -> StreamInterrupted:
-        words = "broke off" if cause else "ended without a finish_reason"
-        return StreamInterrupted(f"The model's reply {words}; nothing was stored.", partial=self.text)
+        how = "broke off" if cause else "ended without a finish_reason"
+        return StreamInterrupted(f"The model's reply {how}; nothing was stored.", partial=self.text)
 
     def _whole(self) -> Reply:
         if not self._draft.finish_reason:
@@ -110,17 +117,17 @@ class _Streamed:
 
 
 class ReplyStream(_Streamed):
-    """The chunks of one reply, and what becomes of it.
+    """The chunks of one reply, which is stored at the end.
 
-    - When ``finish_reason`` has come, the rest of the stream (the usage) is read, the reply is appended and the
-      next compaction requested; then the last chunks are handed on. Whoever sees a ``finish_reason`` finds the
-      stored reply in ``message``, and may stop there.
-    - Left before (``break``, :meth:`close`, the end of the ``with`` block): nothing is appended, the connection to
-      the provider is closed, at which most of them stop generating.
+    - At ``finish_reason`` the rest of the stream (the usage) is read, the reply is appended and the next compaction
+      requested; then the last chunks are yielded. A caller that sees a ``finish_reason`` finds the stored reply in
+      ``message``, and may stop there.
+    - Closed before (``break``, :meth:`close`, the end of the ``with`` block): nothing is appended. The connection to
+      the provider is closed, which makes most of them stop generating.
     - Broken off (the connection, an error inside the stream, an end without ``finish_reason``):
       :class:`StreamInterrupted` with the ``partial`` text, its cause chained; nothing is appended.
-    - Nothing in it (no content, no tool call): :class:`EmptyReply`; nothing is appended.
-    - Something in it that can not be stored: :class:`InvalidReply` with what came; nothing is appended.
+    - Empty (no content, no tool call): :class:`EmptyReply`; nothing is appended.
+    - Not storable: :class:`InvalidReply` with what was received; nothing is appended.
 
     Neither a transaction nor a database connection is held between the chunks.
     """
@@ -138,7 +145,7 @@ class ReplyStream(_Streamed):
             try:
                 require_no_transaction(self._turn.using)
                 chunk = self._receive()
-                if self._is_to_be_handed_on(chunk):
+                if self._may_yield(chunk):
                     return chunk
                 self._finish(chunk)
             except BaseException:
@@ -152,7 +159,7 @@ class ReplyStream(_Streamed):
         try:
             chunk = next(self._opened, _END)
         except Exception as error:
-            # Whatever the client raises. A reply that had ended is whole, and its usage not worth losing it for.
+            # Whatever the client raises. A reply that has ended is whole; its usage is not worth losing it.
             if self._draft.finish_reason:
                 return _END
             raise self._interrupted(error) from error
@@ -165,11 +172,11 @@ class ReplyStream(_Streamed):
             last.append(chunk)
             chunk = self._receive()
         self.close()
-        self.message = complete.end(self._turn, self._whole())
+        self.message = finish_turn(self._turn, self._whole())
         self._last.extend(last)
 
     def close(self) -> None:
-        """Leave the stream: what is not stored yet will not be."""
+        """End the stream; a reply that is not stored yet will not be."""
         self._is_over = True
         self._last.clear()
         self._opened.close()
@@ -183,7 +190,7 @@ class ReplyStream(_Streamed):
         self.close()
 
     def __del__(self) -> None:
-        # A loop that breaks drops its iterator, and nobody reads what the provider goes on generating.
+        # A loop that breaks drops its iterator, and the provider would go on generating for no reader.
         self._opened.close()
 
 
@@ -191,8 +198,8 @@ class AsyncReplyStream(_Streamed):
     """:class:`ReplyStream`, awaited: the same rules, and two more.
 
     - Cancelled while it waits for the provider: nothing is appended and the connection to it is closed. Cancelled
-      while the reply is being stored, it is stored: a transaction is not stopped halfway.
-    - Leave it by ``async with`` or :meth:`aclose`: a loop that only breaks can not await the closing, and the
+      while the reply is being stored: it is stored, since a transaction is not stopped halfway.
+    - Close it with ``async with`` or :meth:`aclose`: a loop that only breaks cannot await the closing, and the
       connection to the provider stays open until the iterator is collected.
     """
 
@@ -221,7 +228,7 @@ class AsyncReplyStream(_Streamed):
             try:
                 turn, opened = await self._open()
                 chunk = await self._receive(opened)
-                if self._is_to_be_handed_on(chunk):
+                if self._may_yield(chunk):
                     return chunk
                 await self._finish(turn, opened, chunk)
             except BaseException:
@@ -247,11 +254,11 @@ class AsyncReplyStream(_Streamed):
             last.append(chunk)
             chunk = await self._receive(opened)
         await self.aclose()
-        self.message = await sync_to_async(complete.end)(turn, self._whole())
+        self.message = await sync_to_async(finish_turn)(turn, self._whole())
         self._last.extend(last)
 
     async def aclose(self) -> None:
-        """Leave the stream: what is not stored yet will not be."""
+        """End the stream; a reply that is not stored yet will not be."""
         self._is_over = True
         self._last.clear()
         if self._opened is not None:
@@ -264,3 +271,95 @@ class AsyncReplyStream(_Streamed):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class ReplyDraft:
+    """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
+
+    def __init__(self) -> None:
+        #: Of the first choice; "" until the provider says how the reply ended.
+        self.finish_reason = ""
+        self._content: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[Any] = []
+        self._calls: list[_CallDraft] = []
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._context_management: Any = None
+
+    @property
+    def text(self) -> str:
+        """The content so far; where there is none, the refusal."""
+        return "".join(self._content) or "".join(self._refusal)
+
+    def add(self, chunk: Any) -> None:
+        self._usage = usage_of(chunk) or self._usage
+        self._model = self._model or _text(getattr(chunk, "model", None))
+        choice = first_choice(chunk)
+        self._context_management = reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
+        if choice is None:
+            return
+        self._add_delta(getattr(choice, "delta", None))
+        self.finish_reason = _text(getattr(choice, "finish_reason", None)) or self.finish_reason
+
+    def _add_delta(self, delta: Any) -> None:
+        self._content.append(_text(getattr(delta, "content", None)))
+        self._refusal.append(_text(getattr(delta, "refusal", None)))
+        if reasoning := reasoning_of(delta):
+            self._reasoning.append(reasoning)
+        for call in getattr(delta, "tool_calls", None) or ():
+            self._add_call(call)
+
+    def _add_call(self, delta: Any) -> None:
+        index, call_id = getattr(delta, "index", None), _text(getattr(delta, "id", None))
+        started = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
+        # Some servers send every call whole with index 0, or with none: another id is another call.
+        if started is None or (call_id and started.id and call_id != started.id):
+            started = _CallDraft(index)
+            self._calls.append(started)
+        started.add(call_id, getattr(delta, "function", None))
+
+    def reply(self) -> Reply:
+        """The whole reply; :class:`EmptyReply` if there is nothing in it."""
+        reply = Reply(
+            content=self.text,
+            tool_calls=[call.whole() for call in self._calls],
+            reasoning=_joined(self._reasoning),
+            usage=self._usage,
+            model=self._model,
+            context_management=self._context_management,
+        )
+        return require_something(reply, self.finish_reason)
+
+
+class _CallDraft:
+    """A tool call whose arguments come in pieces."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+        self.id = ""
+        self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, call_id: str, function: Any) -> None:
+        self.id = self.id or call_id
+        # The name comes whole, with the first piece; a few servers repeat it with each one.
+        self._name = self._name or _text(getattr(function, "name", None))
+        self._arguments.append(_text(getattr(function, "arguments", None)))
+
+    def whole(self) -> dict[str, Any]:
+        function = {"name": self._name, "arguments": "".join(self._arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Reasoning as it would be in one piece: text joined, lists of blocks one after the other."""
+    if not parts:
+        return None
+    if all(isinstance(part, str) for part in parts):
+        return "".join(parts)
+    return [block for part in parts for block in (part if isinstance(part, list) else [part])]

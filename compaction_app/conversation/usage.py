@@ -1,6 +1,7 @@
-"""What a reply reports of itself: how many tokens its prompt had, and whether the provider compacted it.
+"""What a reply reports about its own prompt, and what this app records of it.
 
-Providers say it in their own ways, and a host stores what it got in ``usage`` and ``metadata``. Known are:
+A reply says how many tokens its prompt had, and whether the provider compacted it. Providers say so in their own ways,
+and a host stores what it got in ``usage`` and ``metadata``. Known are:
 
 - Anthropic's ``context_management.applied_edits``: ``clear_tool_uses_…``, ``clear_thinking_…``, ``compact_…``, each
   with what it cleared;
@@ -9,38 +10,57 @@ Providers say it in their own ways, and a host stores what it got in ``usage`` a
 - output items of the type ``compaction`` in OpenAI's Responses API (xAI's is the same);
 - LiteLLM's ``provider_specific_fields``: ``compaction_blocks`` and ``context_management``.
 
-OpenAI's ``truncation: auto`` leaves messages out without a word, so a reply can not tell.
+OpenAI's ``truncation: auto`` leaves messages out silently, so a reply cannot show it.
 
-A number that is no count of tokens (negative, a text, beyond :data:`MAX_REPORTED`) is read as nothing: a reply has been
-paid for and is stored, whatever its provider says of itself. The JSON API refuses one, since its clients can mend it.
+A number that is no count of tokens (negative, a text, beyond :data:`MAX_REPORTED`) is ignored: a reply has been paid
+for and is stored, whatever its provider reports. The JSON API refuses one, since its clients can correct it.
+
+:func:`record_reply` writes the rest: metrics, events, and the calibration of the token estimate for the model.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
+from django.db import transaction
+
+from compaction_app import telemetry
+from compaction_app.compaction.runs import record_event
+from compaction_app.conf import Mode, get_settings
+from compaction_app.context.budget import calibration_of, observe_calibration
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
+from compaction_app.models.managers import lock_session
+from compaction_app.telemetry import log
+from compaction_app.values import ChatContext, EventKind, Strategy
+
+logger = logging.getLogger("compaction_app.sendings")
+
+#: Parameters of a request that make the provider compact too.
+PROVIDER_COMPACTION = ("context_management", "truncation")
+#: Far more than any model reads at once. A larger number is not a count, and nothing is learned from it.
+MAX_REPORTED = 10**8
 _COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
-#: Far more than any model reads at once. A larger number is nobody's count, and nothing is learned from it.
-MAX_REPORTED = 10**8
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderCompaction:
-    """What a provider did to a prompt by itself; 0 is nothing, or not said."""
+    """What a provider did to a prompt by itself; 0 is nothing, or not reported."""
 
-    #: Summaries that it made.
+    #: Summaries it made.
     compactions: int = 0
     cleared_tool_uses: int = 0
-    #: Turns whose reasoning it took out.
+    #: Turns whose reasoning it removed.
     cleared_thinking_turns: int = 0
     cleared_input_tokens: int = 0
-    #: Tokens of its own summarizing, which come on top of what the turn used.
+    #: Tokens of its own summarizing, on top of what the turn used.
     extra_input_tokens: int = 0
     extra_output_tokens: int = 0
 
@@ -50,7 +70,7 @@ class ProviderCompaction:
 
 
 def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
-    """Tokens of the whole prompt, cached ones included; None where the usage does not say."""
+    """Tokens of the whole prompt, cached ones included; None where the usage does not report them."""
     if not isinstance(usage, Mapping):
         return None
     for name in ("prompt_tokens", "input_tokens"):
@@ -62,7 +82,7 @@ def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
 
 
 def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ProviderCompaction:
-    """What a reply's usage and metadata say of the provider's own compaction."""
+    """What a reply's usage and metadata report about the provider's own compaction."""
     reported = [part for part in (usage, metadata) if isinstance(part, Mapping)]
     reported += [inner for part in reported if isinstance(inner := part.get("provider_specific_fields"), Mapping)]
     edits = [edit for part in reported for edit in _edits(part)]
@@ -73,7 +93,7 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
     stopped = any(part.get("stop_reason") == "compaction" for part in reported)
     compacted = sum(str(edit.get("type", "")).startswith("compact") for edit in edits)
     return ProviderCompaction(
-        # One compaction is told of in several places of the same reply.
+        # The same reply may report one compaction in several places.
         compactions=max(len(iterations), blocks, compacted, int(stopped)),
         cleared_tool_uses=_sum(edits, "cleared_tool_uses"),
         cleared_thinking_turns=_sum(edits, "cleared_thinking_turns"),
@@ -84,9 +104,9 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
 
 
 def report_of(reported: Any) -> dict[str, Any]:
-    """A provider's ``context_management``, or LiteLLM's fields, in the form of ``metadata``; {} if they say nothing.
+    """A provider's ``context_management``, or LiteLLM's fields, in the form of ``metadata``; {} if they are empty.
 
-    Numbers and types only: what a compaction block says is left out.
+    Numbers and types only: the text of a compaction block is left out.
     """
     fields = reported if isinstance(reported, Mapping) else {}
     inside = fields.get("context_management")
@@ -97,7 +117,7 @@ def report_of(reported: Any) -> dict[str, Any]:
 
 
 def _without_text(edit: Mapping[str, Any]) -> dict[str, Any]:
-    """Its type and its numbers. What is no plain word (a NUL, say, which no database takes) is left out."""
+    """Its type and its numbers, without characters that are in no identifier (a NUL, which no database takes)."""
     kind = {"type": _NO_WORD.sub("", str(edit.get("type", "")))[:60]}
     numbers = {name: n for name, value in edit.items() if (n := _number(value)) is not None}
     return kind | {name: n for name, n in numbers.items() if name and not _NO_WORD.search(name)}
@@ -127,3 +147,122 @@ def _sum(items: Iterable[Mapping[str, Any]], name: str) -> int:
 def _number(value: Any) -> int | None:
     whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_REPORTED
     return value if whole else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplyReport:
+    """What a reply's usage and metadata say about its own prompt."""
+
+    #: Tokens of the prompt that was sent; None where the provider does not say, or has compacted it itself: what it
+    #: counted then does not show how it counts.
+    counted: int | None
+    compaction: ProviderCompaction
+
+
+def read_report(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ReplyReport:
+    compaction = provider_compaction(usage, metadata)
+    return ReplyReport(counted=None if compaction.ran else prompt_tokens(usage), compaction=compaction)
+
+
+def sent_context(context: ChatContext, report: ReplyReport, calibration: float) -> dict[str, Any]:
+    """What a reply keeps of the context it was given: ids and numbers, no text.
+
+    ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
+    the provider counted what was sent.
+    """
+    kept = {
+        "summary_id": context.summary_id,
+        "cutoff_id": context.cutoff_id,
+        "pinned_id": context.pinned_id,
+        "first_shown_depth": context.first_shown_depth,
+        "strategy": str(context.strategy),
+        "pruned": context.pruned,
+        "dropped": context.dropped,
+        "tokens": context.tokens,
+        "available_tokens": context.available_tokens,
+        "window": context.window,
+    }
+    if not report.counted:
+        return kept
+    error = _estimate_error(context, calibration, report.counted)
+    return kept | {"provider_tokens": report.counted, "estimate_error": error}
+
+
+def _estimate_error(context: ChatContext, calibration: float, counted: int) -> float:
+    return round((context.tokens * calibration - counted) / counted, 4)
+
+
+def record_reply(
+    session: ChatSession, reply: ChatMessage, report: ReplyReport, context: ChatContext | None, using: str
+) -> None:
+    """Write the events, metrics and calibration of a reply, in the transaction that stores it."""
+    if context is not None:
+        record_prompt(reply, context, using)
+    if report.compaction.ran:
+        record_double_ran(reply, report.compaction, using)
+    if context is not None and report.counted:
+        calibrate(session, report.counted, context, using)
+
+
+def record_prompt(reply: ChatMessage, context: ChatContext, using: str) -> None:
+    """Count a prompt by the layer it needed; an event and a warning where it had to leave messages out.
+
+    Compaction is late or failing then.
+    """
+    count = partial(telemetry.count_prompt, layer=str(context.strategy))
+    transaction.on_commit(count, using=using, robust=True)
+    if context.strategy == Strategy.TRUNCATED:
+        payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
+        log(
+            logger,
+            logging.WARNING,
+            "fallback",
+            session=reply.session_id,
+            tip=context.tip_id,
+            dropped=context.dropped,
+            pruned=context.pruned,
+            tokens=context.history_tokens,
+            available=context.available_tokens,
+        )
+        record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
+
+
+def record_double_ran(reply: ChatMessage, compaction: ProviderCompaction, using: str) -> None:
+    """An event says what the provider compacted by itself.
+
+    This app's record is the one that counts: what the provider left out is still in the branch.
+    """
+    session = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
+    if get_settings(session.settings).mode == Mode.OFF:
+        return
+    payload = {name: number for name, number in asdict(compaction).items() if number}
+    record_event(reply.session_id, EventKind.DOUBLE_RAN, using=using, message_id=reply.pk, payload=payload)
+    log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **payload)
+
+
+def calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:
+    """Learn how the context's model counts, from the prompt tokens that its provider reports."""
+    lock_session(session.pk, using)
+    row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
+    model = context.model
+    error = _estimate_error(context, calibration_of(row.token_calibration, model), counted)
+    transaction.on_commit(partial(telemetry.record_estimate_error, error, model=model), using=using, robust=True)
+    values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
+    log(logger, logging.DEBUG, "estimate", **values)
+    factor = observe_calibration(row.token_calibration.get(model), counted, context.tokens)
+    if factor is not None:
+        calibration = {**row.token_calibration, model: factor}
+        ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
+        session.token_calibration = calibration
+
+
+def record_double_configured(session_id: Any, params: Mapping[str, Any], declared: bool, using: str) -> None:
+    """One event a session where the provider is asked, or declared, to compact as well."""
+    body = params.get("extra_body")
+    sent = {**params, **body} if isinstance(body, Mapping) else params
+    asked = [name for name in PROVIDER_COMPACTION if sent.get(name)]
+    if not asked and not declared:
+        return
+    kind = EventKind.DOUBLE_COMPACTION_CONFIGURED
+    if not CompactionEvent.objects.using(using).filter(session_id=session_id, kind=kind).exists():
+        record_event(session_id, kind, using=using, payload={"parameters": asked, "declared": declared})

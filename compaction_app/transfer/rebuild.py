@@ -2,9 +2,9 @@
 
 Messages and summaries do not change, so the rows still say what a summarizer was shown. What they do not say (how
 large the summary was to be, where the look-ahead began, what was shown head-and-tail, whether the tighter retry was
-the one that was accepted) the commit keeps with the run, :func:`committing.asked_for`; :func:`rebuild` puts both
-through the same :func:`preparing.request_of` that made the prompt. A digest, kept with it, proves that nothing is
-different: not the wording, not a host's redactor, not a host's tool markers.
+the one that was accepted) the commit keeps with the run, :mod:`compaction.commit`; :func:`rebuild` puts both
+through the same :func:`compaction.prepare.request_of` that made the prompt. A digest, kept with it, proves that
+nothing is different: not the wording, not a host's redactor, not a host's tool markers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from compaction_app.compaction.commit import ASKED_FOR, digest
+from compaction_app.compaction.commit import REQUEST_KEYS, digest
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.compaction.prepare import request_of
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
@@ -107,7 +107,7 @@ def _erased(run: CompactionRun) -> Unbuilt | None:
         return Unbuilt.DELETED
     if run.summary.redacted_at is not None:
         return Unbuilt.REDACTED
-    return None if run.request.keys() >= ASKED_FOR else Unbuilt.NOT_RECORDED
+    return None if run.request.keys() >= REQUEST_KEYS else Unbuilt.NOT_RECORDED
 
 
 def _plan(run: CompactionRun) -> CompactionPlan | None:

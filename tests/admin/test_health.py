@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from compaction_app.admin import health
-from compaction_app.compaction.guard import held_back
+from compaction_app.compaction.trigger import find_suppression
 from compaction_app.context.request import resolve_request
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
@@ -157,8 +157,8 @@ def test_what_is_said_is_what_the_guard_does(viewer, tips, codes, is_open):
         failed(tip, error_code=code)
     resolved = resolve_request(tips[0].session)
     branch = load_structure(tips[-1].pk, "default")
-    held = held_back(branch, resolved.budget, resolved.settings, "default")
-    assert (held is not None and held[0] == Suppression.BREAKER) == is_open
+    found = find_suppression(branch, resolved.budget, resolved.settings, "default")
+    assert (found is not None and found[0] == Suppression.BREAKER) == is_open
     assert bool(breaker_says(viewer)) == is_open
 
 

@@ -119,12 +119,12 @@ class TestMeanwhile:
 
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
         """The lease expires by itself while the first worker waits for its model; another makes the summary."""
-        monkeypatch.setattr("compaction_app.compaction.prepare.lease_seconds", lambda *_: 0.05)
+        monkeypatch.setattr("compaction_app.summarizers.cascade.lease_seconds", lambda *_: 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.compaction.prepare.lease_seconds", lambda *_: 60)
+            monkeypatch.setattr("compaction_app.summarizers.cascade.lease_seconds", lambda *_: 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)

@@ -172,7 +172,7 @@ class TestNoReply:
         server.script(
             [lambda exchange: exchange.send_message({"content": None, "tool_calls": [custom]}, finish_reason="stop")]
         )
-        with pytest.raises(InvalidReply, match="no function"):
+        with pytest.raises(InvalidReply, match="not a function"):
             chat.complete(grow(session, None, "u")[0], client=client)
         assert ChatMessage.objects.count() == 1
 
@@ -198,7 +198,7 @@ UNSTORABLE: dict[str, tuple[Step, str, dict[str, Any]]] = {
     ),
     "a content that is a list": (
         message(content=[{"type": "text"}]),
-        "no text but a list",
+        "must be text, not list",
         {"content": [{"type": "text"}]},
     ),
     "reasoning with NUL": (
@@ -227,7 +227,7 @@ class TestUnstorable:
 
     def test_calls_that_are_no_list_are_no_reply(self, session, client, server):
         server.script([message(content="So:", tool_calls={"id": "c1"})])
-        with pytest.raises(InvalidReply, match="tool calls that are no list") as caught:
+        with pytest.raises(InvalidReply, match="tool calls that are not a list") as caught:
             chat.complete(grow(session, None, "u")[0], client=client)
         assert caught.value.completion.choices[0].message.content == "So:"
         assert ChatMessage.objects.count() == 1

@@ -260,7 +260,7 @@ class TestAborted:
 
     def test_what_can_not_be_stored_is_not(self, tip, server, drain):
         server.script([steps.tool_call("look", '{"at": ')])
-        with pytest.raises(InvalidReply, match="can not be stored: Arguments of tool call") as caught:
+        with pytest.raises(InvalidReply, match="cannot be stored: Arguments of tool call") as caught:
             drain(tip, server)
         assert isinstance(caught.value.__cause__, InvalidMessage)
         [call] = caught.value.reply["tool_calls"]

@@ -14,10 +14,9 @@ from django.utils import timezone
 from tqdm import tqdm
 
 from compaction_app import chat
-from compaction_app.compaction.execute import CLAIMED
+from compaction_app.compaction.execute import CLAIMED, finish_now
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import ResolvedRequest, resolve_request
-from compaction_app.conversation.compact import finish_now
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
