@@ -237,7 +237,7 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
     assert problems == [
         Problem(
             "compaction_app.E101",
-            "COMPACTION['TRIGGER_RATIO'] must lie strictly between 0 and 1, not 1.5.",
+            "COMPACTION['TRIGGER_RATIO'] must be between 0 and 1 (exclusive), not 1.5.",
             "Correct or remove TRIGGER_RATIO.",
         ),
         Problem(
@@ -247,7 +247,7 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
         ),
         Problem(
             "compaction_app.E131",
-            "COMPACTION['SUMMARY_ROLE'] must be 'user' or 'assistant'; never 'system', not 'system'.",
+            "COMPACTION['SUMMARY_ROLE'] must be 'user' or 'assistant', not 'system'.",
             "Correct or remove SUMMARY_ROLE.",
         ),
     ]
@@ -418,7 +418,7 @@ class AnswersLater:
 def test_a_hook_that_nobody_awaits_is_refused(key: str, named: str) -> None:
     """Its coroutine is true: a PERMISSION that is async would allow everybody everything."""
     [problem] = find_problems({key: f"{__name__}.{named}"})
-    assert "must name a function that answers at once, not an async one" in problem.message
+    assert "must name a synchronous function, not an async one" in problem.message
 
 
 class NeedsMore:
@@ -452,7 +452,7 @@ takes_none = lambda: "x"  # noqa: E731
 @pytest.mark.parametrize("key", ["TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION"])
 @pytest.mark.parametrize(
     ("named", "wrong"),
-    [("NeedsMore", "must name a class that is made without arguments"), ("TakesNothing", "whose instances take")],
+    [("NeedsMore", "must name a class whose constructor takes no arguments"), ("TakesNothing", "whose instances take")],
 )
 def test_a_class_that_can_not_be_called_as_it_will_be_is_refused(key: str, named: str, wrong: str) -> None:
     [problem] = find_problems({key: f"{__name__}.{named}"})

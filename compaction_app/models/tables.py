@@ -23,7 +23,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from treebeard.al_tree import AL_Node
 
-from compaction_app.conf import Problem, configuration_error, find_problems
+from compaction_app.conf import find_session_error
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
@@ -88,19 +88,14 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     def save(self, *args: Any, **kwargs: Any) -> None:
         update_fields: Iterable[str] | None = kwargs.get("update_fields")
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
-        if written.get("settings", {}) != {} and (problem := self._find_problem()):
-            raise configuration_error(problem)
+        if written.get("settings", {}) != {} and (problem := find_session_error(self.settings)):
+            raise problem.as_exception()
         validate_session(written)
         super().save(*args, **kwargs)
 
     def clean(self) -> None:
-        if problem := self._find_problem():
-            raise ValidationError({"settings": f"{problem.message} {problem.hint}"})
-
-    def _find_problem(self) -> Problem | None:
-        """The first error in the overrides, or in what they are laid over."""
-        problems = find_problems(getattr(django_settings, "COMPACTION", {}), self.settings)
-        return next((problem for problem in problems if problem.error), None)
+        if problem := find_session_error(self.settings):
+            raise ValidationError({"settings": str(problem)})
 
 
 class ChatMessage(AL_Node):

@@ -46,7 +46,7 @@ def test_all_checks_are_registered_once() -> None:
         (
             {"TRIGGER_RATIO": 1.5},
             Error(
-                "COMPACTION['TRIGGER_RATIO'] must lie strictly between 0 and 1, not 1.5.",
+                "COMPACTION['TRIGGER_RATIO'] must be between 0 and 1 (exclusive), not 1.5.",
                 hint="Correct or remove TRIGGER_RATIO.",
                 id="compaction_app.E101",
             ),
@@ -86,7 +86,7 @@ def test_all_checks_are_registered_once() -> None:
         (
             {"SUMMARIZER": "nowhere.Summarizer"},
             Error(
-                "COMPACTION['SUMMARIZER'] names 'nowhere.Summarizer', which can not be imported: "
+                "COMPACTION['SUMMARIZER'] names 'nowhere.Summarizer', which cannot be imported: "
                 "No module named 'nowhere'.",
                 hint="Correct or remove SUMMARIZER.",
                 id="compaction_app.E126",
