@@ -17,8 +17,6 @@ from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-COUNTER = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
-
 
 @pytest.fixture(autouse=True)
 def reset():
@@ -26,24 +24,6 @@ def reset():
 
 
 class TestPresets:
-    @pytest.mark.parametrize(
-        ("mode", "large", "little"),
-        [
-            ("standard", (143_856, 100_000), (2_812, 2_500)),
-            ("conservative", (143_856, 100_000), (2_812, 2_500)),
-            ("aggressive", (115_084, 50_000), (2_250, 1_250)),
-            ("deterministic", (143_856, 100_000), (2_812, 2_500)),
-        ],
-    )
-    def test_a_context_shows_the_presets_threshold_and_target(self, settings, mode, large, little):
-        """The figures of design §17 at windows of 200,000 and 5,000, seen through the public door."""
-        settings.COMPACTION = {**COUNTER, "MODE": mode}
-        for window, figures in ((200_000, large), (5_000, little)):
-            tip = grow(chat.start_session(settings={"CONTEXT_WINDOW": window}), None, "u")[0]
-            context = chat.get_context(tip)
-            assert (context.threshold, context.target) == figures
-            assert context.reserved_tokens == (8_192 if window == 200_000 else 1_250)
-
     @pytest.mark.parametrize(
         ("mode", "kept"), [("standard", 14), ("conservative", 8), ("aggressive", 14), ("deterministic", 14)]
     )
@@ -60,14 +40,6 @@ class TestPresets:
         tip = grow(chat.start_session(), None, "u c t(1500) u a u a u")[-1]
         [result] = [m for m in chat.get_context(tip).messages if m.role == "tool"]
         assert size - 8 <= len(result.content.encode()) <= size
-
-    def test_a_key_beats_the_preset_and_a_session_beats_the_site(self, settings):
-        settings.COMPACTION = small(MODE="aggressive", TRIGGER_RATIO=0.7)
-        thresholds = [
-            chat.get_context(grow(chat.start_session(settings=overrides), None, "u")[0]).threshold
-            for overrides in ({}, {"TRIGGER_RATIO": 0.8}, {"MODE": "standard"})
-        ]
-        assert thresholds == [5_600, 6_400, 5_600]
 
     def test_one_conversation_may_have_a_mode_of_its_own(self, settings):
         settings.COMPACTION = small()

@@ -13,7 +13,6 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from tests.compaction.world import Interfering
 from tests.small import shown_ids, small
 
@@ -81,27 +80,6 @@ class TestMeanwhile:
         run = chat.compact(branch[-1])
         assert (run.status, run.skip_reason) == ("skipped", "base_changed")
         assert ChatMessage.objects.summaries().count() == 1
-
-    def test_a_base_retired_meanwhile_defeats_the_run(self, session, branch, meanwhile):
-        first = chat.compact(branch[-1])
-        tip = grow(session, branch[-1], "u a " * 35)[-1]
-        meanwhile(lambda: chat.retire_summary(first.summary))
-        run = chat.compact(tip)
-        assert (run.status, run.skip_reason) == ("skipped", "base_changed")
-        assert chat.find_summary(tip) is None
-
-    def test_a_redaction_meanwhile_makes_it_read_again(self, session, branch, meanwhile):
-        """What the model was shown holds the erased text: that draft is thrown away."""
-        run = chat.request_compaction(branch[-1])
-        secret = branch[3]
-        meanwhile(lambda: chat.redact_message(secret))
-        compact_chat_history(run.pk)
-        run.refresh_from_db()
-        assert run.status == "ready"
-        compact_chat_history(run.pk)
-        run.refresh_from_db()
-        assert run.status == "succeeded"
-        assert "[redacted]" in FakeSummarizer.requests[-1].user
 
     def test_no_connection_and_no_transaction_are_held_during_the_call(self, branch, meanwhile):
         seen = []

@@ -72,16 +72,10 @@ class TestSetting:
         ("prices", "said"),
         [
             ([], "must be a dict of model name to prices per million tokens"),
-            ({"m": 0.2}, "has an entry for 'm' that is wrong: it must be a dict such as"),
-            ({"m": {"input": 1}}, "output must be given"),
             ({"m": {}}, "input and output must be given"),
             ({"m": {"input": 1, "output": 1, "prompt": 1}}, "unknown keys prompt; known are input, cached, output"),
             ({"m": {"input": -1, "output": 1}}, "input must be from 0 to 10000"),
-            ({"m": {"input": 1, "output": "1"}}, "output must be a number"),
-            ({"m": {"input": 1, "output": float("nan")}}, "output must be a number"),
             ({"m": {"input": 1, "output": Decimal("NaN")}}, "output must be a number"),
-            ({"m": {"input": Decimal("-0.1"), "output": 1}}, "input must be from 0 to 10000"),
-            ({3: {"input": 1, "output": 1}}, "must have model names as keys"),
         ],
     )
     def test_a_wrong_price_says_what_is_wrong(self, prices, said):

@@ -6,7 +6,7 @@ from django.db import transaction
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, DurableTransactionRequired
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.testing.builders import grow, words
+from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft
 from tests.small import shown_ids, small
@@ -74,28 +74,6 @@ class TestOneSummary:
         assert "Dwell on the harbour." in FakeSummarizer.requests[0].user
         assert run.anchor_id == branch[-1].pk
 
-    def test_a_base_that_was_anchored_deeper_never_loses_to_its_successor(self, session, branch):
-        """LOOKAHEAD changed from tip to none between two compactions: the second still wins."""
-        session.settings = {"LOOKAHEAD": "tip"}
-        session.save()
-        chat.compact(branch[-1])
-        session.settings = {"LOOKAHEAD": "none"}
-        session.save()
-        tip = grow(session, branch[-1], "u a " * 35)[-1]
-        second = chat.compact(tip)
-        assert chat.find_summary(tip) == second.summary
-
-    def test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one(self, session):
-        FakeSummarizer.fill = 0.2
-        messages = grow(session, None, "u a " * 35)
-        first = chat.compact(messages[-1])
-        tip = grow(session, messages[-1], "u a " * 35)[-1]
-        extra = grow(session, tip, "u a")
-        chat.delete_message(extra[0])
-        second = chat.compact(tip)
-        assert second.anchor.depth >= first.anchor.depth
-        assert second.base_id == first.summary_id
-
 
 class TestLimits:
     def test_a_small_summarizer_takes_several_generations(self, session, settings, monkeypatch):
@@ -143,10 +121,7 @@ class TestRefusals:
             (SummaryDraft(text=""), "empty"),
             (SummaryDraft(text="x" * 29), "too_short"),
             (SummaryDraft(text="y" * 60, finish_reason="length"), "truncated"),
-            (SummaryDraft(text="y" * 60, refused=True), "refused"),
-            (SummaryDraft(text="y" * 60, tool_called=True), "tool_call"),
             (SummaryDraft(text="<previous-summary> and then more words"), "leaked_wrapper"),
-            (SummaryDraft(text=words(6_000)), "oversize"),
         ],
     )
     def test_a_draft_that_is_no_summary_changes_nothing(self, session, branch, monkeypatch, draft, code):
@@ -161,10 +136,3 @@ class TestRefusals:
     def test_thirty_characters_are_a_summary(self, session, branch):
         FakeSummarizer.text = "z" * 30
         assert chat.compact(branch[-1]).status == "succeeded"
-
-    def test_a_summary_must_be_smaller_than_what_it_replaces(self, session, branch, monkeypatch):
-        tip = grow(session, None, "u a u a")[-1]
-        FakeSummarizer.text = words(190)
-        with pytest.raises(CompactionFailed) as caught:
-            chat.compact(tip, instructions="now")
-        assert caught.value.error_code in ("no_progress", "oversize")

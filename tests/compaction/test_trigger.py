@@ -4,10 +4,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.conf import load
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.values import PolicyDecision
 from tests.compaction.world import kinds
 from tests.small import small
 
@@ -45,13 +43,6 @@ class TestTrigger:
         event = CompactionEvent.objects.filter(kind="suppressed").latest("id")
         assert event.payload["reason"] == "cooldown"
 
-    def test_what_can_not_be_made_smaller_is_said_once(self, session):
-        tip = grow(session, None, "u a(6500)")[-1]
-        assert chat.request_compaction(tip) is None
-        assert chat.request_compaction(tip) is None
-        events = CompactionEvent.objects.filter(session=session)
-        assert [event.payload["reason"] for event in events] == ["irreducible"]
-
     def test_deterministic_mode_compacts_inline(self, branch, settings):
         settings.COMPACTION = small(MODE="deterministic")
         assert chat.request_compaction(branch[-1]).status == "succeeded"
@@ -72,24 +63,3 @@ class TestTrigger:
             compact_chat_history(run.pk)
         assert CompactionRun.objects.filter(status="succeeded").count() == 2
         assert chat.find_summary(left) != chat.find_summary(right)
-
-
-class TestPolicy:
-    """A host's POLICY: asked only where a compaction is wanted, and never the reason why a turn fails."""
-
-    @pytest.mark.parametrize("answer", ["raises", "unknown"])
-    def test_a_policy_that_errs_counts_as_allow(self, branch, settings, monkeypatch, answer):
-        def erring(tip, budget):
-            if answer == "raises":
-                raise RuntimeError
-            return PolicyDecision(action="perhaps")
-
-        monkeypatch.setattr("tests.compaction.test_trigger.policy", erring)
-        load.cache_clear()
-        settings.COMPACTION = small(POLICY="tests.compaction.test_trigger.policy")
-        assert chat.request_compaction(branch[-1]).status == "ready"
-        load.cache_clear()
-
-
-def policy(tip, budget):
-    return PolicyDecision()

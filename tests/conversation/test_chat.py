@@ -22,8 +22,6 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import anchored_summary, small
 
-UNPARSABLE_CALL = {"id": "a", "function": {"name": "f", "arguments": "{"}}
-
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

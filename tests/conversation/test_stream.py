@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -57,9 +56,6 @@ def client_of(server: ScriptedOpenAIServer) -> openai.OpenAI:
 
 def aclient_of(server: ScriptedOpenAIServer) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
-
-
-Drain = Callable[..., tuple[list[Any], "chat.ReplyStream | chat.AsyncReplyStream"]]
 
 
 def drained(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> tuple[list[Any], chat.ReplyStream]:

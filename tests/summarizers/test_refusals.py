@@ -162,10 +162,6 @@ class TestManual:
         assert stored(tip) == before
         assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")
 
-    def test_thirty_characters_are_a_summary(self, server, compact):
-        server.script([steps.reply("z" * 30)])
-        assert compact(long_branch()).status == "succeeded"
-
     def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server, compact):
         server.script([steps.fill_target(2.0), steps.fill_target(0.9)])
         tip = long_branch()
@@ -320,12 +316,3 @@ class TestBreaker:
         self.fail(server, tip, too_large, 1)
         tip = grow(tip.session, tip, "u a")[-1]
         assert self.suppressed(tip) == []
-
-    @pytest.mark.parametrize("failures", [1, 2])
-    def test_the_second_draft_without_progress_opens_it(self, server, failures):
-        tip = long_branch()
-        self.fail(server, tip, steps.fill_target(1.35), failures)
-        assert kinds(tip).count("no_progress") == failures
-        held = chat.request_compaction(tip) is None
-        assert held == (failures == 2)
-        assert self.suppressed(tip) == ([{"reason": "breaker", "failures": 2}] if held else [])

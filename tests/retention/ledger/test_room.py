@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +11,6 @@ from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import Role, SummaryDraft
-from tests.conftest import REPOSITORY
 from tests.retention.ledger.ledgers import COUNT, DRAFT, NONCE, keep, message
 
 pytestmark = pytest.mark.pure
@@ -206,27 +201,3 @@ class TestRoom:
         assert refused is None or not alone
         assert self.ledger_tokens(kept) <= tokens + 2
         assert 0 <= kept.before <= kept.after <= 1
-
-
-_SCRIPT = """
-import hashlib, tests.retention.ledger.ledgers as t, tests.retention.survival as s
-told = [t.message(n, m.get("content") or "", m["role"]) for n, m in enumerate(s.demo().branch[:60], start=1)]
-print(hashlib.sha256(t.keep(*told, LEDGER_TOKENS=500).text.encode()).hexdigest())
-"""
-
-
-@pytest.mark.long
-def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
-    digests = [
-        subprocess.run(
-            [sys.executable, "-c", f"import django; django.setup(){_SCRIPT}"],
-            cwd=REPOSITORY,
-            env=os.environ | {"PYTHONHASHSEED": seed, "DJANGO_SETTINGS_MODULE": "tests.settings"},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "271828")
-    ]
-    assert len(digests[0]) == 65
-    assert len(set(digests)) == 1
