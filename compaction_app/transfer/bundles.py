@@ -1,10 +1,11 @@
 """A compaction as a folder of files that people and other programs read: its replay bundle.
 
-``system-prompt.md`` and ``user-message.md`` are the prompt, byte for byte; ``compact-history.xml`` the covered part of
-it alone; ``actual-output.md`` the summary that came of it; ``metadata.json`` all figures; ``request.json`` the same
-request in its parts, for summarizers that read messages and not prose.
+``system-prompt.md`` and ``user-message.md`` are the prompt, byte for byte. ``compact-history.xml`` is its covered part,
+``actual-output.md`` the summary, ``metadata.json`` all figures, and ``request.json`` the request in its parts, for
+summarizers that read messages. An ``index.json`` lists the bundles of an export.
 
-Bundles hold conversations in plain text, and no erasure reaches them: folders are made for their owner alone.
+Bundles contain conversations in plain text, and no erasure reaches them: folders are readable by their owner alone.
+A folder is written under another name and put in its place at once; what others put beside the bundles stays.
 """
 
 from __future__ import annotations
@@ -32,175 +33,50 @@ from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest
 
-INDEX = "index.json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contents:
-    """What a command writes into a folder, and how its index tells of it."""
-
-    #: For error messages: "an export".
-    name: str
-    #: The index's ``"format"``.
-    format: str
-    #: Where the index lists folders: ``index[entries][…][folder]``.
-    entries: str
-    folder: str
-    #: What may stand in each of these folders.
-    files: tuple[str, ...]
-
-    def folders_in(self, target: Path) -> list[str] | None:
-        """The folders that the index of ``target`` lists; None where it has no index of this kind."""
-        try:
-            index = json.loads((target / INDEX).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        if not isinstance(index, Mapping) or index.get("format") != self.format:
-            return None
-        entries = index.get(self.entries)
-        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-            return None
-        return [entry[self.folder] for entry in entries if isinstance(entry.get(self.folder), str)]
-
-    def files_in(self, target: Path) -> set[str] | None:
-        """The files that the index accounts for, itself included, as paths below ``target``."""
-        folders = self.folders_in(target)
-        if folders is None:
-            return None
-        return {INDEX, *(str(PurePosixPath(folder) / name) for folder in folders for name in self.files)}
-
-
-@contextmanager
-def new_folder(
-    target: Path, contents: Contents, *, force: bool = False, on_left: Callable[[list[str]], object] = lambda left: None
-) -> Iterator[Path]:
-    """A folder to be filled, which becomes ``target`` all at once; after an error nothing is left of it.
-
-    ``target`` must be new or empty, or with ``force`` what an earlier call has made of the same contents. What stands
-    there besides stays, and is told to ``on_left``. Raises :class:`BundleError`.
-    """
-    target = Path(os.path.realpath(target))
-    _require_free(target, contents, force)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise BundleError(f"{target} can not be made: {error.strerror}.") from error
-    try:
-        yield made
-        if left := _take_place(made, target, contents, force):
-            on_left(left)
-    except OSError as error:
-        raise BundleError(f"{target} could not be written: {error.strerror}.") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def require_apart(out: Path, source: Path) -> None:
-    """:class:`BundleError` where one folder is the other or stands in it: writing one would replace what is read."""
-    one, other = Path(os.path.realpath(out)), Path(os.path.realpath(source))
-    if one.is_relative_to(other) or other.is_relative_to(one):
-        raise BundleError(f"{out} and {source} lie within each other: keep the answers in a folder of their own.")
-
-
-def _require_free(target: Path, contents: Contents, force: bool) -> None:
-    if target.exists() and not target.is_dir():
-        raise BundleError(f"{target} is a file; name a folder.")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not force:
-        raise BundleError(f"{target} is not empty: name another folder, or replace it with --force.")
-    if contents.files_in(target) is None:
-        raise BundleError(
-            f"{target} holds something else than {contents.name} (no {INDEX} that says {contents.format}): "
-            "it is not replaced."
-        )
-
-
-def _take_place(made: Path, target: Path, contents: Contents, force: bool) -> list[str]:
-    """Put ``made`` where ``target`` is; returns what stood there and is not ours, which stays."""
-    if not (force and target.exists()):
-        with suppress(FileNotFoundError):
-            # Fails where somebody else has put something there meanwhile.
-            target.rmdir()
-        made.rename(target)
-        return []
-    before = made.with_name(f"{made.name}.before")
-    # Looked through under a name that nobody else writes to, so what is found is all that there is.
-    target.rename(before)
-    try:
-        foreign = _foreign(before, contents)
-        _require_room(foreign, made, target)
-        made.rename(target)
-    except (OSError, BundleError):
-        with suppress(OSError):
-            before.rename(target)
-        raise
-    try:
-        for path in foreign:
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (before / path).rename(target / path)
-    except OSError as error:
-        raise BundleError(f"What else stood in {target} is in {before} now: {error.strerror}.") from error
-    shutil.rmtree(before, ignore_errors=True)
-    return foreign
-
-
-def _foreign(folder: Path, contents: Contents) -> list[str]:
-    """Files, links and empty folders that the folder's index does not account for, as paths below it, sorted."""
-    ours = contents.files_in(folder) or set()
-    found = []
-    for place, folders, files in os.walk(folder):
-        below = Path(place).relative_to(folder)
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        found += [(below / name).as_posix() for name in (*links, *files)]
-        if not folders and not files and not any(path.startswith(f"{below.as_posix()}/") for path in ours):
-            found.append(below.as_posix())
-    return sorted(path for path in found if path not in ours and path != ".")
-
-
-def _require_room(foreign: list[str], made: Path, target: Path) -> None:
-    for path in foreign:
-        parents = [made / parent for parent in Path(path).parents]
-        if os.path.lexists(made / path) or any(parent.exists() and not parent.is_dir() for parent in parents):
-            raise BundleError(f"{target / path} is not ours and stands where a new file belongs: nothing is replaced.")
-
-
-#: Rises when a bundle of before can not be read any more.
+#: Changes when an older bundle cannot be read any more.
 FORMAT = "compaction-bundle/1"
 
 SYSTEM, USER, HISTORY, OUTPUT = "system-prompt.md", "user-message.md", "compact-history.xml", "actual-output.md"
 METADATA, REQUEST = "metadata.json", "request.json"
 FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
+INDEX = "index.json"
 
-EXPORT = Contents(name="an export", format=FORMAT, entries="summaries", folder="folder", files=FILES)
+#: Words in a row that two texts do not share by chance.
+RUN_OF_WORDS = 8
+#: A token with a digit is distinctive from this length on: "7391-alpha", not "2024".
+DISTINCTIVE_CHARACTERS = 6
+
+_WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
+_PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
+_MESSAGE_FIELDS = frozenset(field.name for field in fields(Message))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bundle:
-    """A bundle as it was read: what to ask again, and what it was answered."""
+    """A bundle as it was read: the request, and the answer that became a summary."""
 
     folder: Path
     request: SummaryRequest
-    #: What stays verbatim after the summary on every branch that shares it: it vouches for what a summary leaves out.
+    #: Messages that follow the summary verbatim on every branch that shares it: a fact in them is not lost.
     following: tuple[Message, ...]
-    #: The summary that was made.
+    #: The text of the summary.
     output: str
     metadata: Mapping[str, Any]
-    #: The model that made it.
+    #: The model that wrote it.
     model: str
-    #: What the first question asked for; the request's own target is lower where it was the tighter retry.
+    #: The target of the first request; the request's own target is lower if it was the tighter retry.
     target_tokens: int
-    #: Tokens that the summary took the place of.
+    #: Tokens that the summary replaced.
     replaced_tokens: int
     min_chars: int
     min_saving_ratio: float
-    #: How much of the system prompt says how to write.
+    #: Length of the part of the system prompt that says how to write.
     writing_characters: int
 
 
 def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
-    """The texts of a bundle by the names of their files; the metadata is :func:`metadata_of`."""
+    """The texts of a bundle by file name, without the metadata."""
     assert rebuilt.run.summary is not None
     request, output = rebuilt.request, rebuilt.run.summary.content
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
@@ -210,7 +86,7 @@ def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
 
 
 def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Ids, positions, counts and budgets of a compaction; tokens are this app's own counter's."""
+    """Ids, positions, counts and budgets of a compaction; tokens by this app's counter."""
     run, plan, settings = rebuilt.run, rebuilt.plan, rebuilt.settings
     summary = run.summary
     assert summary is not None
@@ -274,7 +150,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "model": run.summarizer_model,
         "prompt_version": run.prompt_version,
         "reasoning": settings.reasoning,
-        # Of the system prompt: how to write, which another prompt replaces. The rules of reading follow it.
+        # The part of the system prompt that another prompt replaces. The rules of reading follow it.
         "writing_characters": len(settings.summary_prompt or WRITING),
         "usage": {
             "input_tokens": run.input_tokens,
@@ -293,28 +169,32 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        # As bytes: a line end of the conversation's is not to become one of this machine's.
+        # As bytes: line ends must stay as they are in the conversation.
         (folder / name).write_bytes(text.encode())
 
 
+def as_json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
 def find_bundles(folder: Path) -> list[Path]:
-    """Every bundle in a folder, itself included, in the order of names; also those of which only a part is there."""
+    """Every bundle in a folder, itself included, sorted by name; incomplete ones too."""
     return sorted({found.parent for name in FILES for found in folder.rglob(name) if found.is_file()})
 
 
 def missing_bundles(folder: Path) -> list[str]:
-    """What the index of an export lists and of which nothing is there any more."""
+    """Bundles that the index of an export lists and of which no file exists."""
     listed = EXPORT.folders_in(folder) or []
     return [name for name in listed if not any((folder / name / file).is_file() for file in FILES)]
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """A bundle; :class:`BundleError` where a file is missing or makes no sense. Prompts may have been edited."""
+    """Read a bundle; :class:`BundleError` if a file is missing or invalid. Prompts may have been edited."""
     try:
         metadata, parts = json.loads(_read(folder, METADATA)), json.loads(_read(folder, REQUEST))
         if metadata["format"] != FORMAT:
-            raise BundleError(f"{folder} is a bundle of another format: {metadata['format']}, not {FORMAT}.")
-        # Bundles of before do not hold it: the look-ahead is what they know of it.
+            raise BundleError(f"{folder} has the format {metadata['format']}, not {FORMAT}.")
+        # Older bundles do not have it: the look-ahead is the part that they know.
         following = parts.pop("following", parts["lookahead"])
         request = SummaryRequest(
             system=_read(folder, SYSTEM),
@@ -337,11 +217,7 @@ def read_bundle(folder: Path) -> Bundle:
             writing_characters=int(metadata["writing_characters"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{folder} is no whole bundle: {type(error).__name__}: {error}") from error
-
-
-def as_json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        raise BundleError(f"{folder} is not a complete bundle: {type(error).__name__}: {error}") from error
 
 
 def _read(folder: Path, name: str) -> str:
@@ -349,7 +225,7 @@ def _read(folder: Path, name: str) -> str:
 
 
 def _parts(request: SummaryRequest, following: Sequence[Message]) -> dict[str, Any]:
-    """All of a request but its two texts, which have files of their own; and what follows the summary."""
+    """All of a request but its two texts, which have their own files, and the messages that follow the summary."""
     return {
         "target_tokens": request.target_tokens,
         "max_output_tokens": request.max_output_tokens,
@@ -366,11 +242,8 @@ def _as_json(message: Message) -> dict[str, Any]:
     return {**asdict(message), "created_at": _moment(message.created_at)}
 
 
-_FIELDS = frozenset(field.name for field in fields(Message))
-
-
 def _message(part: Mapping[str, Any]) -> Message:
-    values = {name: value for name, value in part.items() if name in _FIELDS}
+    values = {name: value for name, value in part.items() if name in _MESSAGE_FIELDS}
     for name in ("tool_calls", "attachments"):
         values[name] = tuple(values[name])
     moment = values["created_at"]
@@ -381,62 +254,55 @@ def _moment(value: datetime | None) -> str | None:
     return value.isoformat() if value else None
 
 
-#: Words in a row that two texts do not share by chance.
-RUN_OF_WORDS = 8
-#: A token with a digit in it tells alone if it is as long as this: "7391-alpha", not "2024".
-TELLING_CHARACTERS = 6
-
-_WORD = re.compile(r"\w+")
-_TELLING = re.compile(r"\w(?:[\w./:@-]*\w)?")
-_PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
+# -- Leaks ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaks:
-    """What was found in a summary."""
+    """What a summary must not contain and does."""
 
-    #: Tags of the wrapper, the marker or the nonce, in whatever shape: the draft would be refused.
+    #: Tags of the wrapper, the marker or the nonce, in whatever form: the draft would be refused.
     wrapper_tags: bool
     #: The cutoff marker's nonce.
     marker: bool
     #: The tag of the previous summary.
     previous_summary_tag: bool
-    #: Messages of other branches whose text it holds, by id; None where there was nothing to compare with.
+    #: Ids of other branches' messages whose text it contains; None where there was nothing to compare with.
     other_branch: tuple[int, ...] | None = None
 
     def __bool__(self) -> bool:
         return self.wrapper_tags or self.marker or self.previous_summary_tag or bool(self.other_branch)
 
 
-def find_leaks(text: str, nonce: str, other_branch: Sequence[int] | None = None) -> Leaks:
+def find_leaks(text: str, nonce: str) -> Leaks:
+    """The leaks that the text alone shows."""
     return Leaks(
         wrapper_tags=leaks_wrapper(text, nonce),
         marker=bool(nonce) and nonce in text,
         previous_summary_tag=_PREVIOUS.search(text) is not None,
-        other_branch=None if other_branch is None else tuple(other_branch),
     )
 
 
-def strangers(text: str, shown: Iterable[str]) -> set[str]:
-    """What in ``text`` comes from none of the texts ``shown``: runs of words and telling tokens."""
+def foreign_pieces(text: str, sources: Iterable[str]) -> set[str]:
+    """Runs of words and distinctive tokens of ``text`` that are in none of the ``sources``."""
     found = set(_pieces(text))
-    for source in shown:
+    for source in sources:
         if not found:
             break
-        # As it was sent, and as it was meant: a prompt is escaped, a summary is not.
+        # As it was sent and as it was written: a prompt is escaped, a summary is not.
         found.difference_update(_pieces(source), _pieces(html.unescape(source)))
     return found
 
 
-def find_holders(
+def find_leaked_messages(
     wanted: Mapping[int, set[str]],
     messages: Iterable[tuple[int, str]],
-    may_know: Callable[[int, int], bool],
+    may_quote: Callable[[int, int], bool],
 ) -> dict[int, list[int]]:
-    """For each summary the messages that hold one of its strangers, and that it may not know.
+    """For each summary the messages that contain one of its foreign pieces and that it may not quote.
 
-    ``wanted``: :func:`strangers` of each summary. ``messages``: id and text of each message of the session.
-    ``may_know(summary, message)`` is asked only where something was found.
+    ``wanted``: the :func:`foreign_pieces` of each summary. ``messages``: id and text of each message of the session,
+    read once for all summaries. ``may_quote(summary, message)`` is asked only where something was found.
     """
     looking: dict[str, list[int]] = {}
     for summary, pieces in wanted.items():
@@ -446,7 +312,7 @@ def find_holders(
     for message, text in messages if looking else ():
         met = {summary: None for piece in _pieces(text) for summary in looking.get(piece, ())}
         for summary in met:
-            if not may_know(summary, message):
+            if not may_quote(summary, message):
                 found[summary].append(message)
     return found
 
@@ -456,7 +322,141 @@ def _pieces(text: str) -> Iterator[str]:
     words = _WORD.findall(lowered)
     for start in range(len(words) - RUN_OF_WORDS + 1):
         yield " ".join(words[start : start + RUN_OF_WORDS])
-    for match in _TELLING.finditer(lowered):
+    for match in _TOKEN.finditer(lowered):
         token = match[0]
-        if len(token) >= TELLING_CHARACTERS and facts.has_digit(token):
+        if len(token) >= DISTINCTIVE_CHARACTERS and facts.has_digit(token):
             yield token
+
+
+# -- Folders --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """What a command writes into a folder, and how the folder's index describes it."""
+
+    #: For error messages: "an export".
+    name: str
+    #: The index's ``"format"``.
+    format: str
+    #: Where the index lists folders: ``index[entries][…][folder]``.
+    entries: str
+    folder: str
+    #: The files that each of these folders may contain.
+    files: tuple[str, ...]
+
+    def folders_in(self, target: Path) -> list[str] | None:
+        """The folders that the index of ``target`` lists; None without an index of this kind."""
+        try:
+            index = json.loads((target / INDEX).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(index, Mapping) or index.get("format") != self.format:
+            return None
+        entries = index.get(self.entries)
+        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+            return None
+        return [entry[self.folder] for entry in entries if isinstance(entry.get(self.folder), str)]
+
+    def files_in(self, target: Path) -> set[str] | None:
+        """The files that the index accounts for, itself included, as paths below ``target``."""
+        folders = self.folders_in(target)
+        if folders is None:
+            return None
+        return {INDEX, *(str(PurePosixPath(folder) / name) for folder in folders for name in self.files)}
+
+
+EXPORT = Contents(name="an export", format=FORMAT, entries="summaries", folder="folder", files=FILES)
+
+
+@contextmanager
+def new_folder(
+    target: Path, contents: Contents, *, force: bool = False, on_left: Callable[[list[str]], object] = lambda left: None
+) -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` at the end; after an error nothing of it remains.
+
+    ``target`` must be new or empty, or with ``force`` what an earlier call made of the same contents. Other files in
+    it stay, and are passed to ``on_left``. Raises :class:`BundleError`.
+    """
+    target = Path(os.path.realpath(target))
+    _check_replaceable(target, contents, force)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise BundleError(f"{target} cannot be made: {error.strerror}.") from error
+    try:
+        yield made
+        if left := _put_in_place(made, target, contents, force):
+            on_left(left)
+    except OSError as error:
+        raise BundleError(f"{target} could not be written: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def require_apart(out: Path, source: Path) -> None:
+    """:class:`BundleError` if one folder is in the other: writing one would replace what is read."""
+    one, other = Path(os.path.realpath(out)), Path(os.path.realpath(source))
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise BundleError(f"One of {out} and {source} is inside the other: write the answers to a separate folder.")
+
+
+def _check_replaceable(target: Path, contents: Contents, force: bool) -> None:
+    if target.exists() and not target.is_dir():
+        raise BundleError(f"{target} is a file, not a folder.")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not force:
+        raise BundleError(f"{target} is not empty: choose another folder, or replace it with --force.")
+    if contents.files_in(target) is None:
+        raise BundleError(f"{target} is not {contents.name} (no {INDEX} with {contents.format}): it is not replaced.")
+
+
+def _put_in_place(made: Path, target: Path, contents: Contents, force: bool) -> list[str]:
+    """Replace ``target`` with ``made``; returns the paths that are not ours, which stay in it."""
+    if not (force and target.exists()):
+        with suppress(FileNotFoundError):
+            # Fails if somebody else has put something there meanwhile.
+            target.rmdir()
+        made.rename(target)
+        return []
+    before = made.with_name(f"{made.name}.before")
+    # Moved to a name that nobody else writes to, so that no file is added while it is searched.
+    target.rename(before)
+    try:
+        foreign = _foreign_paths(before, contents)
+        _check_no_collision(foreign, made, target)
+        made.rename(target)
+    except (OSError, BundleError):
+        with suppress(OSError):
+            before.rename(target)
+        raise
+    try:
+        for path in foreign:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (before / path).rename(target / path)
+    except OSError as error:
+        raise BundleError(f"Other files of {target} are now in {before}: {error.strerror}.") from error
+    shutil.rmtree(before, ignore_errors=True)
+    return foreign
+
+
+def _foreign_paths(folder: Path, contents: Contents) -> list[str]:
+    """Files, links and empty folders that the folder's index does not account for, as paths below it, sorted."""
+    ours = contents.files_in(folder) or set()
+    found = []
+    for place, folders, files in os.walk(folder):
+        below = Path(place).relative_to(folder)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [(below / name).as_posix() for name in (*links, *files)]
+        if not folders and not files and not any(path.startswith(f"{below.as_posix()}/") for path in ours):
+            found.append(below.as_posix())
+    return sorted(path for path in found if path not in ours and path != ".")
+
+
+def _check_no_collision(foreign: list[str], made: Path, target: Path) -> None:
+    for path in foreign:
+        parents = [made / parent for parent in Path(path).parents]
+        if os.path.lexists(made / path) or any(parent.exists() and not parent.is_dir() for parent in parents):
+            raise BundleError(f"{target / path} is another program's and in the way: nothing is replaced.")

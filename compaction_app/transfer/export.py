@@ -1,9 +1,13 @@
-"""Every compaction of a database as a replay bundle, and an index that says what could not be rebuilt."""
+"""Writes every compaction of a database as a replay bundle, and an index that says what could not be rebuilt.
+
+The database may be a copy of a SQLite file, opened for reading only. A session's messages are read once, to look for
+text of other branches in all of its summaries.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,20 +26,23 @@ from compaction_app.transfer.bundles import (
     OUTPUT,
     Leaks,
     as_json,
-    find_holders,
+    find_leaked_messages,
     find_leaks,
+    foreign_pieces,
     metadata_of,
-    strangers,
     texts_of,
     write_texts,
 )
-from compaction_app.transfer.rebuild import Proof, Rebuilt, Unbuilt, rebuild, succeeded_runs
+from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
 from compaction_app.tree import branches
 from compaction_app.values import Kind
 
-#: Of a title, what goes into the name of a folder. File systems take 255 bytes; a character has up to four.
+#: Characters of a title in the name of a folder. File systems allow 255 bytes; a character has up to four.
 TITLE_CHARACTERS = 50
 _BATCH = 500
+_SQLITE_MAGIC = b"SQLite format 3\0"
+#: Byte of the header with the write version; 2 is a write-ahead log.
+_WRITE_VERSION, _WAL = 18, 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,26 +51,26 @@ class Entry:
 
     session: str
     title: str
-    #: Within the export; None where there was nothing to write.
+    #: Within the export; None if nothing was written.
     folder: str | None
     generation: int | None
     run: int | None
     summary: int | None
-    #: :class:`rebuilding.Proof`, or "" where the prompt was not rebuilt.
+    #: :class:`rebuild.Proof`, or "" if the prompt was not rebuilt.
     proof: str
-    #: :class:`rebuilding.Unbuilt`, or "" where it was.
+    #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str
-    #: A tag, the marker or another branch's text stands in the summary.
+    #: The summary contains a tag, the marker or another branch's text.
     leaks: bool = False
 
     @property
     def is_sound(self) -> bool:
-        """Proved, or taken out by an erasure, as it should be."""
-        return self.proof == Proof.PROVED or self.reason in (Unbuilt.REDACTED, Unbuilt.DELETED)
+        """Whether the prompt is proved, or was erased on purpose."""
+        return self.proof == Proof.PROVED or self.reason in (NotRebuilt.REDACTED, NotRebuilt.DELETED)
 
 
 def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | None = None) -> QuerySet[ChatSession]:
-    """Sessions in which something was compacted, the oldest first."""
+    """Sessions with at least one summary or succeeded run, the oldest first."""
     sessions = ChatSession.objects.using(using).filter(
         Q(pk__in=succeeded_runs(using).order_by().values("session_id"))
         | Q(pk__in=ChatMessage.objects.using(using).filter(kind=Kind.SUMMARY).values("session_id"))
@@ -79,7 +86,7 @@ def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | Non
 def export_sessions(
     sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object] = lambda: None
 ) -> list[Entry]:
-    """Write the bundles of each session into ``folder``; the entries of the index in their order."""
+    """Write the bundles of each session into ``folder``; returns the entries of the index in order."""
     chosen = list(sessions.only("id", "title"))
     width = max(3, len(str(len(chosen))))
     entries: list[Entry] = []
@@ -101,7 +108,7 @@ def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def safe_name(title: str) -> str:
-    """A title as part of a folder's name, on any system; letters of every script stay."""
+    """A title as part of a folder's name on any system; letters of every script are kept."""
     kept = [
         character if character.isalnum() or unicodedata.category(character)[0] == "M" or character == "_" else "-"
         for character in unicodedata.normalize("NFC", title)
@@ -112,13 +119,13 @@ def safe_name(title: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Written:
-    """What is kept of a bundle until its session's messages have been looked through."""
+    """What is kept of a bundle until its session's messages have been searched."""
 
     folder: str
     metadata: dict[str, Any]
     anchor_id: int
     anchor_depth: int
-    strangers: set[str]
+    foreign_pieces: set[str]
     leaks: Leaks
 
 
@@ -138,42 +145,38 @@ class _Export:
         for run in succeeded_runs(self.using).filter(session=self.session).iterator(chunk_size=_BATCH):
             entries.append(self._write_run(run))
             on_done()
-        entries += self._made_by_no_run()
-        leaking = self._finish()
+        entries += self._written_by_hand()
+        leaking = self._check_leaks()
         return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
 
     def _write_run(self, run: CompactionRun) -> Entry:
         rebuilt = rebuild(run)
-        if isinstance(rebuilt, Unbuilt):
+        if isinstance(rebuilt, NotRebuilt):
             return self._entry(run.summary_id, run=run, reason=rebuilt)
+        assert run.summary_id is not None
         folder = f"{self.name}/compaction-{run.generation:03d}"
         texts = texts_of(rebuilt)
         write_texts(self.folder / folder, texts)
-        self._keep(rebuilt, folder, texts)
-        return self._entry(run.summary_id, run=run, folder=folder, proof=rebuilt.proof)
-
-    def _keep(self, rebuilt: Rebuilt, folder: str, texts: Mapping[str, str]) -> None:
-        assert rebuilt.run.summary_id is not None
-        request, output = rebuilt.request, texts[OUTPUT]
-        # Messages whole as well: the ledger quotes what the prompt showed head-and-tail.
-        known = (request.system, request.user, *(message.content for message in request.covered))
-        self._written[rebuilt.run.summary_id] = _Written(
+        # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
+        sources = (rebuilt.request.system, rebuilt.request.user, *(m.content for m in rebuilt.request.covered))
+        self._written[run.summary_id] = _Written(
             folder=folder,
             metadata=metadata_of(rebuilt, texts),
             anchor_id=rebuilt.plan.anchor_id,
             anchor_depth=rebuilt.plan.anchor_depth,
-            strangers=strangers(output, known),
-            leaks=find_leaks(output, rebuilt.run.nonce),
+            foreign_pieces=foreign_pieces(texts[OUTPUT], sources),
+            leaks=find_leaks(texts[OUTPUT], run.nonce),
         )
+        return self._entry(run.summary_id, run=run, folder=folder, proof=rebuilt.proof)
 
-    def _made_by_no_run(self) -> list[Entry]:
-        made = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
+    def _written_by_hand(self) -> list[Entry]:
+        runs = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
         summaries = ChatMessage.objects.using(self.using).summaries().filter(session=self.session)
-        by_hand = summaries.exclude(pk__in=made.values("summary_id")).order_by("pk")
-        return [self._entry(pk, reason=Unbuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
+        by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk")
+        return [self._entry(pk, reason=NotRebuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
 
-    def _finish(self) -> set[int]:
-        """Look for other branches' text and write the metadata; returns the summaries that leak something."""
+    def _check_leaks(self) -> set[int]:
+        """Search the messages for text in summaries of other branches, write the metadata; returns what leaks."""
         depths: dict[int, int] = {}
 
         def texts() -> Iterator[tuple[int, str]]:
@@ -182,19 +185,20 @@ class _Export:
                 depths[pk] = depth
                 yield pk, content
 
-        def may_know(summary: int, message: int) -> bool:
-            # What was written after the summary may quote it, on any branch.
-            return message > summary or self._is_above(message, depths[message], self._written[summary])
+        def may_quote(summary: int, message: int) -> bool:
+            # A message that is newer than the summary may quote it, on any branch.
+            return message > summary or self._is_above_anchor(message, depths[message], self._written[summary])
 
-        found = find_holders({pk: one.strangers for pk, one in self._written.items()}, texts(), may_know)
+        found = find_leaked_messages({pk: one.foreign_pieces for pk, one in self._written.items()}, texts(), may_quote)
+        leaking = set()
         for pk, one in self._written.items():
             leaks = replace(one.leaks, other_branch=tuple(sorted(found[pk])))
-            metadata = {**one.metadata, "leaks": asdict(leaks)}
-            write_texts(self.folder / one.folder, {METADATA: as_json(metadata)})
-            self._written[pk] = replace(one, leaks=leaks)
-        return {pk for pk, one in self._written.items() if one.leaks}
+            write_texts(self.folder / one.folder, {METADATA: as_json({**one.metadata, "leaks": asdict(leaks)})})
+            if leaks:
+                leaking.add(pk)
+        return leaking
 
-    def _is_above(self, message: int, depth: int, one: _Written) -> bool:
+    def _is_above_anchor(self, message: int, depth: int, one: _Written) -> bool:
         return depth <= one.anchor_depth and branches.is_on_branch(message, depth, one.anchor_id, self.using)
 
     def _entry(
@@ -218,24 +222,19 @@ class _Export:
         )
 
 
-_MAGIC = b"SQLite format 3\0"
-#: Byte of the header that says how the file is written; 2 is with a write-ahead log.
-_WRITE_VERSION, _WAL = 18, 2
-
-
 @contextmanager
-def opened(name: str) -> Iterator[str]:
-    """The alias of a database: of one in ``DATABASES``, or for as long as this lasts of a SQLite file at a path.
+def database_alias(name: str) -> Iterator[str]:
+    """An alias in ``DATABASES`` as it is, or a temporary alias of the SQLite file at a path, opened for reading only.
 
-    Raises :class:`ConfigurationError` where ``name`` is neither.
+    Raises :class:`ConfigurationError` if ``name`` is neither.
     """
     if name in connections.settings:
         yield name
         return
     path = Path(name)
-    if not path.is_file() or _header(path)[: len(_MAGIC)] != _MAGIC:
+    if not path.is_file() or not _header(path).startswith(_SQLITE_MAGIC):
         aliases = ", ".join(connections.settings)
-        raise ConfigurationError(f"{name!r} is neither an alias of a database ({aliases}) nor a SQLite file.")
+        raise ConfigurationError(f"{name!r} is neither a database alias ({aliases}) nor a SQLite file.")
     alias = f"file:{path.resolve()}"
     settings = {"default": {"ENGINE": "django.db.backends.dummy"}, alias: _read_only(path.resolve())}
     connections.settings[alias] = connections.configure_settings(settings)[alias]
@@ -249,8 +248,8 @@ def opened(name: str) -> Iterator[str]:
 
 def _read_only(path: Path) -> dict[str, str]:
     log, index = (path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))
-    # To read a file with a write-ahead log, SQLite makes that log and its index beside it, even for reading only,
-    # unless it is told that nobody writes. That is so where there is neither: then nothing is made.
+    # To read a file with a write-ahead log, SQLite creates that log and its index beside it, even when reading only,
+    # unless it is told that the file is immutable. It is if neither exists: nobody writes to it.
     in_use = index.exists() or (log.exists() and log.stat().st_size > 0)
     quiet = _header(path)[_WRITE_VERSION] == _WAL and not in_use
     options = "mode=ro&immutable=1" if quiet else "mode=ro"

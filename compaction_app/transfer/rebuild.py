@@ -1,10 +1,10 @@
-"""The prompt of a compaction that is over, made again from stored rows.
+"""Builds the prompt of a finished compaction again from stored rows.
 
-Messages and summaries do not change, so the rows still say what a summarizer was shown. What they do not say (how
-large the summary was to be, where the look-ahead began, what was shown head-and-tail, whether the tighter retry was
-the one that was accepted) the commit keeps with the run, :mod:`compaction.commit`; :func:`rebuild` puts both
-through the same :func:`compaction.prepare.request_of` that made the prompt. A digest, kept with it, proves that
-nothing is different: not the wording, not a host's redactor, not a host's tool markers.
+Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
+target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
+the commit stores in ``CompactionRun.request``. Both go through the function that made the prompt,
+:func:`compaction.prepare.request_of`. A digest, stored with the run, proves that nothing differs: neither the wording nor a
+host's redactor nor a host's tool markers.
 """
 
 from __future__ import annotations
@@ -24,66 +24,66 @@ from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
 
 
-class Unbuilt(StrEnum):
-    """Why there is no prompt to show."""
+class NotRebuilt(StrEnum):
+    """Why a prompt cannot be rebuilt."""
 
-    #: A message that the summarizer may have seen was redacted: the summary is empty too.
+    #: A message that the summarizer may have seen was redacted, and the summary with it.
     REDACTED = "redacted"
-    #: A message that the summarizer may have seen was deleted: the summary went with it.
+    #: A message that the summarizer may have seen was deleted, and the summary with it.
     DELETED = "deleted"
     #: The summary was written by hand: no run made it.
     NO_RUN = "no_run"
-    #: The run does not say what it asked for.
+    #: The run does not record what it asked for.
     NOT_RECORDED = "not_recorded"
-    #: Rows that it stands on are not there: ``verify_chats`` says more.
+    #: Rows that it refers to are missing: ``verify_chats`` says more.
     SOURCES_MISSING = "sources_missing"
-    #: The texts went through a ``REDACTOR``, and the settings name none: what it took out would be shown.
+    #: The texts were redacted, and the settings name no ``REDACTOR``: what it removed would be shown.
     REDACTOR_MISSING = "redactor_missing"
 
 
 class Proof(StrEnum):
-    """Whether a rebuilt prompt is the one that was sent; all but the first say what must have changed."""
+    """Whether a rebuilt prompt is the one that was sent; the other values say what must have changed."""
 
     PROVED = "proved"
-    #: The wording of this version, or the host's ``SUMMARY_PROMPT``, is not the one of then.
+    #: The wording of this version, or the host's ``SUMMARY_PROMPT``.
     PROMPT_VERSION = "prompt_version"
-    #: The host's ``REDACTOR`` is another one, or works in another way.
+    #: The host's ``REDACTOR``.
     REDACTOR = "redactor"
-    #: Neither: how messages are shown, such as a host's tool markers.
+    #: Neither of them: how messages are shown, such as a host's tool markers.
     RENDERING = "rendering"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rebuilt:
-    """A prompt as a summarizer was sent it, and how sure that is."""
+    """A prompt that a summarizer was sent, and whether that is proved."""
 
     run: CompactionRun
-    #: Those of the run, with the redactor that was applied.
+    #: The run's settings, with the site's redactor if the run had one.
     settings: Settings
     plan: CompactionPlan
-    #: What was accepted was the answer to this: the tighter one, where it was the retry.
+    #: The request whose answer was accepted: the tighter one if it was the retry.
     request: SummaryRequest
-    #: Bytes that messages were shortened to, by id.
+    #: Bytes that messages were shortened to, by their id.
     limits: Mapping[int, int]
     proof: Proof
 
 
-def rebuild(run: CompactionRun) -> Rebuilt | Unbuilt:
+def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     """The prompt of a run that succeeded; two or three queries.
 
-    ``run`` comes with ``session``, ``summary``, and its base with cutoff and pin, see :func:`succeeded_runs`.
+    ``run`` must have its relations loaded, as :func:`succeeded_runs` does.
     """
     if problem := _erased(run):
         return problem
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
-        # Code is named by this site's settings, never by a row: the rows may be a file from elsewhere.
+        # Which code runs is up to this site's settings, never to a row: the rows may come from elsewhere.
         settings = replace(settings, redactor=site_setting("REDACTOR"))
         if settings.redactor is None:
-            return Unbuilt.REDACTOR_MISSING
+            return NotRebuilt.REDACTOR_MISSING
     plan = _plan(run)
     if plan is None:
-        return Unbuilt.SOURCES_MISSING
+        return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
     request = request_of(run, settings, plan, limits)
     request = tighter(request) if run.request["tightened"] else request
@@ -93,7 +93,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | Unbuilt:
 
 
 def succeeded_runs(using: str) -> Any:
-    """A queryset of runs with all that :func:`rebuild` needs of each, in the order of sessions and generations."""
+    """Runs with the relations that :func:`rebuild` needs, ordered by session and generation."""
     return (
         CompactionRun.objects.using(using)
         .filter(generation__isnull=False)
@@ -102,16 +102,16 @@ def succeeded_runs(using: str) -> Any:
     )
 
 
-def _erased(run: CompactionRun) -> Unbuilt | None:
+def _erased(run: CompactionRun) -> NotRebuilt | None:
     if run.summary is None:
-        return Unbuilt.DELETED
+        return NotRebuilt.DELETED
     if run.summary.redacted_at is not None:
-        return Unbuilt.REDACTED
-    return None if run.request.keys() >= REQUEST_KEYS else Unbuilt.NOT_RECORDED
+        return NotRebuilt.REDACTED
+    return None if run.request.keys() >= REQUEST_KEYS else NotRebuilt.NOT_RECORDED
 
 
 def _plan(run: CompactionRun) -> CompactionPlan | None:
-    """The plan of then, from the summary's pointers; None where rows are missing."""
+    """The run's plan, from the summary's pointers; None if rows are missing."""
     summary, base = run.summary, _base(run)
     assert summary is not None
     assert summary.parent_message_id is not None
@@ -126,7 +126,7 @@ def _plan(run: CompactionRun) -> CompactionPlan | None:
     return CompactionPlan(
         covered=covered,
         lookahead=lookahead,
-        # As far as the anchor, which is all that a summary may count on.
+        # Up to the anchor: later messages may be missing on a branch that shares the summary.
         kept=tuple(message for message in path if message.depth > cutoff.depth),
         base=base,
         pinned=pin,
@@ -155,7 +155,7 @@ def _path(anchor_id: int, min_depth: int, summary: ChatMessage) -> list[Message]
 
 
 def _pin(run: CompactionRun, summary: ChatMessage, by_id: Mapping[int, Message]) -> Message | None:
-    """The summary's pinned message, which stands above the path that was read if an earlier generation pinned it."""
+    """The summary's pinned message. It is above the path that was read if an earlier generation pinned it."""
     if summary.pinned_message_id is None or summary.pinned_message_id in by_id:
         return by_id.get(summary.pinned_message_id or 0)
     inherited = run.base.pinned_message if run.base else None
@@ -163,7 +163,7 @@ def _pin(run: CompactionRun, summary: ChatMessage, by_id: Mapping[int, Message])
 
 
 def _between(path: Sequence[Message], ends: Sequence[int]) -> tuple[Message, ...] | None:
-    """The messages from the first to the last of two ids; None where one of them is not there."""
+    """The messages from the first to the last of two ids; None if one of them is missing."""
     if not ends:
         return ()
     positions = [index for index, message in enumerate(path) if message.id in ends]

@@ -1,7 +1,7 @@
-"""Bundles asked once more, of another model, endpoint or summarizer, or with another prompt; and how they compare.
+"""Sends bundles to another model, endpoint or summarizer, or with another prompt, and compares the answers.
 
-Each bundle is asked once, as it stands: a draft that the app would refuse is told with its code and not asked for
-again. Code is named by whoever replays, never by a bundle: bundles are files, and may come from anywhere.
+Each bundle is sent once: a draft that the app would refuse is reported with its code and not requested again. Which
+code runs is up to the caller, never to a bundle: bundles are files that may come from anywhere.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
 from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
 
-#: Asks the request of a bundle.
+#: Sends the request of a bundle.
 Ask = Callable[[Bundle], SummaryDraft | Failure]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """How good a summary of a bundle is, as far as that can be counted."""
+    """What can be counted of a summary's quality."""
 
-    #: Of its text, by this app's own counter.
+    #: Of its text, by this app's counter.
     tokens: int
-    #: Tokens ÷ target: 1.0 is as long as was asked, over 1.5 is refused.
+    #: Tokens ÷ target: 1.0 is on target, over 1.5 is refused.
     share_of_target: float
-    #: Of what must survive, the share that stands in it or stays verbatim after it, 0–1.
+    #: The share of what must survive that is in the text or in the messages after it, 0–1.
     retention: float
     leaks: Leaks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replay:
-    """A bundle and what came of asking it again."""
+    """A bundle and the answer of its replay."""
 
     bundle: Bundle
-    #: The summary that was made, without its ledger.
+    #: Of the stored summary, without its ledger.
     before: Scores
-    #: None where no draft came back.
+    #: None if there was no draft.
     after: Scores | None
     text: str
     model: str
-    #: Why it would not become a summary: an :class:`values.ErrorCode`, "" if it would.
+    #: Why the draft would be refused: a :class:`values.ErrorCode`, "" if it would be accepted.
     code: str
-    #: What the provider said, where it failed.
+    #: The failure's detail, if there was no draft.
     detail: str
     input_tokens: int = 0
     output_tokens: int = 0
@@ -69,13 +69,13 @@ class Replay:
 
 
 def with_prompt(bundle: Bundle, text: str) -> Bundle:
-    """The bundle with another wording of how to write, as ``SUMMARY_PROMPT`` would put it there.
+    """The bundle with another wording of how to write, as ``SUMMARY_PROMPT`` would replace it.
 
-    The rules of how to read the material, the policy's line and the size stay.
+    The rules of how to read the material, the policy's line and the size are kept.
     """
     system, end = bundle.request.system, bundle.writing_characters
     if system[end : end + 2] != "\n\n":
-        raise BundleError(f"{bundle.folder}: the system prompt was edited: where its wording ends is not known.")
+        raise BundleError(f"{bundle.folder}: the system prompt was edited, so the end of its wording is unknown.")
     request = replace(bundle.request, system=text.strip() + system[end:])
     return replace(bundle, request=request)
 
@@ -83,7 +83,7 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
 def entry_for(
     settings: Settings, model: str, *, base_url: str | None, api_key_env: str | None, timeout: float | None
 ) -> ModelEntry:
-    """A model of the cascade that is asked alone, with the time-outs and caps of the settings."""
+    """One model with the time-outs and caps of the settings."""
     options: dict[str, Any] = {"model": model, "base_url": base_url, "api_key_env": api_key_env}
     if timeout is not None:
         options["timeout"] = timeout
@@ -95,7 +95,7 @@ def ask_model(entry: ModelEntry, request: SummaryRequest) -> SummaryDraft | Fail
 
 
 def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | Failure:
-    """Any summarizer's first draft: nobody judges it, so nothing is asked twice."""
+    """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
     try:
         return run_summarizer(summarizer, request)
     except SummarizerError as error:
@@ -105,7 +105,7 @@ def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | F
 
 
 def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
-    """Ask a bundle again and compare."""
+    """Send a bundle again and compare the answers."""
     before = score(bundle, prose_of(bundle.output), count)
     answer = ask(bundle)
     if isinstance(answer, Failure):
@@ -119,7 +119,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
             detail=answer.detail,
         )
     draft = replace(answer, text=prose_of(answer.text))
-    # One with half a character in it is refused; it can be neither counted nor written down as it came.
+    # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     return Replay(
         bundle=bundle,
@@ -158,10 +158,7 @@ def score(bundle: Bundle, text: str, count: Count) -> Scores:
 
 
 def retention_of(text: str, request: SummaryRequest, following: Sequence[Message] = ()) -> float:
-    """The share of what must survive of the material that stands in a text, or in the messages that follow it.
-
-    The check of :func:`ledger.complete`, so a run's own figure comes out again.
-    """
+    """The share of what must survive that is in a text or in the messages that follow it, as a run measures it."""
     staying = read_messages(following)
     needed = survey(read_replaced(request), staying)
     return needed.share_held(Passages([text, *(saying.text for saying in staying)]))

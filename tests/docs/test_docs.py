@@ -12,7 +12,7 @@ from compaction_app import chat
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.models import ChatMessage
 from compaction_app.transfer import bundles
-from compaction_app.transfer.rebuild import Proof, Unbuilt
+from compaction_app.transfer.rebuild import NotRebuilt, Proof
 from compaction_app.values import ErrorCode, EventKind, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
 from tests.transfer.bundling import talk
@@ -62,7 +62,7 @@ def test_every_option_in_a_table_is_one() -> None:
 
 @pytest.mark.pure
 def test_every_code_is_one() -> None:
-    codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *Proof, *Unbuilt}
+    codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *Proof, *NotRebuilt}
     words = {"other_branch", "api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
     for path in DOCUMENTS:
         named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", path.read_text()))
@@ -80,7 +80,7 @@ def test_everything_that_can_keep_a_compaction_back_is_explained() -> None:
 def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
     text = DOCUMENTS[1].read_text()
     files = (bundles.SYSTEM, bundles.USER, bundles.HISTORY, bundles.OUTPUT, bundles.METADATA, bundles.REQUEST)
-    for word in (*files, *Proof, *Unbuilt):
+    for word in (*files, *Proof, *NotRebuilt):
         assert f"`{word}`" in text, word
 
 

@@ -315,7 +315,7 @@ class TestWhereItIsKept:
     @pytest.mark.parametrize("out", ["out", "out/001-A-garden", "out/kept", "."])
     def test_never_over_the_bundles_that_it_reads(self, server, exported, tmp_path, out):
         before = files(exported.folder)
-        with pytest.raises(CommandError, match="within each other") as caught:
+        with pytest.raises(CommandError, match="is inside the other") as caught:
             replay(exported.folder, "--out", tmp_path / out, "--force", "--limit", 1)
         assert caught.value.returncode == 2
         assert files(exported.folder) == before
@@ -324,11 +324,11 @@ class TestWhereItIsKept:
     def test_never_over_another_export_and_no_export_over_a_replay(self, server, exported, tmp_path):
         other = export(tmp_path / "other")
         before = files(other.folder)
-        with pytest.raises(CommandError, match="something else than a replay"):
+        with pytest.raises(CommandError, match="is not a replay"):
             replay(exported.folder, "--out", other.folder, "--force")
         assert files(other.folder) == before
         replay(exported.folder, "--out", tmp_path / "kept")
-        with pytest.raises(CommandError, match="something else than an export"):
+        with pytest.raises(CommandError, match="is not an export"):
             export(tmp_path / "kept", "--force")
 
     def test_notes_beside_the_answers_stay(self, exported, tmp_path, capsys):
@@ -374,7 +374,7 @@ class TestWrongCalls:
 
     def test_a_bundle_that_is_not_whole_is_found_before_anything_is_sent(self, server, exported):
         (exported.bundles[1] / "request.json").write_text("{}")
-        with pytest.raises(CommandError, match="compaction-002 is no whole bundle") as caught:
+        with pytest.raises(CommandError, match="compaction-002 is not a complete bundle") as caught:
             replay(exported.folder)
         assert caught.value.returncode == 2
         assert server.requests == []
@@ -384,7 +384,7 @@ class TestWrongCalls:
             path = exported.bundles[1] / name
             text = path.read_bytes()
             path.unlink()
-            with pytest.raises(CommandError, match="compaction-002 is no whole bundle"):
+            with pytest.raises(CommandError, match="compaction-002 is not a complete bundle"):
                 replay(exported.folder)
             path.write_bytes(text)
         assert server.requests == []
@@ -398,7 +398,7 @@ class TestWrongCalls:
     def test_a_bundle_of_another_format(self, exported):
         path = exported.bundles[0] / "metadata.json"
         path.write_text(path.read_text().replace("compaction-bundle/1", "compaction-bundle/9"))
-        with pytest.raises(BundleError, match="another format: compaction-bundle/9"):
+        with pytest.raises(BundleError, match="has the format compaction-bundle/9"):
             read_bundle(exported.bundles[0])
 
     def test_a_wording_for_a_prompt_that_was_edited_by_hand(self, exported, tmp_path):

@@ -17,7 +17,7 @@ from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
 from compaction_app.models import ChatSession
 from compaction_app.transfer.bundles import EXPORT, INDEX, as_json, new_folder, write_texts
-from compaction_app.transfer.export import Entry, chosen_sessions, export_sessions, index_of, opened
+from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
 from compaction_app.transfer.rebuild import Proof, succeeded_runs
 
 _SHOWN = 20
@@ -54,7 +54,7 @@ class Command(BaseCommand):
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
         try:
             with (
-                opened(database) as using,
+                database_alias(database) as using,
                 new_folder(out, EXPORT, force=options["force"], on_left=partial(tell_left, self.stderr)) as folder,
             ):
                 entries = self._export(folder, using, options["session"], options["min_messages"])

@@ -82,7 +82,7 @@ class TestFolders:
 
     def test_force_replaces_nothing_but_an_export(self, tmp_path):
         (tmp_path / "letter.txt").write_text("mine")
-        with pytest.raises(CommandError, match="something else") as caught:
+        with pytest.raises(CommandError, match="is not an export") as caught:
             run("export_compactions", "--out", tmp_path, "--force")
         assert caught.value.returncode == 2
         with pytest.raises(CommandError, match="is a file"):
@@ -93,7 +93,7 @@ class TestFolders:
     def test_an_index_of_something_else_makes_no_export(self, tmp_path, index):
         (tmp_path / "index.json").write_text(index)
         (tmp_path / "letter.txt").write_text("mine")
-        with pytest.raises(CommandError, match="something else than an export"):
+        with pytest.raises(CommandError, match="is not an export"):
             run("export_compactions", "--out", tmp_path, "--force")
         assert tree(tmp_path) == {"index.json": index.encode(), "letter.txt": b"mine"}
 
@@ -125,7 +125,7 @@ class TestFolders:
         (old.folder / "001-B").write_text("mine")
         before = tree(old.folder)
         ChatSession.objects.update(title="B")
-        with pytest.raises(CommandError, match="001-B is not ours"):
+        with pytest.raises(CommandError, match="001-B is another program's"):
             run("export_compactions", "--out", old.folder, "--force")
         assert tree(old.folder) == before
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
