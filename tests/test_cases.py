@@ -408,4 +408,4 @@ def test_all_of_it_leaves_trees_that_agree_with_themselves(session):
     for _ in range(3):
         tip = grow(session, tip, "u a " * 33 + "u " + "c t " * 5)[-1]
         chat.compact(tip)
-    assert verify_session(session).disagreements == []
+    assert verify_session(session).problems == []

@@ -113,7 +113,7 @@ def test_erasing_retiring_and_deleting_stay_there(session: ChatSession) -> None:
     covered = ChatMessage.objects.using("other").get(pk=run.cutoff_id)
     chat.redact_message(covered)
     assert ChatMessage.objects.using("other").get(pk=run.summary_id).retired_at is not None
-    assert verify_session(session, using="other").disagreements == []
+    assert verify_session(session, using="other").problems == []
     chat.delete_message(tip)
     assert [message.pk for message in chat.tips(session)] == [tip.parent_message_id]
     chat.delete_session(session)

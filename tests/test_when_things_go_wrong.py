@@ -268,7 +268,7 @@ class TestRedaction:
         assert not ChatMessage.objects.filter(content__contains=SECRET).exists()
         assert events(session, "invalidated") == [{"summaries": 0, "erasure": "redaction"}]
         assert "[redacted]" in page_of(admin_client, messages[0])
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
     def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(self, server, admin_client):
         """Transitively, an earlier retired one too, with the runs' texts; a summary above it stays."""
@@ -298,7 +298,7 @@ class TestRedaction:
         assert SECRET not in page_of(admin_client, second)
         session.refresh_from_db()
         assert session.erasures == 1
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
 
 class TestDeletion:
@@ -319,7 +319,7 @@ class TestDeletion:
         for run in CompactionRun.objects.all():
             assert (run.status, run.summary_id, run.tip_id) == ("succeeded", None, None)
             assert "Succeeded" in page_of(admin_client, run)
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
     @pytest.mark.parametrize("erase", [chat.delete_message, chat.redact_message])
     def test_a_summary_is_retired_and_never_erased_by_hand(self, server, erase):
@@ -402,4 +402,4 @@ class TestRetirement:
         assert tasks.compact_branch(again.pk) == "succeeded"
         again.refresh_from_db()
         assert again.base_id is None
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []

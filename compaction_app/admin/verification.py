@@ -21,7 +21,7 @@ from compaction_app.admin.pagers import count_up_to
 from compaction_app.admin.records import RecordAdmin, Tool
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import database_of
-from compaction_app.tree.verify import Disagreement, Report, verify_session
+from compaction_app.tree.verify import Problem, Report, verify_session
 
 #: Messages of all selected sessions together; a few seconds' work. More is the command's.
 MOST_MESSAGES = 20_000
@@ -72,7 +72,7 @@ class VerifyingAdmin(RecordAdmin):
             self.message_user(request, told, messages.WARNING)
             return None
         reports = [verify_session(session, using=database_of(session)) for session in sessions]
-        found = [one for report in reports for one in report.disagreements]
+        found = [one for report in reports for one in report.problems]
         return self.own_page(
             request,
             "admin/compaction_app/verification.html",
@@ -86,7 +86,7 @@ class VerifyingAdmin(RecordAdmin):
             back=self._back(sessions),
         )
 
-    def _row(self, one: Disagreement) -> dict[str, str]:
+    def _row(self, one: Problem) -> dict[str, str]:
         links = [self.link_to("chatsession", one.session_id, f"Session {one.session_id}")]
         links += [self.link_to_message(one.message_id)] if one.message_id else []
         links += [self.link_to_run(one.run_id)] if one.run_id else []
@@ -112,5 +112,5 @@ def _read(reports: Sequence[Report]) -> str:
     messages_, runs = sum(report.messages for report in reports), sum(report.runs for report in reports)
     sessions = "1 session" if len(reports) == 1 else f"{len(reports):,} sessions"
     otherwise = sum(report.counted_otherwise for report in reports)
-    told = f"; {otherwise:,} of the messages were counted by another TOKEN_COUNTER" if otherwise else ""
-    return f"{sessions}, {messages_:,} messages and {runs:,} runs read{told}"
+    counted = f"; {otherwise:,} of the messages were counted by another TOKEN_COUNTER" if otherwise else ""
+    return f"{sessions}, {messages_:,} messages and {runs:,} runs checked{counted}"

@@ -1,20 +1,18 @@
-"""Deriving again what the rows of a session claim, and reporting every disagreement.
+"""Derives again what the rows of a session must be, and reports every difference.
 
-Messages are streamed in the order of their ids, in which a parent comes before its children, so one pass knows of
-each row everything above it: depth, sums of tokens, open calls, whose turn it is. What a summary says of its cutoff,
-anchor, pin and base is checked when its row comes; the runs are checked at the end. A jump pointer in each node
-answers "is this above that?" in a few steps at any depth; all else costs the same for every row.
+Messages are streamed in the order of their ids, in which a parent comes before its children. So one pass knows
+everything above each row: depth, token sums, open calls, turn. A summary is checked when its row comes, runs at the
+end. A jump pointer in each node answers "is this above that?" in a few steps at any depth; every other check costs the
+same for each row. A wrong row is reported once: what only follows from it further down is not.
 
-A wrong row is reported once: what only follows from it, all the way down its branch, is not.
-
-Which counter counted a message is stored nowhere, and its sum tells: where ``TOKEN_COUNTER`` is another one since, the
-sums go on from the old counts, and where a count was changed afterwards they do not. Of such a session it is told how
-many were counted by another counter, which is nothing wrong.
+No column says which ``TOKEN_COUNTER`` counted a message, but the sums show it. If the setting has changed since, the
+sums continue from the old counts; if a count was changed afterwards, they do not. Messages counted by another counter
+are not a problem: the report says how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice, pairwise
@@ -30,49 +28,23 @@ from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT,
 from compaction_app.values import Kind, Role, RunStatus
 
 _BATCH = 500
-#: A session that is written to meanwhile is read again, this often at most.
+#: How often a session is read again because something was written to it in the meantime.
 _ATTEMPTS = 3
-#: What is stored may be older than today's MAX_MESSAGE_BYTES.
+#: A stored message may be older than the current MAX_MESSAGE_BYTES.
 _ANY_SIZE = 2**62
 
 _MESSAGE_FIELDS = (
-    "id",
-    "parent_message_id",
-    "kind",
-    "role",
-    "content",
-    "tool_calls",
-    "tool_call_id",
-    "name",
-    "attachments",
-    "token_count",
-    "path_tokens",
-    "depth",
-    "lane_id",
-    "sib_order",
-    "last_summarized_message_id",
-    "pinned_message_id",
-    "retired_at",
-    "redacted_at",
-)
-_RUN_FIELDS = (
-    "id",
-    "status",
-    "generation",
-    "tip_id",
-    "anchor_id",
-    "cutoff_id",
-    "base_id",
-    "summary_id",
-    "previous_run_id",
-)
+    "id parent_message_id kind role content tool_calls tool_call_id name attachments token_count path_tokens depth"
+    " lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at"
+).split()
+_RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
 
-#: Told how many rows were read since the last call.
+#: Called with the number of rows read since the last call.
 Advance = Callable[[int], object]
 
 
 class Finding(StrEnum):
-    """What can be wrong."""
+    """The kinds of problems."""
 
     PARENT = "parent"
     MESSAGE = "message"
@@ -91,13 +63,13 @@ class Finding(StrEnum):
     GENERATION = "generation"
 
 
-#: Of a summary with one of these nothing more can be said.
+#: A summary with one of these cannot be checked further.
 _MISPLACED = frozenset({Finding.CUTOFF, Finding.PARENT})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Disagreement:
-    """One thing that is not as it is derived to be. Ids and numbers, never a word of a conversation."""
+class Problem:
+    """One stored value that differs from the derived one. Contains ids and numbers, never text of a conversation."""
 
     session_id: UUID
     finding: Finding
@@ -108,23 +80,23 @@ class Disagreement:
 
 @dataclass(kw_only=True, slots=True)
 class Report:
-    """What was read of one session, and what is wrong with it."""
+    """How much of one session was checked, and the problems found."""
 
     session_id: UUID
     messages: int = 0
     runs: int = 0
-    #: Messages and summaries that another ``TOKEN_COUNTER`` counted.
+    #: Messages and summaries counted by another ``TOKEN_COUNTER``.
     counted_otherwise: int = 0
-    disagreements: list[Disagreement] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 class _Node:
-    """What has to be known of a row once those below it come."""
+    """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "counted",
         "cutoff",
         "depth",
+        "has_messages",
         "id",
         "jump",
         "kind",
@@ -135,7 +107,6 @@ class _Node:
         "role",
         "row_depth",
         "row_path",
-        "spoken_for",
         "sums",
         "turn",
         "up",
@@ -152,58 +123,53 @@ class _Node:
         self.jump: _Node = self._jump()
         self.row_depth: int = row["depth"]
         self.row_path: int = row["path_tokens"]
-        #: Tokens from the root to here: by the rows' own counts, and counted again. They differ below a row
-        #: whose count is wrong, and everywhere where the counter was another one.
+        #: Tokens from the root to here: the sum of the stored counts, and of new ones. They differ below a row
+        #: whose count is wrong, and in every row that another counter counted.
         self.sums: tuple[int, int] = (0, 0)
-        #: Calls that wait for a result; None where a wrong row made that unknown.
+        #: Calls without a result yet; None where a wrong row makes that unknown.
         self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
         self.cutoff: _Node | None = None
         self.last_order = 0
-        #: Its lane as the row has it, by its first message; where that is wrong also as it should be.
+        #: The lane as stored, by its first message; where that is wrong, also the lanes that would be right.
         self.lanes: frozenset[int] = frozenset({row["lane_id"] or self.id})
-        #: A message follows already, so no other goes on in this lane.
-        self.spoken_for = False
+        #: Whether a message follows; the next one then begins a lane of its own.
+        self.has_messages = False
         self.wrong: set[Finding] = set()
 
     def _jump(self) -> _Node:
-        """The parent, or as far up again as the parent's jump goes: log n steps lead to any depth."""
+        """The parent, or as far up again as the parent's own jump: log n jumps lead to any depth."""
         up = self.up
         if up is None:
             return self
         return up.jump.jump if up.depth - up.jump.depth == up.jump.depth - up.jump.jump.depth else up
 
     def at_depth(self, depth: int) -> _Node:
-        """The node of that depth on the path from the root to here; self where that is not deep enough."""
+        """The node of that depth on the path from the root to here; self if this is not deeper."""
         node = self
         while node.depth > depth and node.up is not None:
             node = node.jump if node.jump.depth >= depth else node.up
         return node
 
     def is_on_path_to(self, other: _Node) -> bool:
-        """Whether this is ``other`` or stands above it."""
+        """Whether this is ``other`` or above it."""
         return other.at_depth(self.depth) is self
 
 
 def verify_session(session: ChatSession, *, using: str = "default", on_rows: Advance | None = None) -> Report:
-    """Check one session. Reads it in one pass and writes nothing."""
+    """Check one session in one pass. Writes nothing."""
     for _ in range(_ATTEMPTS):
         before = _last_write(session, using)
         report = _Verification(session, using, on_rows or (lambda count: None)).report()
-        # Every writer touches the session's row first. What was written between two of our queries can look wrong.
-        if not report.disagreements or _last_write(session, using) == before:
+        # Every writer updates the session's row first. A write between two of our queries can look like a problem.
+        if not report.problems or _last_write(session, using) == before:
             break
     return report
 
 
 def _last_write(session: ChatSession, using: str) -> Any:
     return ChatSession.objects.using(using).filter(pk=session.pk).values_list("updated_at", flat=True).first()
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(islice(rows, _BATCH)):
-        yield batch
 
 
 class _Verification:
@@ -217,45 +183,44 @@ class _Verification:
         self.nodes: dict[int, _Node] = {}
         self.last_root_order = 0
         self.live: dict[tuple[int, int], int] = {}
-        # Before the messages: what a run points at was there when it was read.
+        # Read before the messages, so that every message a run refers to is read after it.
         self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
         self.maker: dict[int, dict[str, Any]] = {}
         for run in self.runs:
             if run["summary_id"] is not None:
                 self.maker.setdefault(run["summary_id"], run)
         self.found = Report(session_id=session.pk, runs=len(self.runs))
-        #: Counts that may be another counter's; messages of known content so far, and up to the last such count.
-        self.doubtful: list[Disagreement] = []
-        self.recounted = self.recounted_then = 0
+        #: Differences in counts that another counter may explain.
+        self.doubtful: list[Problem] = []
+        #: Messages counted again: so far, and up to the last doubtful one.
+        self.recounted = self.recounted_until_doubtful = 0
 
     def report(self) -> Report:
         messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
-        for batch in _batches(messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)):
-            invalid = {row["id"]: problem for row in batch if (problem := _problem(row))}
+        rows = messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)
+        while batch := list(islice(rows, _BATCH)):
+            invalid = {row["id"]: problem for row in batch if (problem := _why_invalid(row))}
             for row, tokens in zip(batch, self._recount(batch, invalid), strict=True):
                 self._check_row(row, tokens, invalid.get(row["id"], ""))
             self.found.messages += len(batch)
             self.on_rows(len(batch))
-        self._settle_counts()
+        self._drop_explained_counts()
         self._check_runs()
         return self.found
 
-    def _settle_counts(self) -> None:
-        """One or two odd counts among many that agree were written wrongly, whatever their sums say."""
-        otherwise = sum(one.message_id is not None and not self._is_summary(one) for one in self.doubtful)
-        if otherwise and 2 * otherwise >= self.recounted_then:
+    def _drop_explained_counts(self) -> None:
+        """If at least half of the counts differ, another counter explains them. A few among many are wrong."""
+        messages = sum(self.nodes[one.message_id or 0].kind == Kind.MESSAGE for one in self.doubtful)
+        if messages and 2 * messages >= self.recounted_until_doubtful:
             self.found.counted_otherwise = len(self.doubtful)
-            told = set(map(id, self.doubtful))
-            self.found.disagreements = [one for one in self.found.disagreements if id(one) not in told]
-
-    def _is_summary(self, one: Disagreement) -> bool:
-        return self.nodes[one.message_id or 0].kind == Kind.SUMMARY
+            explained = set(map(id, self.doubtful))
+            self.found.problems = [one for one in self.found.problems if id(one) not in explained]
 
     def _wrong(self, finding: Finding, detail: str, *, node: _Node | None = None, run: Any = None) -> None:
         if node is not None:
             node.wrong.add(finding)
-        self.found.disagreements.append(
-            Disagreement(
+        self.found.problems.append(
+            Problem(
                 session_id=self.session.pk,
                 finding=finding,
                 detail=detail,
@@ -267,7 +232,7 @@ class _Verification:
     # -- rows -------------------------------------------------------------------------------------------
 
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
-        """Tokens of each row by its content alone; None where that can not be known any more."""
+        """Tokens of each row by its content alone; None where the content is not known any more."""
         known = [row for row in batch if row["id"] not in invalid and row["redacted_at"] is None]
         messages = [row for row in known if row["kind"] == Kind.MESSAGE]
         summaries = [row for row in known if row["kind"] == Kind.SUMMARY]
@@ -285,13 +250,14 @@ class _Verification:
         if problem:
             self._wrong(Finding.MESSAGE, problem, node=node)
         if row["parent_message_id"] and up is None:
-            self._wrong(Finding.PARENT, f"#{row['parent_message_id']} is no earlier message of this session", node=node)
-            # Nothing can be derived from here on but from what the row itself says.
+            missing = row["parent_message_id"]
+            self._wrong(Finding.PARENT, f"its parent #{missing} is not an earlier message of this session", node=node)
+            # Below this row everything is derived from the row's own values.
             node.depth, node.sums = node.row_depth, (node.row_path, node.row_path)
             return
         self._check_order(node, row["sib_order"])
         if up and up.kind == Kind.SUMMARY:
-            self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which is a leaf", node=node)
+            self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which cannot have children", node=node)
         else:
             self._check_lane(node)
         self._check_depth(node)
@@ -300,31 +266,31 @@ class _Verification:
             self._check_summary(node, row)
 
     def _check_order(self, node: _Node, order: int) -> None:
-        """Siblings are numbered as they come. Gaps are what deletions left."""
+        """Siblings are numbered in the order of their ids. Deletions leave gaps."""
         last = node.up.last_order if node.up else self.last_root_order
         if order <= last:
-            self._wrong(Finding.SIBLING_ORDER, f"it is {order}, and an older sibling is {last}", node=node)
+            self._wrong(Finding.SIBLING_ORDER, f"stored {order}, but an older sibling has {last}", node=node)
         if node.up:
             node.up.last_order = order
         else:
             self.last_root_order = order
 
     def _check_lane(self, node: _Node) -> None:
-        """A summary is on its anchor's lane; a message on its parent's or on one of its own.
+        """A summary is on its anchor's lane, a message on its parent's lane or at the start of its own.
 
-        On its parent's only as the oldest there. That one may have been deleted: then nobody need go on in it.
+        Only the parent's first message continues its lane. It may have been deleted; then the lane simply ends.
         """
         above = node.up
-        may_go_on = above is not None and (node.kind == Kind.SUMMARY or not above.spoken_for)
+        may_go_on = above is not None and (node.kind == Kind.SUMMARY or not above.has_messages)
         lanes = above.lanes if above and may_go_on else frozenset()
         own = frozenset({node.id}) if node.kind == Kind.MESSAGE else frozenset()
         if above and node.kind == Kind.MESSAGE:
-            above.spoken_for = True
+            above.has_messages = True
         if node.lanes <= lanes | own:
             return
         derived = " or ".join(f"#{lane}" for lane in sorted(lanes | own))
-        self._wrong(Finding.LANE, f"it is that of #{min(node.lanes)}, derived {derived}", node=node)
-        # Those below go on in the one that is wrong or in the one that is right, and err in neither.
+        self._wrong(Finding.LANE, f"stored #{min(node.lanes)}, derived {derived}", node=node)
+        # Messages below may continue the stored lane or the right one: neither is a second problem.
         node.lanes |= lanes or own
 
     def _check_depth(self, node: _Node) -> None:
@@ -333,7 +299,7 @@ class _Verification:
         if node.up and Finding.DEPTH in node.up.wrong and node.row_depth == node.up.row_depth + 1:
             node.wrong.add(Finding.DEPTH)
             return
-        self._wrong(Finding.DEPTH, f"it is {node.row_depth}, derived {node.depth}", node=node)
+        self._wrong(Finding.DEPTH, f"stored {node.row_depth}, derived {node.depth}", node=node)
 
     def _check_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, *, valid: bool) -> None:
         above = node.up.sums if node.up else (0, 0)
@@ -346,20 +312,22 @@ class _Verification:
             node.sums = (above[0] + stored, above[1] + derived)
         self.recounted += tokens is not None and node.kind == Kind.MESSAGE
         if stored != derived:
-            self._wrong(Finding.TOKEN_COUNT, f"it is {stored}, counted {derived}", node=node)
+            self._wrong(Finding.TOKEN_COUNT, f"stored {stored}, counted {derived}", node=node)
             if node.kind == Kind.SUMMARY or row["path_tokens"] == node.sums[0]:
-                self.doubtful.append(self.found.disagreements[-1])
-                self.recounted_then = self.recounted_then if node.kind == Kind.SUMMARY else self.recounted
+                self.doubtful.append(self.found.problems[-1])
+                self.recounted_until_doubtful = (
+                    self.recounted_until_doubtful if node.kind == Kind.SUMMARY else self.recounted
+                )
         if row["path_tokens"] in node.sums:
             return
         carried = stored if node.kind == Kind.MESSAGE else 0
         if node.up and Finding.PATH_TOKENS in node.up.wrong and row["path_tokens"] == node.up.row_path + carried:
             node.wrong.add(Finding.PATH_TOKENS)
             return
-        self._wrong(Finding.PATH_TOKENS, f"it is {row['path_tokens']}, derived {node.sums[0]}", node=node)
+        self._wrong(Finding.PATH_TOKENS, f"stored {row['path_tokens']}, derived {node.sums[0]}", node=node)
 
     def _derived_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int:
-        """A message's own tokens, and those of the results that are supplied for the calls it closes."""
+        """A message's own tokens, and those of the results supplied for the calls that it leaves unanswered."""
         waiting = node.up.open_calls if node.up else ()
         node.open_calls = self._open_calls(node, row, waiting) if valid else None
         if tokens is None or (waiting is None and node.role != Role.TOOL):
@@ -384,7 +352,7 @@ class _Verification:
         if anchor is None:
             return
         if cutoff is None or cutoff.kind == Kind.SUMMARY:
-            self._wrong(Finding.CUTOFF, f"its cutoff #{cutoff_id} is no earlier message of this session", node=node)
+            self._wrong(Finding.CUTOFF, f"its cutoff #{cutoff_id} is not an earlier message of this session", node=node)
             return
         if not cutoff.is_on_path_to(anchor):
             self._wrong(
@@ -393,25 +361,25 @@ class _Verification:
             return
         if row["pinned_message_id"] is not None:
             self._check_pin(node, cutoff, anchor, row["pinned_message_id"])
-        self._check_alone(node, cutoff, anchor)
+        self._check_only_live_one(node, cutoff, anchor)
         self._check_base(node, cutoff, anchor)
 
     def _check_pin(self, node: _Node, cutoff: _Node, anchor: _Node, pin_id: int) -> None:
         pin = self.nodes.get(pin_id)
         if pin is None or pin.kind == Kind.SUMMARY or pin.role != Role.USER:
-            problem = f"its pin #{pin_id} is no earlier user message of this session"
+            problem = f"its pin #{pin_id} is not an earlier user message of this session"
         elif pin is cutoff or not pin.is_on_path_to(cutoff):
             problem = f"its pin #{pin_id} is not above its cutoff #{cutoff.id}"
         elif pin is not cutoff.turn:
             problem = f"its pin #{pin_id} is not the user message of the turn of its cutoff #{cutoff.id}"
         elif (following := self._after(node, cutoff, anchor)) and following.role == Role.USER:
-            problem = f"its cutoff #{cutoff.id} ends a turn, so #{pin_id} can be no pin"
+            problem = f"its cutoff #{cutoff.id} ends a turn, so it cannot have the pin #{pin_id}"
         else:
             return
         self._wrong(Finding.PIN, problem, node=node)
 
     def _after(self, node: _Node, cutoff: _Node, anchor: _Node) -> _Node | None:
-        """The message after the cutoff on the branch that was compacted; None if it is gone."""
+        """The message after the cutoff on the branch that was compacted; None if it was deleted."""
         tip_id = self.maker[node.id]["tip_id"] if node.id in self.maker else None
         below = anchor if anchor is not cutoff else self.nodes.get(tip_id or 0)
         if below is None or not cutoff.is_on_path_to(below):
@@ -419,15 +387,15 @@ class _Verification:
         following = below.at_depth(cutoff.depth + 1)
         return following if following is not cutoff else None
 
-    def _check_alone(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
+    def _check_only_live_one(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
         if node.retired:
             return
         other = self.live.setdefault((anchor.id, cutoff.id), node.id)
         if other != node.id:
-            self._wrong(Finding.TWO_LIVE, f"#{other} is live too, with this anchor and cutoff", node=node)
+            self._wrong(Finding.TWO_LIVE, f"#{other} is also live, with the same anchor and cutoff", node=node)
 
     def _check_base(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
-        """A summary holds what its base held: it goes further, and applies nowhere where the base does not."""
+        """A summary replaces its base: it covers more, and applies only where its base applies."""
         run = self.maker.get(node.id)
         if run is None or run["base_id"] is None:
             return
@@ -435,14 +403,14 @@ class _Verification:
         if base is not None and base.wrong & _MISPLACED:
             return
         if base is None or base.kind != Kind.SUMMARY or base.up is None or base.cutoff is None:
-            problem = f"its base #{run['base_id']} is no earlier summary of this session"
+            problem = f"its base #{run['base_id']} is not an earlier summary of this session"
         elif base.cutoff is cutoff or not base.cutoff.is_on_path_to(cutoff):
             problem = f"its cutoff #{cutoff.id} is not below #{base.cutoff.id}, the cutoff of its base #{base.id}"
         elif not base.up.is_on_path_to(anchor):
             problem = f"its anchor #{anchor.id} is not at or below #{base.up.id}, the anchor of its base #{base.id}"
         else:
             if base.retired and not node.retired:
-                self._wrong(Finding.RETIRED_BASE, f"it is live, and its base #{base.id} is retired", node=node)
+                self._wrong(Finding.RETIRED_BASE, f"it is live, but its base #{base.id} is retired", node=node)
             return
         self._wrong(Finding.BASE, problem, node=node, run=run)
 
@@ -452,7 +420,11 @@ class _Verification:
         earlier: set[int] = set()
         for run in self.runs:
             if run["previous_run_id"] is not None and run["previous_run_id"] not in earlier:
-                self._wrong(Finding.RUN, f"run {run['previous_run_id']} before it is none of this session", run=run)
+                self._wrong(
+                    Finding.RUN,
+                    f"its previous run {run['previous_run_id']} is not an earlier run of this session",
+                    run=run,
+                )
             earlier.add(run["id"])
             problem = self._wrong_reference(run) or self._wrong_position(run) or self._wrong_result(run)
             if problem:
@@ -470,7 +442,7 @@ class _Verification:
         for name, kind in kinds.items():
             node = self.nodes.get(run[f"{name}_id"])
             if run[f"{name}_id"] is not None and (node is None or node.kind != kind):
-                return f"its {name} #{run[f'{name}_id']} is no {kind} of this session"
+                return f"its {name} #{run[f'{name}_id']} is not a {kind} of this session"
         return ""
 
     def _wrong_position(self, run: dict[str, Any]) -> str:
@@ -485,26 +457,27 @@ class _Verification:
         if summary is None:
             return ""
         if run["status"] != RunStatus.SUCCEEDED:
-            return f"it made summary #{summary.id} and is {run['status']}"
+            return f"it made summary #{summary.id}, but is {run['status']}"
         if self.maker[summary.id]["id"] != run["id"]:
-            return f"run {self.maker[summary.id]['id']} made its summary #{summary.id} already"
+            return f"its summary #{summary.id} was already made by run {self.maker[summary.id]['id']}"
         if summary.wrong & _MISPLACED:
             return ""
         for name, node in (("anchor", summary.up), ("cutoff", summary.cutoff)):
             if run[f"{name}_id"] is not None and node is not None and run[f"{name}_id"] != node.id:
-                return f"its {name} is #{run[f'{name}_id']}, that of its summary #{summary.id} is #{node.id}"
+                return f"its {name} is #{run[f'{name}_id']}, but the {name} of its summary #{summary.id} is #{node.id}"
         return ""
 
     def _check_generations(self) -> None:
         """1, 2, 3 … in the order in which the summaries were written; failed runs have none."""
-        numbered = sorted((run for run in self.runs if run["generation"] is not None), key=_by_generation)
+        numbered = [run for run in self.runs if run["generation"] is not None]
+        numbered.sort(key=lambda run: int(run["generation"]))
         written = 0
         for expected, run in enumerate(numbered, start=1):
             generation, summary_id = run["generation"], self._made_by(run)
             if run["status"] != RunStatus.SUCCEEDED:
-                problem = f"it is {run['status']} and has generation {generation}"
+                problem = f"it is {run['status']}, but has generation {generation}"
             elif generation != expected:
-                problem = f"it has generation {generation}, and is number {expected}"
+                problem = f"stored {generation}, derived {expected}"
             elif summary_id and summary_id < written:
                 problem = f"its generation {generation} is higher than that of the later summary #{written}"
             else:
@@ -514,18 +487,14 @@ class _Verification:
             return
 
     def _made_by(self, run: dict[str, Any]) -> int:
-        """The summary that the run made; 0 if it is gone, or another run's."""
+        """The summary that the run made; 0 if it was deleted or another run made it."""
         node = self.nodes.get(run["summary_id"])
         made = node is not None and node.kind == Kind.SUMMARY and self.maker[node.id]["id"] == run["id"]
         return node.id if node is not None and made else 0
 
 
-def _by_generation(run: Mapping[str, Any]) -> int:
-    return int(run["generation"])
-
-
-def _problem(row: Mapping[str, Any]) -> str:
-    """Why a row could not be stored as a message; "" if it could."""
+def _why_invalid(row: Mapping[str, Any]) -> str:
+    """Why a row could not be stored as a message today; "" if it could."""
     if row["kind"] != Kind.MESSAGE:
         return ""
     try:

@@ -223,12 +223,12 @@ class Demo:
 
     def _verify(self, sessions: list[ChatSession]) -> bool:
         reports = [verify_session(session) for session in sessions]
-        found = [one for report in reports for one in report.disagreements]
+        found = [one for report in reports for one in report.problems]
         rows = sum(report.messages for report in reports)
         for one in found:
             where = f"message #{one.message_id}, run {one.run_id}"
             self.console.print(Text(f"  {one.finding}: {where}: {one.detail}", "red"))
-        result = f"verify_chats: {number(len(found), 'disagreement')}" if found else "verify_chats: all agree"
+        result = f"verify_chats: {number(len(found), 'problem')} found" if found else "verify_chats: no problems found"
         style = "bold red" if found else "bold green"
         self.console.print(Text(f"{result} ({rows:,} messages and summaries read)", style))
         self.console.print(f"{time.monotonic() - self.started:.1f} s in all.")

@@ -31,7 +31,7 @@ def test_what_does_not_agree_is_listed_with_where_and_how(viewer, tips):
     page = viewer.post(url("chatsession_verify", chosen))
     assert page.context["found"] == before + 1
     text = " ".join(re.sub("<[^>]*>", " ", page.text).split())
-    assert f"depth Message {tips[3].pk} it is 9, derived 4" in text
+    assert f"depth Message {tips[3].pk} stored 9, derived 4" in text
     assert f'href="{url("chatmessage_change", tips[3].pk)}"' in page.text
 
 
@@ -62,7 +62,7 @@ def test_selected_sessions_are_verified_together(viewer, tips):
     page = viewer.post(url("chatsession_changelist"), chosen)
     wheres = [(str(row["where"]), str(row["session"])) for row in page.context["rows"] if row["finding"] == "depth"]
     assert len(wheres) == 2
-    assert "2 sessions, 7 messages and 0 runs read" in page.text
+    assert "2 sessions, 7 messages and 0 runs checked" in page.text
     for tip, session in ((tips[1], tips[0].session_id), (other[1], other[0].session_id)):
         assert any(f"Message {tip.pk}" in where and str(session) in named for where, named in wheres)
 

@@ -165,7 +165,7 @@ class TestRedaction:
             assert summary.retired_at is not None
         assert told.usage == {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4}}
         assert told.tool_calls == [{"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}]
-        assert verify_session(told.session).disagreements == []
+        assert verify_session(told.session).problems == []
 
     def test_going_on_brings_nothing_of_it_back(self, story: dict[str, Any]) -> None:
         """The run that waited is carried out afterwards, on what is there now."""
@@ -190,7 +190,7 @@ class TestRedaction:
         assert f"{MESSAGES}.name" in columns_with(MARK)
         chat.redact_message(message)
         assert columns_with(MARK) == set()
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
     def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
         told = marked_reply(session, grow(session, None, "u")[0])
@@ -292,7 +292,7 @@ class TestDeletion:
         assert tasks.compact_branch(story["waiting"].pk) == "skipped"
         assert columns_with(MARK) == set()
         assert not ChatMessage.objects.summaries().exists()
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
         assert CompactionRun.objects.count() == 6, "the record of what ran stays, without a word of it"
 
     def test_of_a_message_takes_along_the_title_that_it_gave(self, session: ChatSession) -> None:

@@ -89,7 +89,7 @@ def check_branch(tip: ChatMessage, *, generation: int | None) -> None:
     context = chat.get_context(tip)
     assert context.dropped == 0
     assert shown_ids(tip) == [*([newest.pk] if newest else []), *path[len(covered) :]]
-    assert verify_session(tip.session).disagreements == []
+    assert verify_session(tip.session).problems == []
 
 
 def live(session: ChatSession) -> list[ChatMessage]:
@@ -342,4 +342,4 @@ def test_a_request_that_was_pinned_is_pinned_again(session):
     assert covered == path[1 : len(covered) + 1], "the pin is told to nobody, all others once"
     assert shown_ids(tip)[:2] == [run.summary_id, request.pk]
     assert shown_ids(tip)[2:] == [m.pk for m in chat.get_branch(tip)][len(covered) + 1 :]
-    assert verify_session(session).disagreements == []
+    assert verify_session(session).problems == []

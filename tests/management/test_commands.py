@@ -236,7 +236,7 @@ class TestRealConversations:
         assert_summaries_lie_on_their_branches(session)
         assert {made.task_id for made in CompactionRun.objects.all()} != {""}
         assert not CompactionRun.objects.exclude(status="succeeded").exists()
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
     @pytest.mark.parametrize("cooldown", [0, 60])
     @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
@@ -257,7 +257,7 @@ class TestRealConversations:
         assert_cut_inside_the_turn(session)
         if not cooldown:
             assert_every_branch_fits(session)
-        assert verify_session(session).disagreements == []
+        assert verify_session(session).problems == []
 
 
 def assert_prompt_is_sound(context: ChatContext) -> None:

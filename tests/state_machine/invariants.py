@@ -122,7 +122,7 @@ class CheckedWorld(World):
         for node in self._some_nodes():
             self.check_at(node, limits)
         if self.looked % 6 == 0:
-            assert verify_session(self.session).disagreements == []
+            assert verify_session(self.session).problems == []
         assert [row.pk for row in chat.tips(self.session)] == [node.id for node in self.tree.tips()]
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         assert not events.exclude(message=None).exclude(message_id__in=[n.id for n in self.tree.messages()]).exists()

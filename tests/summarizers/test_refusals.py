@@ -293,7 +293,7 @@ class TestBreaker:
         assert run is not None
         assert tasks.compact_branch(run.pk) == "succeeded"
         assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}]
-        assert verify_session(tip.session).disagreements == []
+        assert verify_session(tip.session).problems == []
 
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()

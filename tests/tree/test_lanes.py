@@ -79,7 +79,7 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         assert sorted(lane.end_id for lane in lanes if lane.is_tip) == tips
         assert [tip.pk for tip in chat.tips(session)] == tips
         assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
-        assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).disagreements}
+        assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
         transaction.set_rollback(True)
 
 

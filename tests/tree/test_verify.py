@@ -79,13 +79,13 @@ def change(row: Any, **values: Any) -> None:
 
 
 def found(session: ChatSession) -> list[tuple[str, int | None, int | None]]:
-    return [(one.finding.value, one.message_id, one.run_id) for one in verify_session(session).disagreements]
+    return [(one.finding.value, one.message_id, one.run_id) for one in verify_session(session).problems]
 
 
 class TestNothingWrong:
     def test_a_session_with_all_of_it_agrees(self, world):
         report = verify_session(world.session)
-        assert report.disagreements == []
+        assert report.problems == []
         assert (report.messages, report.runs) == (ChatMessage.objects.count(), 4)
 
     def test_redaction_deletion_and_retiring_leave_nothing_wrong(self, world):
@@ -109,11 +109,11 @@ class TestNothingWrong:
         """The sums agree with the counts that stand there: they go on from them."""
         settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
         report = verify_session(world.session)
-        assert report.disagreements == []
+        assert report.problems == []
         assert ChatMessage.objects.count() / 2 < report.counted_otherwise <= ChatMessage.objects.count()
         # What comes after the change is counted by the new one, on top of the old sums.
         grow(world.session, world.loop[-1], "u a(300) " * 40)
-        assert verify_session(world.session).disagreements == []
+        assert verify_session(world.session).problems == []
         assert verify_session(world.session).counted_otherwise == report.counted_otherwise
 
     def test_beside_another_counters_a_count_that_was_changed_is_found(self, world, settings):
@@ -336,17 +336,20 @@ class TestCommand:
             return out.getvalue(), int(ended.code or 0)
         return out.getvalue(), 0
 
-    def test_it_says_that_all_agree(self, world):
+    def test_it_says_that_no_problems_were_found(self, world):
         out, code = self.run()
-        assert out == f"1 sessions, {ChatMessage.objects.count()} messages and 4 compaction runs read: all agree.\n"
+        assert (
+            out
+            == f"No problems found: 1 sessions, {ChatMessage.objects.count()} messages and 4 compaction runs checked.\n"
+        )
         assert code == 0
 
     def test_another_counter_is_a_word_and_no_failure(self, world, settings):
         settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
         out, code = self.run()
         (told, read) = out.splitlines()
-        assert re.fullmatch(r"\d+ messages of 1 sessions were counted by another TOKEN_COUNTER, .*", told)
-        assert read.endswith("all agree.")
+        assert re.fullmatch(r"\d+ messages in 1 sessions were counted by another TOKEN_COUNTER, .*", told)
+        assert read.startswith("No problems found: ")
         assert code == 0
         out, code = self.run("--json")
         assert json.loads(out)["counted_otherwise"] > 0 == code
@@ -354,7 +357,7 @@ class TestCommand:
     def test_it_names_what_does_not_and_ends_with_one(self, world):
         change(world.trunk[4], depth=40)
         out, code = self.run()
-        assert f"depth: session {world.session.pk} message #{world.trunk[4].pk}: it is 40, derived 5" in out
+        assert f"depth: session {world.session.pk} message #{world.trunk[4].pk}: stored 40, derived 5" in out
         assert code == 1
 
     def test_json_for_scripts(self, world):
@@ -364,7 +367,7 @@ class TestCommand:
         assert problem == {
             "session_id": str(world.session.pk),
             "finding": "generation",
-            "detail": "it has generation 9, and is number 4",
+            "detail": "stored 9, derived 4",
             "message_id": None,
             "run_id": world.runs[3].pk,
         }
@@ -373,7 +376,7 @@ class TestCommand:
     def test_only_the_named_sessions_are_read(self, world):
         change(world.trunk[4], depth=40)
         other = chat.start_session()
-        assert self.run(other.pk) == ("1 sessions, 0 messages and 0 compaction runs read: all agree.\n", 0)
+        assert self.run(other.pk) == ("No problems found: 1 sessions, 0 messages and 0 compaction runs checked.\n", 0)
 
     def test_an_unknown_session_is_a_wrong_call(self):
         with pytest.raises(CommandError, match="There is no session") as caught:

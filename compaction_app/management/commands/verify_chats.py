@@ -1,4 +1,4 @@
-"""``manage.py verify_chats``: does what is stored agree with itself?"""
+"""``manage.py verify_chats``: check that the stored values of sessions are consistent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tqdm import tqdm
 
 from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.verify import Disagreement, Report, verify_session
+from compaction_app.tree.verify import Problem, Report, verify_session
 
 
 class Command(BaseCommand):
     help = (
-        "Derive again depths, sums of tokens, sibling order, open calls, and every summary's cutoff, anchor, pin and "
-        "base, and report all that disagrees. Writes nothing. Exit code 0: nothing found; 1: something is wrong. "
-        "Messages that were counted before TOKEN_COUNTER was changed are told by their number, and are nothing wrong."
+        "Derive depths, token sums, sibling order, open calls, and every summary's cutoff, anchor, pin and base again, "
+        "and report every difference from what is stored. Writes nothing. Exit code 0: no problems; 1: problems found. "
+        "Messages counted before TOKEN_COUNTER was changed are not a problem; their number is reported."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -41,12 +41,12 @@ class Command(BaseCommand):
         # disable=None: shown on a terminal only.
         with tqdm(total=total, unit=" messages", disable=None, leave=False) as bar:
             reports = [verify_session(session, using=database, on_rows=bar.update) for session in chosen.iterator()]
-        self._tell(reports, as_json)
-        if any(report.disagreements for report in reports):
+        self._report(reports, as_json)
+        if any(report.problems for report in reports):
             raise SystemExit(FAILED)
 
-    def _tell(self, reports: Sequence[Report], as_json: bool) -> None:
-        found = [one for report in reports for one in report.disagreements]
+    def _report(self, reports: Sequence[Report], as_json: bool) -> None:
+        found = [one for report in reports for one in report.problems]
         messages, runs = sum(report.messages for report in reports), sum(report.runs for report in reports)
         if as_json:
             problems = [asdict(one) | {"session_id": str(one.session_id)} for one in found]
@@ -61,12 +61,15 @@ class Command(BaseCommand):
             return
         self._list(found)
         if otherwise := [report.counted_otherwise for report in reports if report.counted_otherwise]:
-            told = f"{sum(otherwise):,} messages of {len(otherwise):,} sessions were counted by another TOKEN_COUNTER"
-            self.stdout.write(f"{told}, and their sums agree with it.")
-        read = f"{len(reports):,} sessions, {messages:,} messages and {runs:,} compaction runs read"
-        self.stdout.write(f"{read}: " + (f"{len(found):,} disagreements." if found else "all agree."))
+            counted = (
+                f"{sum(otherwise):,} messages in {len(otherwise):,} sessions were counted by another TOKEN_COUNTER"
+            )
+            self.stdout.write(f"{counted}, and their sums match those counts.")
+        result = f"{len(found):,} problems found" if found else "No problems found"
+        checked = f"{len(reports):,} sessions, {messages:,} messages and {runs:,} compaction runs checked"
+        self.stdout.write(f"{result}: {checked}.")
 
-    def _list(self, found: Iterable[Disagreement]) -> None:
+    def _list(self, found: Iterable[Problem]) -> None:
         for one in found:
             where = [f"session {one.session_id}"]
             where += [f"message #{one.message_id}"] if one.message_id else []
