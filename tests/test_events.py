@@ -192,11 +192,6 @@ class TestReasoning:
         assert of_kind(session, "reasoning_downgraded") == []
         assert SECRET not in run.summary.content
 
-    def test_without_reasoning_all_counts_are_nought(self, session):
-        chat.compact(self.turns(session, [None] * 35))
-        assert self.completed(session) == self.counts()
-        assert of_kind(session, "reasoning_downgraded") == []
-
     def test_what_the_provider_cleared_is_not_called_verbatim(self, session):
         """The newest reply says that the thinking of three turns was cleared: of the tail's the oldest three."""
         tip = self.turns(session, [[THOUGHT]] * 34)

@@ -256,9 +256,7 @@ class TestBadInput:
         [
             "abc",
             [1],
-            [None],
             {"id": "1"},
-            [{"id": "1", "function": "f"}],
             [{"id": "1", "function": {"name": "\udc00"}}],
         ],
     )
@@ -378,12 +376,6 @@ class TestTools:
         result = check_and_compact(messages, {"CONTEXT_WINDOW": 6_000}, extract)
         assert (result.strategy, result.failure) == ("auto_compact", "")
         assert "\x00" not in result.summary
-
-    @pytest.mark.parametrize("max_bytes", [1, 2, 3, 10])
-    def test_a_budget_too_small_for_the_notice_still_shows_that_something_went(self, max_bytes):
-        [*_, result] = apply_tool_result_budget(history("u c t(30)"), max_bytes)
-        assert len(result["content"]) == max_bytes
-        assert result["content"].endswith("..."[:max_bytes])
 
     def test_every_tool_result_over_the_budget_is_shortened(self):
         messages = history("u c t(3000) c t u c t(3000)", "Be kind.")

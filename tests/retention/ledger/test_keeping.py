@@ -7,7 +7,7 @@ import pytest
 from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
 from compaction_app.values import Role
-from tests.retention.ledger.ledgers import COUNT, DRAFT, entries, keep, message
+from tests.retention.ledger.ledgers import DRAFT, entries, keep, message
 
 pytestmark = pytest.mark.pure
 
@@ -92,13 +92,6 @@ class TestExcerpts:
             entries = ledger.removeprefix("tool: ").split(" · ")
             assert not [entry for entry in entries if entry.endswith((" at", " at berth", " the", " of"))]
 
-    def test_a_log_without_punctuation_is_told_in_part(self) -> None:
-        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
-        kept = keep(message(1, log, Role.TOOL), LEDGER_TOKENS=90)
-        assert "line 23" in log
-        assert kept.after > kept.before
-        assert COUNT([ledger_of(kept.text)])[0] > 20
-
 
 class TestWhatCounts:
     def test_the_messages_from_cutoff_to_anchor_hold_what_they_say(self) -> None:
@@ -168,21 +161,6 @@ class TestIdentifiers:
     @pytest.mark.parametrize("said", ["used 14:00", "{{ boat_out }}", "In a year we may do it, in week 14"])
     def test_what_tells_nothing_is_no_entry(self, said: str) -> None:
         assert entries(said) == ""
-
-
-class TestChatter:
-    @pytest.mark.parametrize(
-        "chatter",
-        [
-            "Let me get it all down before I forget half of it.",
-            "And he always makes a silly wide swing round Trollflua.",
-        ],
-    )
-    def test_it_yields_to_facts(self, chatter: str) -> None:
-        ledger = entries(chatter, "The dome costs 212,000 kroner.", "We ship release/pinse.", LEDGER_TOKENS=34)
-        assert "212,000" in ledger
-        assert "release/pinse" in ledger
-        assert chatter.rstrip(".") not in ledger
 
 
 class TestLanguages:

@@ -55,9 +55,6 @@ class TestFolders:
         assert json.loads(exported.out) == exported.index
         assert (exported.index["bundles"], exported.index["proved"], exported.index["not_rebuilt"]) == (1, 1, 0)
 
-    def test_nothing_compacted_is_an_empty_index(self, tmp_path):
-        assert export(tmp_path / "out").index["summaries"] == []
-
     def test_a_folder_that_is_not_empty_is_left_alone(self, server, session, tmp_path):
         chat.compact(talk(session, None, 7)[-1])
         out = tmp_path / "out"
