@@ -1,8 +1,8 @@
 """Where to cut a branch, what to show the summarizer, and where to anchor its summary. Pure.
 
-A *cut* is an index into the tail: everything before it is covered, everything from it on stays verbatim. Cuts
-stand before a user message, so that whole turns are covered; only where one turn is too large alone does a cut
-stand inside it, before a later reply, and that turn's user message is then pinned.
+A *cut* is an index into the tail: everything before it is covered, everything from it on stays verbatim. A cut lies
+before a user message, so that whole turns are covered. Only where a single turn is too large does the cut lie inside
+it, before a later reply; that turn's user message is then pinned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger("compaction_app.planning")
 
 
 class InputLimit(Protocol):
-    """How large a request a summarizer takes, and how large the parts of ours are, in tokens as serialized."""
+    """How large a request the summarizer takes, and how large the parts of a request are, in tokens as serialized."""
 
     max_tokens: int
 
@@ -35,9 +35,9 @@ class InputLimit(Protocol):
 def get_messages_to_summarize(
     messages: Sequence[Message], tokens_for_recent: int, *, preserve: int = 2
 ) -> tuple[list[Message], list[Message]]:
-    """Split into (covered, kept): the newest messages within the budget stay, beginning with a user message.
+    """Split into (covered, kept): the newest messages within the budget are kept, beginning with a user message.
 
-    The last ``preserve`` messages stay whatever their size.
+    The last ``preserve`` messages are kept whatever their size.
     """
     cut = _turn_cut(messages, tokens_for_recent, preserve)
     return list(messages[:cut]), list(messages[cut:])
@@ -58,15 +58,18 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
     following = next((i for i in range(start, len(messages)) if messages[i].starts_turn), None)
     if following is not None and len(messages) - following >= preserve:
         return following
-    # Moving these to the covered part would break the floor, or leave no user message: keep their whole turn.
+    # Covering these too would leave fewer than ``preserve``, or no user message: keep their whole turn.
     return _last_user(messages, start) or 0
 
 
 def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: Message | None) -> tuple[Message, ...]:
-    """What a summary covers: the messages since its base's cutoff without the pin, after a pin that is let go."""
-    before = base.pinned if base else None
-    let_go = (before,) if before and (pin is None or before.id != pin.id) else ()
-    return (*let_go, *(message for message in before_cut if pin is None or message.id != pin.id))
+    """What a summary covers: the messages between its base's cutoff and the cut, without the pin.
+
+    The base's pin comes first where this summary no longer pins it.
+    """
+    inherited = base.pinned if base else None
+    unpinned = (inherited,) if inherited and (pin is None or inherited.id != pin.id) else ()
+    return (*unpinned, *(message for message in before_cut if pin is None or message.id != pin.id))
 
 
 def _last_user(messages: Sequence[Message], end: int) -> int | None:
@@ -85,20 +88,20 @@ def plan_compaction(
 ) -> CompactionPlan | Skip:
     """Decide what the next compaction of ``branch`` covers.
 
-    ``focused``: it has instructions or a policy line. ``follow_up``: it goes on where a partial generation
-    stopped. ``limit``: what the summarizer takes; without it the plan is not cut short.
+    ``focused``: it has instructions or a policy line. ``follow_up``: it continues a partial generation. ``limit``:
+    what the summarizer takes; without it the plan is never partial.
     """
     history = branch.history_tokens
     over = history > budget.threshold
     if not over and not focused and not follow_up and branch.already_compacted:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-    cuts = _Cuts(branch.tail, base, settings.preserve_recent_messages)
     planner = _Planner(
-        cuts=cuts,
+        cuts=_Cuts(branch.tail, base, settings.preserve_recent_messages),
         budget=budget,
         settings=settings,
         lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
-        lookahead_tokens=_lookahead_tokens(settings, limit),
+        # Of a small summarizer's input the look-ahead, which only informs, takes a quarter at most.
+        lookahead_tokens=min(settings.lookahead_tokens, limit.max_tokens // 4) if limit else settings.lookahead_tokens,
     )
     cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:
@@ -106,24 +109,9 @@ def plan_compaction(
     return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
-def _lookahead_tokens(settings: Settings, limit: InputLimit | None) -> int:
-    """Look-ahead informs, covered messages count: of a small summarizer's input it takes a quarter at most."""
-    return min(settings.lookahead_tokens, limit.max_tokens // 4) if limit else settings.lookahead_tokens
-
-
-def _choose_cut(cuts: _Cuts, budget: Budget, tail_budget: int, *, force: bool = False) -> int:
-    """The cut for a tail budget; 0 if nothing can be covered."""
-    cut = _turn_cut(cuts.tail, tail_budget, cuts.preserve)
-    pinned = cuts.pin_tokens(cut)
-    too_large = budget.summary_target + pinned + cuts.kept_tokens(cut) > budget.target
-    if too_large or (force and not cut):
-        return cuts.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
-    return cut
-
-
 @dataclass(frozen=True)
 class _Cuts:
-    """The tail and what each cut in it would mean."""
+    """A tail, and what each cut in it would cover, keep and pin."""
 
     tail: Sequence[Message]
     base: Summary | None
@@ -131,7 +119,7 @@ class _Cuts:
 
     @cached_property
     def turn_user(self) -> list[int | None]:
-        """For each message the index of its turn's user message; None where that stands above the tail."""
+        """For each message the index of its turn's user message; None where that is above the tail."""
         users: list[int | None] = []
         current = None
         for index, message in enumerate(self.tail):
@@ -160,7 +148,7 @@ class _Cuts:
         return covered_messages(self.tail[:cut], self.base, self.pin(cut))
 
     def inside(self, start: int, tail_budget: int, room: int) -> int:
-        """The cut inside a turn for what is kept from ``start`` on: the earliest that fits, else the latest."""
+        """The cut inside a turn after ``start``: the earliest whose kept part fits, else the latest; 0 if none."""
         points = [i for i in self.inside_points() if i > start]
         kept, before = self.kept_tokens(start), start
         for point in points:
@@ -171,10 +159,10 @@ class _Cuts:
         return points[-1] if points else 0
 
     def inside_points(self) -> list[int]:
-        """Right before each assistant message that is not the first reply of its turn and leaves the floor.
+        """Before each assistant message that is not the first reply of its turn and leaves ``preserve`` messages.
 
-        Earlier calls are closed there: an assistant message closes whatever was open. And what stands before
-        is never a pin alone: at least the first reply of the turn stands there too.
+        Earlier calls are closed there: an assistant message closes every open call. And the part before is never a
+        pin alone: it also contains the first reply of the turn.
         """
         points = []
         replied = bool(self.base and self.base.pinned)
@@ -202,16 +190,28 @@ class _Planner:
     lookahead_tokens: int
 
     def choose(self, tail_budget: int, *, over: bool) -> int:
-        """The cut; 0 if nothing can be covered, or too little: the wrapper of a summary would be larger."""
+        """The cut; 0 if nothing can be covered, or so little that the wrapper of a summary would be larger.
+
+        Over the threshold with nothing to cover, a second attempt keeps as little as possible.
+        """
         attempts = [(tail_budget, False), (0, True)] if over else [(tail_budget, False)]
         for kept_tokens, force in attempts:
-            cut = _choose_cut(self.cuts, self.budget, kept_tokens, force=force)
+            cut = self.cut_for(kept_tokens, force=force)
             if cut and self.saving(self.replaced(cut)) >= 1:
                 return cut
         return 0
 
+    def cut_for(self, tail_budget: int, *, force: bool) -> int:
+        """The cut for a tail budget, inside a turn where the kept part is too large; 0 if nothing can be covered."""
+        cuts, budget = self.cuts, self.budget
+        cut = _turn_cut(cuts.tail, tail_budget, cuts.preserve)
+        too_large = budget.summary_target + cuts.pin_tokens(cut) + cuts.kept_tokens(cut) > budget.target
+        if too_large or (force and not cut):
+            return cuts.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
+        return cut
+
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
-        """The plan for a cut; ``kept_from`` is where the verbatim part begins once all generations are done."""
+        """The plan for a cut; ``kept_from`` is where the kept part begins once all generations are done."""
         cuts, base = self.cuts, self.cuts.base
         covered, pinned, replaced = cuts.covered(cut), cuts.pin(cut), self.replaced(cut)
         span = self.lookahead_span(cut)
@@ -232,29 +232,29 @@ class _Planner:
         )
 
     def target(self, replaced: int, kept: int, pinned: Message | None) -> int:
-        """Size to ask for. The wrapper that a summary is sent in counts too, so a draft that meets it saves."""
+        """The size to ask for. It accounts for the summary's wrapper, so a draft of this size saves enough."""
         full = self.budget.summary_target
         kept += pinned.tokens if pinned else 0
         least = full // 5
         wanted = max(min(full, self.budget.target - kept), least)
         if kept + least > self.budget.threshold:
-            # Not even the shortest brings the branch under its threshold: a prune or the next turn will, and a
-            # summary that was kept short for nothing would have lost what it covers for good.
+            # Not even the shortest summary brings the branch under its threshold: pruning or the next turn will, and
+            # a summary that is short for nothing would lose what it covers for good.
             wanted = full
         return max(1, min(wanted, self.saving(replaced)))
 
     def replaced(self, cut: int) -> int:
-        """Tokens in place of which the summary will stand: its base and what it covers."""
+        """The tokens that the summary replaces: its base and what it covers."""
         base = self.cuts.base
         return (base.tokens if base else 0) + sum(message.tokens for message in self.cuts.covered(cut))
 
     def saving(self, replaced: int) -> int:
         """The largest text that saves enough; below 1 where none can."""
-        # One more, since a text's ends may count otherwise inside the wrapper than alone.
+        # One token more, since the ends of a text may count differently inside the wrapper.
         return int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS - 1
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:
-        """What the summarizer may look at beyond the cut. Its last message pulls the anchor down to it."""
+        """What the summarizer may be shown after the cut. The anchor is at or below its last message."""
         kept = tuple(self.cuts.tail[cut:])
         if self.lookahead == Lookahead.TIP:
             return kept
@@ -263,10 +263,10 @@ class _Planner:
         return kept[: _last_user(kept, len(kept)) or 0]
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
-        """The deepest of look-ahead, cutoff, the base's anchor and what closes a call left open at the cutoff.
+        """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.
 
-        The base's anchor, since the new summary holds what the base was told; the closing message, since on a
-        branch without it the call's result may still come, and would stand there without its call.
+        The base's anchor, since the new summary contains what the base was made from. The closing message, since on a
+        branch without it the call's result may still be appended, and would be there without its call.
         """
         tail = self.cuts.tail
         candidates = [(m.depth, m.id) for m in (tail[cut - 1], *span[-1:])]
@@ -298,7 +298,7 @@ class _Planner:
             low, high = (middle + 1, high) if fits else (low, middle)
         if low:
             return self.plan(shorter[low - 1], kept_from=cut, partial=True)
-        # Not even the first legal cut fits: take it, and show its largest messages head-and-tail.
+        # Not even the first legal cut fits: take it, and show its largest messages shortened, head and tail.
         first = shorter[0] if shorter else cut
         return self.plan(first, kept_from=cut, partial=bool(shorter), shorten=True)
 
@@ -312,7 +312,7 @@ def _newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, .
 
 
 def _has_open_call(messages: Sequence[Message]) -> bool:
-    """Whether the call group that ends these messages still waits for a result."""
+    """Whether the last call group of these messages still waits for a result."""
     answered = []
     for message in reversed(messages):
         if message.role == Role.TOOL:

@@ -81,6 +81,11 @@ class CompactionRequest:
         return branches.database_of(self.tip)
 
     @property
+    def by_threshold(self) -> bool:
+        """The threshold asks for it, and it does not continue a partial generation."""
+        return self.trigger == Trigger.THRESHOLD and self.previous is None
+
+    @property
     def focused(self) -> bool:
         return bool(self.instructions or self.policy_line)
 
@@ -144,7 +149,7 @@ def open_locked(request: CompactionRequest) -> Decision:
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
     over = get_compaction_params(branch.history_tokens, resolved.budget).should_compact
-    if request.trigger == Trigger.THRESHOLD and not request.previous and not over:
+    if request.by_threshold and not over:
         return _under_threshold(request, branch.history_tokens)
     already_compacted = branches.is_already_compacted(branch.base, request.tip.pk, branch.tip_depth, request.using)
     branch = replace(branch, already_compacted=already_compacted)
@@ -161,7 +166,7 @@ def open_locked(request: CompactionRequest) -> Decision:
     if isinstance(plan, Skip):
         return _nothing_to_compact(request, branch, over)
     # The next generation finishes what the last one began; a cool-down would leave the work half done.
-    guarded = request.trigger == Trigger.THRESHOLD and not request.forced and request.previous is None
+    guarded = request.by_threshold and not request.forced
     if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
         return _suppress(request, *found)
     return _create(request, branch, plan)
@@ -207,7 +212,7 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
 
 def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
     numbers = numbers or {}
-    if request.trigger == Trigger.THRESHOLD and request.previous is None:
+    if request.by_threshold:
         runs.record_event(
             request.tip.session_id,
             EventKind.SUPPRESSED,
@@ -229,7 +234,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
     except IntegrityError:
         # Only reached where something wrote a run without the session's lock: the index still enforces rule 10.
         return _suppress(request, Suppression.OPEN_RUN)
-    if request.trigger == Trigger.THRESHOLD and request.previous is None:
+    if request.by_threshold:
         runs.record_event(
             run.session_id,
             EventKind.THRESHOLD_HIT,

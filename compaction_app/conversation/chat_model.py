@@ -8,7 +8,7 @@ provider says so.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,8 @@ from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.messages.validation import check_client
 from compaction_app.summarizers.openai import is_overflow
 
+#: In place of a chunk: there are no more.
+END = object()
 _UNREADABLE = "The chat model's endpoint answered with something that is not a chat completion; nothing was stored."
 
 
@@ -61,80 +63,42 @@ async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     return reply_of(completion)
 
 
+@dataclass(slots=True)
 class OpenedStream:
     """A provider's stream with its first chunk read: an overflow is reported before it, or never."""
 
-    def __init__(self, client: Any, source: Any) -> None:
-        # A client without a reference closes its connections.
-        self._client = client
-        self._source = source
-        self._first: list[Any] = []
+    #: A client without a reference closes its connections.
+    client: Any
+    source: Any
+    #: Until the first chunk is taken: that chunk, or :data:`END`.
+    first: list[Any]
 
-    @classmethod
-    def open(cls, client: Any, request: Mapping[str, Any]) -> OpenedStream:
-        """Send the request; the errors are those of :func:`ask`."""
-        client = client or openai.OpenAI()
-        with _errors_translated():
-            opened = cls(client, client.chat.completions.create(**streaming(request)))
-            opened._read_first()
-        return opened
 
-    def _read_first(self) -> None:
+def open_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
+    """Send the request as a stream; the errors are those of :func:`ask`."""
+    client = client or openai.OpenAI()
+    with _errors_translated():
+        source = client.chat.completions.create(**_streaming(request))
         try:
-            self._first = [next(self._source)]
-        except StopIteration:
-            self._first = []
+            return OpenedStream(client, source, [next(source, END)])
         except BaseException:
-            self.close()
+            source.close()
             raise
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
 
-    def __next__(self) -> Any:
-        return self._first.pop() if self._first else next(self._source)
-
-    def close(self) -> None:
-        """Close the connection to the provider, whatever it still sends."""
-        self._source.close()
-
-
-class AsyncOpenedStream:
-    """:class:`OpenedStream`, awaited."""
-
-    def __init__(self, client: Any, source: Any) -> None:
-        self._client = client
-        self._source = source
-        self._first: list[Any] = []
-
-    @classmethod
-    async def open(cls, client: Any, request: Mapping[str, Any]) -> AsyncOpenedStream:
-        client = client or openai.AsyncOpenAI()
-        with _errors_translated():
-            opened = cls(client, await client.chat.completions.create(**streaming(request)))
-            await opened._read_first()
-        return opened
-
-    async def _read_first(self) -> None:
+async def aopen_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
+    """:func:`open_stream`, awaited."""
+    client = client or openai.AsyncOpenAI()
+    with _errors_translated():
+        source = await client.chat.completions.create(**_streaming(request))
         try:
-            self._first = [await anext(self._source)]
-        except StopAsyncIteration:
-            self._first = []
+            return OpenedStream(client, source, [await anext(source, END)])
         except BaseException:
-            await self.close()
+            await source.close()
             raise
 
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self
 
-    async def __anext__(self) -> Any:
-        return self._first.pop() if self._first else await anext(self._source)
-
-    async def close(self) -> None:
-        await self._source.close()
-
-
-def streaming(request: Mapping[str, Any]) -> dict[str, Any]:
+def _streaming(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request as a stream, with usage at its end unless the caller sets ``stream_options`` (None: not sent)."""
     result = {"stream_options": {"include_usage": True}, **request, "stream": True}
     if result["stream_options"] is None:

@@ -56,9 +56,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     using = database_of(summary)
     with transaction.atomic(using=using):
         lock_session(summary.session_id, using)
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
-            built = [row[0] for row in cursor.fetchall()]
+        built = _select_ids(sql.BUILT_ON, {"summary": summary.pk}, using)
         live = ChatMessage.objects.using(using).live().filter(pk__in=built)
         ids = sorted(live.values_list("pk", flat=True))
         live.update(retired_at=timezone.now(), retired_reason=reason[:255])
@@ -156,9 +154,7 @@ def _begins(content: str, start: str) -> bool:
 
 def _invalidate_below(row: ChatMessage, using: str) -> None:
     """Retire and empty every summary at or below a message, earlier retired ones too, and everything that quotes it."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED})
-        ids = [found[0] for found in cursor.fetchall()]
+    ids = _select_ids(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED}, using)
     emptied, retired, now = 0, [], timezone.now()
     for start in range(0, len(ids), _BATCH):
         batch = ids[start : start + _BATCH]
@@ -195,9 +191,7 @@ def delete_message(message: ChatMessage) -> int:
     manager = ChatMessage.objects.db_manager(using)
     with transaction.atomic(using=using):
         lock_session(message.session_id, using)
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.SUBTREE_IDS, {"node": message.pk, "levels": UNLIMITED})
-            ids = [found[0] for found in cursor.fetchall()]
+        ids = _select_ids(sql.SUBTREE_IDS, {"node": message.pk, "levels": UNLIMITED}, using)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for start in range(0, len(ids), _BATCH):
@@ -233,7 +227,13 @@ def delete_session(session: ChatSession) -> None:
         session.delete(using=using)
 
 
+def _select_ids(statement: str, parameters: Mapping[str, Any], using: str) -> list[int]:
+    with connections[using].cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return [row[0] for row in cursor.fetchall()]
+
+
 def _require_message(message: ChatMessage, verb: str) -> None:
     check_instance(message, ChatMessage, "message")
     if message.kind == Kind.SUMMARY:
-        raise InvalidMessage(f"A summary is not {verb}: retire it with chat.retire_summary.", field="message")
+        raise InvalidMessage(f"A summary cannot be {verb}: retire it with chat.retire_summary.", field="message")

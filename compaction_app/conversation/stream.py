@@ -18,10 +18,12 @@ from asgiref.sync import sync_to_async
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.request import ContextRequest
 from compaction_app.conversation.chat_model import (
-    AsyncOpenedStream,
+    END,
     OpenedStream,
     Reply,
+    aopen_stream,
     first_choice,
+    open_stream,
     reasoning_of,
     reported_by,
     require_client,
@@ -54,7 +56,7 @@ def stream(
     require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = start_turn(tip, request, include_reasoning, params)
-    turn, opened = ask_with_recovery(turn, lambda asked: OpenedStream.open(client, asked.arguments))
+    turn, opened = ask_with_recovery(turn, lambda asked: open_stream(client, asked.arguments))
     return ReplyStream(turn, opened)
 
 
@@ -75,16 +77,12 @@ def astream(
     """
     require_client(client, is_awaited=True)
 
-    async def open_it() -> tuple[Turn, AsyncOpenedStream]:
+    async def open_it() -> tuple[Turn, OpenedStream]:
         request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
         turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
-        return await aask_with_recovery(turn, lambda asked: AsyncOpenedStream.open(client, asked.arguments))
+        return await aask_with_recovery(turn, lambda asked: aopen_stream(client, asked.arguments))
 
     return AsyncReplyStream(open_it)
-
-
-#: In place of a chunk: there are no more.
-_END = object()
 
 
 class _Streamed:
@@ -104,7 +102,7 @@ class _Streamed:
         return self._draft.text
 
     def _may_yield(self, chunk: Any) -> bool:
-        return chunk is not _END and not self._draft.finish_reason
+        return chunk is not END and not self._draft.finish_reason
 
     def _interrupted(self, cause: Exception | None = None) -> StreamInterrupted:
         how = "broke off" if cause else "ended without a finish_reason"
@@ -157,18 +155,19 @@ class ReplyStream(_Streamed):
 
     def _receive(self) -> Any:
         try:
-            chunk = next(self._opened, _END)
+            opened = self._opened
+            chunk = opened.first.pop() if opened.first else next(opened.source, END)
         except Exception as error:
             # Whatever the client raises. A reply that has ended is whole; its usage is not worth losing it.
             if self._draft.finish_reason:
-                return _END
+                return END
             raise self._interrupted(error) from error
         self._draft.add(chunk)
         return chunk
 
     def _finish(self, chunk: Any) -> None:
         last = []
-        while chunk is not _END:
+        while chunk is not END:
             last.append(chunk)
             chunk = self._receive()
         self.close()
@@ -179,7 +178,7 @@ class ReplyStream(_Streamed):
         """End the stream; a reply that is not stored yet will not be."""
         self._is_over = True
         self._last.clear()
-        self._opened.close()
+        self._opened.source.close()
 
     def __enter__(self) -> Self:
         return self
@@ -191,7 +190,7 @@ class ReplyStream(_Streamed):
 
     def __del__(self) -> None:
         # A loop that breaks drops its iterator, and the provider would go on generating for no reader.
-        self._opened.close()
+        self._opened.source.close()
 
 
 class AsyncReplyStream(_Streamed):
@@ -203,10 +202,10 @@ class AsyncReplyStream(_Streamed):
       connection to the provider stays open until the iterator is collected.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[tuple[Turn, AsyncOpenedStream]]]) -> None:
+    def __init__(self, open_it: Callable[[], Awaitable[tuple[Turn, OpenedStream]]]) -> None:
         super().__init__()
         self._open_it = open_it
-        self._opened: tuple[Turn, AsyncOpenedStream] | None = None
+        self._opened: tuple[Turn, OpenedStream] | None = None
 
     def __await__(self) -> Generator[Any, Any, Self]:
         return self._begin().__await__()
@@ -215,7 +214,7 @@ class AsyncReplyStream(_Streamed):
         await self._open()
         return self
 
-    async def _open(self) -> tuple[Turn, AsyncOpenedStream]:
+    async def _open(self) -> tuple[Turn, OpenedStream]:
         if self._opened is None:
             self._opened = await self._open_it()
         return self._opened
@@ -238,19 +237,19 @@ class AsyncReplyStream(_Streamed):
             raise StopAsyncIteration
         return self._last.popleft()
 
-    async def _receive(self, opened: AsyncOpenedStream) -> Any:
+    async def _receive(self, opened: OpenedStream) -> Any:
         try:
-            chunk = await anext(opened, _END)
+            chunk = opened.first.pop() if opened.first else await anext(opened.source, END)
         except Exception as error:
             if self._draft.finish_reason:
-                return _END
+                return END
             raise self._interrupted(error) from error
         self._draft.add(chunk)
         return chunk
 
-    async def _finish(self, turn: Turn, opened: AsyncOpenedStream, chunk: Any) -> None:
+    async def _finish(self, turn: Turn, opened: OpenedStream, chunk: Any) -> None:
         last = []
-        while chunk is not _END:
+        while chunk is not END:
             last.append(chunk)
             chunk = await self._receive(opened)
         await self.aclose()
@@ -262,7 +261,7 @@ class AsyncReplyStream(_Streamed):
         self._is_over = True
         self._last.clear()
         if self._opened is not None:
-            await self._opened[1].close()
+            await self._opened[1].source.close()
 
     async def __aenter__(self) -> Self:
         return await self._begin()
