@@ -1,19 +1,18 @@
-"""System checks: what is wrong with a host's configuration, said before the first message is written.
+"""System checks of the configuration.
 
-The ids are stable; a project silences one by naming it in ``SILENCED_SYSTEM_CHECKS``. All begin with
-``compaction_app.``
+The ids are stable and all start with ``compaction_app.`` List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it.
 
-Errors, which also raise ``ConfigurationError`` where the settings are read:
+Errors, which also raise ``ConfigurationError`` when the settings are read:
 
-- E001 ``COMPACTION`` is no dict
+- E001 ``COMPACTION`` is not a dict
 - E002 ``COMPACTION`` has unknown keys
-- E003 a session overrides what belongs to the whole site (never from a check: met when it is saved)
+- E003 a session overrides a key for the whole site (raised when the session is saved, never by a check)
 - E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``
 - E011 ``RECENT_TOKENS_CAP`` is not below ``TRIGGER_TOKENS_CAP``
 - E012 summary target, recent and reserved tokens fill the window
-- E020 a database that holds messages is neither SQLite nor PostgreSQL
+- E020 a database that stores messages is neither SQLite nor PostgreSQL
 
-One of its own for each key whose value is of the wrong type or out of range:
+One for each key, for a value of the wrong type or out of range:
 
 - E100 MODE, E101 TRIGGER_RATIO, E102 RECENT_MESSAGES_RATIO, E103 PRUNE_TOOL_RESULT_BYTES, E104 TARGET_RATIO,
   E105 CONTEXT_WINDOW, E106 CONTEXT_WINDOWS, E107 DEFAULT_CONTEXT_WINDOW, E108 RESERVED_TOKENS,
@@ -28,9 +27,9 @@ One of its own for each key whose value is of the wrong type or out of range:
 Warnings:
 
 - W001 ``TRIGGER_RATIO`` is outside 0.5 to 0.95
-- W002 ``ATOMIC_REQUESTS`` wraps views in a transaction, which must not be open while a model is being called
-- W003 the provider compacts as well
-- W004 a SQLite database begins its transactions deferred: two writers at once fail instead of waiting
+- W002 ``ATOMIC_REQUESTS`` runs views in a transaction, and none may be open while a model is called
+- W003 the provider compacts too
+- W004 a SQLite database uses deferred transactions: a second writer fails instead of waiting
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ from django.db import connections, router
 from compaction_app.conf import Mode, find_problems
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
-#: The backend that stands for "no database configured"; nothing is stored there.
+#: Django's backend for "no database configured".
 _NO_DATABASE = "django.db.backends.dummy"
 
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Everything that is wrong with ``COMPACTION``."""
+    """Report every problem with ``COMPACTION``."""
     return [
         (Error if problem.error else Warning)(problem.message, hint=problem.hint, id=problem.id)
         for problem in find_problems(getattr(django_settings, "COMPACTION", {}))
@@ -59,15 +58,15 @@ def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
 
 
 def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Databases that lack the conditional constraints which "one open compaction per branch" stands on.
+    """Report databases without conditional unique constraints: "one open compaction per branch" depends on them.
 
-    Not tagged as a database check: those run on request only, and this one opens no connection.
+    It is not tagged as a database check, because those run on request only and this one opens no connection.
     """
     return [
         Error(
-            f"Database {alias!r} holds chat messages and is {connections[alias].vendor}, "
-            "which has no conditional unique constraints.",
-            hint="Use SQLite or PostgreSQL, or keep compaction_app out of this database with a router.",
+            f"Database {alias!r} stores chat messages in {connections[alias].vendor}. "
+            "Only SQLite and PostgreSQL are supported.",
+            hint="Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router.",
             id="compaction_app.E020",
         )
         for alias in _databases_with_messages()
@@ -76,11 +75,11 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
 
 
 def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Databases whose requests run in one transaction, in which nothing that calls a model works."""
+    """Report databases whose requests run in a transaction: code that calls a model raises in one."""
     return [
         Warning(
             f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
-            "since no transaction may be open while a model is being called.",
+            "because no transaction may be open while a model is called.",
             hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
             id="compaction_app.W002",
         )
@@ -90,7 +89,7 @@ def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwar
 
 
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Two compactions at once: this app's, and the provider's own."""
+    """Report a provider that compacts the conversation too."""
     configured = getattr(django_settings, "COMPACTION", {})
     if not isinstance(configured, Mapping) or configured.get("PROVIDER_CONTEXT_MANAGEMENT") is not True:
         return []
@@ -98,20 +97,19 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
         return []
     return [
         Warning(
-            "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app would both shorten "
-            "the conversation.",
-            hint="Turn one of them off: the provider's context management, or this app with MODE 'off'.",
+            "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the conversation.",
+            hint="Turn off one of them: the provider's context management, or this app with MODE 'off'.",
             id="compaction_app.W003",
         )
     ]
 
 
 def check_sqlite_transactions(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """A transaction that reads first and then writes fails at once if another process wrote in between."""
+    """Report deferred transactions: one that reads before it writes fails if another process wrote in between."""
     return [
         Warning(
-            f"Database {alias!r} is SQLite without transaction_mode IMMEDIATE: a chat turn and a worker that "
-            "write at once fail with 'database is locked' instead of waiting.",
+            f"Database {alias!r} is SQLite without transaction_mode IMMEDIATE: if a chat turn and a worker write at "
+            "the same time, one fails with 'database is locked' instead of waiting.",
             hint=f"Set DATABASES[{alias!r}]['OPTIONS'] = {{'transaction_mode': 'IMMEDIATE', 'timeout': 30}}.",
             id="compaction_app.W004",
         )

@@ -143,8 +143,8 @@ def add_database(databases: dict[str, Any], alias: str, vendor: str = "sqlite", 
 
 def unsupported(alias: str, vendor: str) -> Error:
     return Error(
-        f"Database '{alias}' holds chat messages and is {vendor}, which has no conditional unique constraints.",
-        hint="Use SQLite or PostgreSQL, or keep compaction_app out of this database with a router.",
+        f"Database '{alias}' stores chat messages in {vendor}. Only SQLite and PostgreSQL are supported.",
+        hint="Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router.",
         id="compaction_app.E020",
     )
 
@@ -180,7 +180,7 @@ def test_a_project_without_a_database_hears_nothing(databases: dict[str, Any]) -
 def atomic_requests(alias: str) -> Warning:
     return Warning(
         f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
-        "since no transaction may be open while a model is being called.",
+        "because no transaction may be open while a model is called.",
         hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
         id="compaction_app.W002",
     )
@@ -196,8 +196,8 @@ def test_sqlite_without_immediate_transactions_is_a_warning(databases: dict[str,
     add_database(databases, "chats", OPTIONS={})
     assert found() == [
         Warning(
-            "Database 'chats' is SQLite without transaction_mode IMMEDIATE: a chat turn and a worker that "
-            "write at once fail with 'database is locked' instead of waiting.",
+            "Database 'chats' is SQLite without transaction_mode IMMEDIATE: if a chat turn and a worker write at "
+            "the same time, one fails with 'database is locked' instead of waiting.",
             hint="Set DATABASES['chats']['OPTIONS'] = {'transaction_mode': 'IMMEDIATE', 'timeout': 30}.",
             id="compaction_app.W004",
         )
@@ -212,9 +212,9 @@ def test_a_provider_that_compacts_too_is_a_warning() -> None:
     with override_settings(COMPACTION={"PROVIDER_CONTEXT_MANAGEMENT": True}):
         assert found() == [
             Warning(
-                "PROVIDER_CONTEXT_MANAGEMENT is declared: the provider and compaction_app would both shorten "
-                "the conversation.",
-                hint="Turn one of them off: the provider's context management, or this app with MODE 'off'.",
+                "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the "
+                "conversation.",
+                hint="Turn off one of them: the provider's context management, or this app with MODE 'off'.",
                 id="compaction_app.W003",
             )
         ]

@@ -121,7 +121,7 @@ class TestCompact:
         settings.COMPACTION = small()
         taken = runs.claim(chat.request_compaction(tip).pk, "default", 60)
         out, code = run("compact", tip.pk)
-        assert " ".join(rows_of(out)[tip.pk][3:]) == f"failed: open_run: a worker has run {taken.pk}"
+        assert " ".join(rows_of(out)[tip.pk][3:]) == f"failed: open_run: a worker is executing run {taken.pk}"
         assert code == 1
         taken.refresh_from_db()
         assert taken.status == RunStatus.RUNNING
@@ -187,17 +187,17 @@ class TestRecover:
         return made
 
     def test_it_hands_over_what_the_broker_never_got(self, waiting, broker):
-        assert run("recover_compactions") == ("1 handed over, 0 given up.\n", 0)
+        assert run("recover_compactions") == ("1 requeued, 0 abandoned.\n", 0)
         assert run("recover_compactions", "--json") == ('{"enqueued": 0, "given_up": 0, "left": 0}\n', 0)
 
     def test_a_broker_that_is_still_away_is_a_failure(self, waiting):
-        with pytest.raises(CommandError, match="1 could not be handed over") as caught:
+        with pytest.raises(CommandError, match="1 could not be requeued") as caught:
             run("recover_compactions")
         assert caught.value.returncode == 1
 
     def test_what_is_not_due_yet_is_no_failure(self, waiting):
         CompactionRun.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
-        assert run("recover_compactions") == ("0 handed over, 0 given up.\n", 0)
+        assert run("recover_compactions") == ("0 requeued, 0 abandoned.\n", 0)
 
 
 def assert_every_branch_fits(session: ChatSession) -> None:

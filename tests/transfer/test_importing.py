@@ -350,13 +350,13 @@ class TestCommand:
     def test_a_second_import_finds_the_first_and_again_makes_another(self, lines_file):
         file = lines_file(tree("one"), tree("two"))
         assert "Imported 2 conversations with 2 messages." in run(file)
-        assert "2 conversations of this file had been imported before" in run(file)
+        assert "Already imported: 2 conversations" in run(file)
         assert ChatSession.objects.count() == 2
         run(file, "--again")
         run(file, "--again")
         ids = set(ChatSession.objects.values_list("external_id", flat=True))
         assert {external_id.partition("#")[2] for external_id in ids} == {"", "2", "3"}
-        assert "had been imported before" in run(file)
+        assert "Already imported: " in run(file)
 
     def test_the_layout_of_a_file_makes_no_difference(self, json_file):
         run(json_file([user("q"), {"role": "assistant", "content": "a"}]))

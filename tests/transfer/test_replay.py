@@ -345,7 +345,7 @@ class TestWrongCalls:
         (("--api-key-env", "KEY"), "go with"),
         (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
         (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
-        (("--prompt", "no such file"), "can not be read"),
+        (("--prompt", "no such file"), "cannot be read"),
         (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
     ]
 
@@ -385,7 +385,7 @@ class TestWrongCalls:
     def test_a_bundle_that_is_gone_is_named_and_the_others_are_sent(self, exported, capsys):
         shutil.rmtree(exported.bundles[0])
         found, code = replay(exported.folder)
-        assert capsys.readouterr().err == "Listed in index.json and not there: 001-A-garden/compaction-001\n"
+        assert capsys.readouterr().err == "Listed in index.json but missing: 001-A-garden/compaction-001\n"
         assert ([one["bundle"] for one in found["bundles"]], code) == (["001-A-garden/compaction-002"], 0)
 
     def test_a_bundle_of_another_format(self, exported):

@@ -340,7 +340,7 @@ class TestCommand:
         out, code = self.run()
         assert (
             out
-            == f"No problems found: 1 sessions, {ChatMessage.objects.count()} messages and 4 compaction runs checked.\n"
+            == f"No problems found: 1 session, {ChatMessage.objects.count()} messages and 4 compaction runs checked.\n"
         )
         assert code == 0
 
@@ -348,7 +348,7 @@ class TestCommand:
         settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
         out, code = self.run()
         (told, read) = out.splitlines()
-        assert re.fullmatch(r"\d+ messages in 1 sessions were counted by another TOKEN_COUNTER, .*", told)
+        assert re.fullmatch(r"Counted with another TOKEN_COUNTER, .*: \d+ messages in 1 session\.", told)
         assert read.startswith("No problems found: ")
         assert code == 0
         out, code = self.run("--json")
@@ -376,7 +376,7 @@ class TestCommand:
     def test_only_the_named_sessions_are_read(self, world):
         change(world.trunk[4], depth=40)
         other = chat.start_session()
-        assert self.run(other.pk) == ("No problems found: 1 sessions, 0 messages and 0 compaction runs checked.\n", 0)
+        assert self.run(other.pk) == ("No problems found: 1 session, 0 messages and 0 compaction runs checked.\n", 0)
 
     def test_an_unknown_session_is_a_wrong_call(self):
         with pytest.raises(CommandError, match="There is no session") as caught:

@@ -1,4 +1,4 @@
-"""``manage.py compact <session|message>``: compact now and wait for it, as a person would ask for it."""
+"""``manage.py compact <session|message>``: compact now and wait for the result."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
-from tqdm import tqdm
 
 from compaction_app import chat
 from compaction_app.compaction.execute import CLAIMED, finish_now
 from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import ResolvedRequest, resolve_request
+from compaction_app.context.request import resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
-from compaction_app.management.arguments import FAILED, NOT_FOUND, add_database, add_json
+from compaction_app.management.console import FAILED, WRONG_CALL, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.tree.branches import History
 from compaction_app.values import Kind, RunStatus
 
-# Each compaction must raise the cutoff, so this only ends a defect.
+# Each compaction must raise the cutoff, so only a defect reaches this.
 _MAX_COMPACTIONS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """What came of one branch."""
+class Result:
+    """The result for one branch."""
 
     tip: int
     depth: int
     tokens_before: int
     tokens_after: int
     threshold: int
-    #: Numbers of the summaries that were made.
+    #: The generations of the summaries that were made.
     generations: tuple[int, ...] = ()
-    #: "compacted", "nothing to compact", "shared" (a summary of another branch serves it), or why not.
+    #: "compacted", "nothing to compact", "shared" (another branch's summary serves this one), "irreducible", or
+    #: "failed" with the reason.
     outcome: str
     failed: bool = False
     runs: tuple[int, ...] = ()
@@ -47,75 +47,78 @@ class Line:
 
 class Command(BaseCommand):
     help = (
-        "Compact the branch that ends at a message, or every branch of a session, and wait for it. A compaction of the "
-        "branch that only waits for a worker is carried out here. Exit code 0: "
-        "done, or nothing to compact; 1: a branch could not be compacted; 2: there is no such session or message."
+        "Compact a message's branch, or every branch of a session, including queued runs, and wait for the result. "
+        "Exit code 0: compacted, or nothing to compact; 1: a branch could not be compacted; 2: there is no such "
+        "session or message."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("target", metavar="session|message", help="the id of a session or of a message")
+        parser.add_argument("target", metavar="session|message", help="the id of a session or a message")
         parser.add_argument(
-            "--instructions", default="", metavar="TEXT", help="what the summary is to keep or to focus on"
+            "--instructions", default="", metavar="TEXT", help="what the summary should keep or focus on"
         )
         add_database(parser)
         add_json(parser)
 
     def handle(self, *, target: str, instructions: str, database: str, as_json: bool, **options: Any) -> None:
         tips = _tips(target, database)
+        results: list[Result] = []
         try:
-            work = _Work(tips[0].session, instructions, whole_session=not target.isdecimal()) if tips else None
-            with tqdm(tips, unit=" branches", disable=None, leave=False) as bar:
-                lines = [work.compact(tip) for tip in bar] if work else []
+            if tips:
+                compactor = _Compactor(tips[0].session, instructions, whole_session=not target.isdecimal())
+                with progress(tips, unit=" branches") as bar:
+                    results = [compactor.compact(tip) for tip in bar]
         except InvalidMessage as error:
-            raise CommandError(str(error), returncode=NOT_FOUND) from error
+            raise CommandError(str(error), returncode=WRONG_CALL) from error
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         if as_json:
-            self.stdout.write(json.dumps({"branches": [asdict(line) for line in lines]}, indent=2))
+            self.stdout.write(json.dumps({"branches": [asdict(result) for result in results]}, indent=2))
         else:
-            _print_table(lines, self.stdout.write)
-        if any(line.failed for line in lines):
+            _write_table(results, self.stdout.write)
+        if any(result.failed for result in results):
             raise SystemExit(FAILED)
 
 
 def _tips(target: str, database: str) -> list[ChatMessage]:
-    """The message that a number names, or the tips of a session, from shallow to deep.
+    """Return the message with that number, or the tips of the session, shallow ones first.
 
-    Shallow first: a summary on the part that branches share serves the deeper ones too.
+    A summary on the part that branches share then serves the deeper ones too.
     """
     if target.isdecimal():
         found = ChatMessage.objects.using(database).select_related("session").filter(pk=int(target)).first()
         if found is None:
-            raise CommandError(f"There is no message {target}.", returncode=NOT_FOUND)
+            raise CommandError(f"There is no message {target}.", returncode=WRONG_CALL)
         if found.kind == Kind.SUMMARY:
             anchor = found.parent_message_id
             raise CommandError(
-                f"Message {target} is a summary; name the message whose branch is meant, such as its anchor {anchor}.",
-                returncode=NOT_FOUND,
+                f"Message {target} is a summary; use a message of the branch, such as its anchor {anchor}.",
+                returncode=WRONG_CALL,
             )
         return [found]
     try:
         session = ChatSession.objects.using(database).filter(pk=UUID(target)).first()
     except ValueError as error:
         raise CommandError(
-            f"{target!r} is neither the number of a message nor the id of a session.", returncode=NOT_FOUND
+            f"{target!r} is neither a message number nor a session id.", returncode=WRONG_CALL
         ) from error
     if session is None:
-        raise CommandError(f"There is no session {target}.", returncode=NOT_FOUND)
+        raise CommandError(f"There is no session {target}.", returncode=WRONG_CALL)
     return sorted(chat.tips(session), key=lambda tip: (tip.depth, tip.pk))
 
 
-class _Work:
-    """Compacting the branches of one session, one after the other."""
+class _Compactor:
+    """Compacts branches of one session, one after the other."""
 
     def __init__(self, session: ChatSession, instructions: str, *, whole_session: bool) -> None:
-        self.resolved: ResolvedRequest = resolve_request(session)
+        self.resolved = resolve_request(session)
         self.using = branches.database_of(session)
         self.instructions = instructions
         self.whole_session = whole_session
+        #: Ids of the summaries made so far.
         self.made: set[int] = set()
 
-    def compact(self, tip: ChatMessage) -> Line:
+    def compact(self, tip: ChatMessage) -> Result:
         before = branches.history_at(tip.pk, self.using)
         runs: list[CompactionRun] = []
         problem = ""
@@ -123,91 +126,89 @@ class _Work:
             try:
                 self._compact_until_it_fits(tip, runs)
             except (CompactionFailed, CompactionRefused) as error:
-                problem = _told(error)
-        shared = not runs and before.summary_id in self.made
-        return self._line(tip, before.tokens, runs, problem, shared)
+                problem = _describe(error)
+        if problem:
+            outcome = f"failed: {problem}"
+        elif runs:
+            outcome = "compacted"
+        elif before.summary_id in self.made:
+            outcome = "shared"
+        else:
+            outcome = "irreducible" if self._is_over(tip) else "nothing to compact"
+        return Result(
+            tip=tip.pk,
+            depth=tip.depth,
+            tokens_before=before.tokens,
+            tokens_after=branches.history_at(tip.pk, self.using).tokens,
+            threshold=self.resolved.budget.threshold,
+            generations=tuple(run.generation for run in runs if run.generation),
+            outcome=outcome,
+            failed=bool(problem),
+            runs=tuple(run.pk for run in runs),
+        )
 
     def _is_served(self, history: History) -> bool:
-        """Whether a summary serves this branch well enough, be it one of another branch.
+        """Return whether a summary, perhaps of another branch, already brings this branch to its target.
 
-        Else a session of five hundred regenerations would get as many summaries. Instructions are for each branch,
-        and a message that is named is compacted in any case.
+        Without this a session of five hundred regenerations would get as many summaries. It does not apply with
+        instructions, which are for every branch, nor to a message given by its number.
         """
         served = history.summary_id is not None and history.tokens <= self.resolved.budget.target
         return served and self.whole_session and not self.instructions
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
+        """Add the successful runs to ``runs``, which has them even if a later one raises."""
         for _ in range(_MAX_COMPACTIONS):
             try:
                 run, is_ours = chat.compact(tip, instructions=self.instructions), True
             except CompactionRefused as refused:
-                run, is_ours = self._carry_out_waiting(refused), False
+                run, is_ours = self._execute_queued(refused), False
             if run.status == RunStatus.SUCCEEDED:
                 runs.append(run)
                 self.made.add(run.summary_id or 0)
-                # What waited was opened without these instructions, which are for a summary of their own.
+                # A queued run was opened without these instructions, so it does not replace a summary with them.
                 if (is_ours or not self.instructions) and not self._is_over(tip):
                     return
             elif is_ours:
                 return
 
-    def _carry_out_waiting(self, refused: CompactionRefused) -> CompactionRun:
-        """The run in the way, carried out here and now if no worker has it; else the refusal again."""
+    def _execute_queued(self, refused: CompactionRefused) -> CompactionRun:
+        """Execute the open run here if no worker has claimed it; otherwise raise the refusal again."""
         if refused.run_id is None:
             raise refused
-        in_the_way = CompactionRun.objects.using(self.using).filter(pk=refused.run_id)
-        # Whoever waits for this command does not wait for a retry's delay as well.
-        in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None)
-        waiting = in_the_way.claimable(timezone.now()).first()
-        if waiting is None:
+        open_run = CompactionRun.objects.using(self.using).filter(pk=refused.run_id)
+        # Do not wait for the delay of a retry either.
+        open_run.filter(status=RunStatus.READY).update(next_attempt_at=None)
+        queued = open_run.claimable(timezone.now()).first()
+        if queued is None:
             raise refused
         try:
-            return finish_now(waiting)
+            return finish_now(queued)
         except CompactionFailed as failed:
-            # A worker was faster: it is at work on the run now.
+            # A worker may have claimed the run in between.
             raise refused if failed.error_code == CLAIMED else failed from None
 
     def _is_over(self, tip: ChatMessage) -> bool:
         return is_over_threshold(tip, self.resolved)
 
-    def _line(self, tip: ChatMessage, before: int, runs: Sequence[CompactionRun], problem: str, shared: bool) -> Line:
-        outcome = "shared" if shared else "compacted" if runs else "nothing to compact"
-        if not problem and not runs and not shared and self._is_over(tip):
-            outcome = "irreducible"
-        return Line(
-            tip=tip.pk,
-            depth=tip.depth,
-            tokens_before=before,
-            tokens_after=branches.history_at(tip.pk, self.using).tokens,
-            threshold=self.resolved.budget.threshold,
-            generations=tuple(run.generation for run in runs if run.generation),
-            outcome=f"failed: {problem}" if problem else outcome,
-            failed=bool(problem),
-            runs=tuple(run.pk for run in runs),
-        )
 
-
-def _told(error: CompactionFailed | CompactionRefused) -> str:
+def _describe(error: CompactionFailed | CompactionRefused) -> str:
     if isinstance(error, CompactionRefused):
-        return f"{error.reason}: a worker has run {error.run_id}" if error.run_id else error.reason
+        return f"{error.reason}: a worker is executing run {error.run_id}" if error.run_id else error.reason
     return f"{error.error_code}: {error.error_detail}" if error.error_detail else error.error_code
 
 
-def _print_table(lines: Sequence[Line], write: Callable[[str], object]) -> None:
-    if not lines:
+def _write_table(results: Sequence[Result], write: Callable[[str], object]) -> None:
+    if not results:
         write("The session has no messages: nothing to compact.")
         return
-    write(f"threshold {lines[0].threshold:,} tokens")
+    write(f"threshold {results[0].threshold:,} tokens")
     rows = [("tip", "depth", "before", "after", "")]
-    rows += [(f"#{n.tip}", str(n.depth), f"{n.tokens_before:,}", f"{n.tokens_after:,}", _words(n)) for n in lines]
+    for one in results:
+        numbers = ", ".join(map(str, one.generations))
+        outcome = f"{one.outcome} (generation {numbers})" if numbers else one.outcome
+        rows.append((f"#{one.tip}", str(one.depth), f"{one.tokens_before:,}", f"{one.tokens_after:,}", outcome))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
         write("  ".join([*cells, row[4]]).rstrip())
-
-
-def _words(line: Line) -> str:
-    if not line.generations:
-        return line.outcome
-    numbers = ", ".join(map(str, line.generations))
-    return f"{line.outcome} (generation {numbers})"

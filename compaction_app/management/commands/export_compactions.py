@@ -1,4 +1,4 @@
-"""``manage.py export_compactions --out DIR``: every compaction that really ran, as a folder to look into and replay."""
+"""``manage.py export_compactions --out DIR``: write every compaction as a folder to inspect and replay."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, OperationalError, ProgrammingError
-from tqdm import tqdm
+from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.arguments import FAILED, NOT_FOUND, add_json, number_from, tell_left
+from compaction_app.management.console import FAILED, WRONG_CALL, add_json, at_least, progress, report_kept, write_some
 from compaction_app.models import ChatSession
 from compaction_app.transfer.bundles import EXPORT, INDEX, as_json, new_folder, write_texts
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
 from compaction_app.transfer.rebuild import Proof, succeeded_runs
 
-_SHOWN = 20
-
 
 class Command(BaseCommand):
     help = (
-        "Write every summary as a replay bundle: the prompt that its model was sent, built again from what is stored, "
-        "and what the model answered. Writes nothing to the database. Exit code 0: every prompt is proved to be the "
-        "one that was sent, or was erased on purpose; 1: a prompt could not be rebuilt or proved; 2: called wrongly."
+        "Write every summary as a replay bundle: the prompt that the model was sent, rebuilt from what is stored, and "
+        "the model's output. Writes nothing to the database. Exit code 0: every prompt is proved to be the one that "
+        "was sent, or was erased on purpose; 1: a prompt could not be rebuilt or proved; 2: wrong call."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,18 +33,18 @@ class Command(BaseCommand):
             "--database",
             default=DEFAULT_DB_ALIAS,
             metavar="ALIAS|FILE",
-            help="the alias of a database, or a SQLite file, which is opened for reading only (default: %(default)s)",
+            help="the alias of a database, or a SQLite file, which is opened read-only (default: %(default)s)",
         )
         parser.add_argument("--session", type=UUID, metavar="ID", help="one conversation only")
         parser.add_argument(
             "--min-messages",
-            type=number_from(0),
+            type=at_least(0),
             default=0,
             metavar="N",
-            help="only conversations of at least so many messages, all branches counted",
+            help="only conversations with at least N messages, on all branches together",
         )
         parser.add_argument(
-            "--force", action="store_true", help="replace an earlier export in DIR, and nothing else there"
+            "--force", action="store_true", help="replace an earlier export in DIR; other files are kept"
         )
         add_json(parser)
 
@@ -55,55 +52,48 @@ class Command(BaseCommand):
         try:
             with (
                 database_alias(database) as using,
-                new_folder(out, EXPORT, force=options["force"], on_left=partial(tell_left, self.stderr)) as folder,
+                new_folder(out, EXPORT, force=options["force"], on_left=partial(report_kept, self.stderr)) as folder,
             ):
                 entries = self._export(folder, using, options["session"], options["min_messages"])
                 write_texts(folder, {INDEX: _index(entries)})
         except (BundleError, ConfigurationError) as error:
-            raise CommandError(str(error), returncode=NOT_FOUND) from error
+            raise CommandError(str(error), returncode=WRONG_CALL) from error
         except (OperationalError, ProgrammingError) as error:
-            raise CommandError(f"{database} can not be read: {_first_line(error)}", returncode=NOT_FOUND) from error
-        self._tell(entries, out, as_json)
+            reason = str(error).strip().partition("\n")[0]
+            raise CommandError(f"{database} cannot be read: {reason}", returncode=WRONG_CALL) from error
+        if as_json:
+            self.stdout.write(_index(entries).rstrip("\n"))
+        else:
+            self._write_text(entries, out)
         if not all(entry.is_sound for entry in entries):
             raise SystemExit(FAILED)
 
     def _export(self, folder: Path, using: str, session: UUID | None, min_messages: int) -> list[Entry]:
         if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
-            raise CommandError(f"There is no session {session}.", returncode=NOT_FOUND)
+            raise CommandError(f"There is no session {session}.", returncode=WRONG_CALL)
         chosen = chosen_sessions(using, min_messages=min_messages, session_id=session)
         total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
-        # disable=None: shown on a terminal only.
-        with tqdm(total=total, unit=" summaries", disable=None, leave=False) as bar:
+        with progress(total=total, unit=" summaries") as bar:
             return export_sessions(chosen, folder, bar.update)
 
-    def _tell(self, entries: Sequence[Entry], out: Path, as_json: bool) -> None:
-        if as_json:
-            self.stdout.write(_index(entries).rstrip("\n"))
-            return
-        for entry in [entry for entry in entries if entry.folder is not None][:_SHOWN]:
-            self.stdout.write(f"  {entry.folder}  {_words(entry)}")
-        written = sum(entry.folder is not None for entry in entries)
-        if written > _SHOWN:
-            self.stdout.write(f"  … and {written - _SHOWN:,} more; {INDEX} lists all of them.")
+    def _write_text(self, entries: Sequence[Entry], out: Path) -> None:
+        written = [entry for entry in entries if entry.folder is not None]
+        lines = [f"{entry.folder}  {_describe(entry)}" for entry in written]
+        write_some(self.stdout.write, lines, f"; {INDEX} lists all of them.")
         for entry in entries:
             if entry.folder is None:
-                self.stdout.write(f"  not rebuilt: summary {_number(entry)} of session {entry.session}: {entry.reason}")
+                summary = entry.summary or f"of generation {entry.generation}"
+                self.stdout.write(f"  not rebuilt: summary {summary} of session {entry.session}: {entry.reason}")
         proved = sum(entry.proof == Proof.PROVED for entry in entries)
-        self.stdout.write(f"{written:,} of {len(entries):,} summaries written to {out}, {proved:,} prompts proved.")
+        self.stdout.write(
+            f"{len(written):,} of {len(entries):,} summaries written to {out}, {proved:,} prompts proved."
+        )
 
 
 def _index(entries: Sequence[Entry]) -> str:
     return as_json(index_of(entries))
 
 
-def _words(entry: Entry) -> str:
+def _describe(entry: Entry) -> str:
     proof = "proved" if entry.proof == Proof.PROVED else f"not proved: {entry.proof}"
     return f"{proof}, leaks" if entry.leaks else proof
-
-
-def _number(entry: Entry) -> str:
-    return str(entry.summary or f"of generation {entry.generation}")
-
-
-def _first_line(error: DatabaseError) -> str:
-    return str(error).strip().partition("\n")[0]

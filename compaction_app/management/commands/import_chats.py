@@ -1,4 +1,4 @@
-"""``manage.py import_chats FILE``: conversations of another program, stored whole or not at all."""
+"""``manage.py import_chats FILE``: import conversations of another program, all of a file or none of it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
-from tqdm import tqdm
 
 from compaction_app.exceptions import CompactionError
-from compaction_app.management.arguments import NOT_FOUND, add_database, add_json
+from compaction_app.management.console import (
+    WRONG_CALL,
+    add_database,
+    add_json,
+    count,
+    printable,
+    progress,
+    write_some,
+)
 from compaction_app.transfer import importing
 from compaction_app.transfer.importing import Imported
-
-_SHOWN = 20
 
 
 class Command(BaseCommand):
     help = (
-        "Import conversations: Open-Assistant trees (one a line) or the OpenAI chat format. All of a file is "
-        "stored, or nothing of it. Importing a file twice finds the first import."
+        "Import conversations: Open-Assistant trees (one per line) or the OpenAI chat format. A file is imported "
+        "completely or not at all. A second import of a file finds the first one and stores nothing."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -31,25 +36,22 @@ class Command(BaseCommand):
         parser.add_argument(
             "--join",
             action="store_true",
-            help="make one conversation of all trees in the file: each goes under the best leaf of the one before",
+            help="join all trees in the file into one conversation: each continues the best leaf of the one before",
         )
-        parser.add_argument("--owner", metavar="USERNAME", help="the user whom the conversations belong to")
-        parser.add_argument("--title", default="", help="instead of the file's own title")
-        parser.add_argument(
-            "--again", action="store_true", help="import once more what an earlier import has stored already"
-        )
+        parser.add_argument("--owner", metavar="USERNAME", help="the user who owns the conversations")
+        parser.add_argument("--title", default="", help="a title to use instead of the one in the file")
+        parser.add_argument("--again", action="store_true", help="import the file again as new conversations")
         add_database(parser)
         add_json(parser)
 
     def handle(self, *, file: Path, database: str, **options: Any) -> None:
         if not file.is_file():
-            raise CommandError(f"There is no file {file}.", returncode=NOT_FOUND)
+            raise CommandError(f"There is no file {file}.", returncode=WRONG_CALL)
         owner = _user(options["owner"], database)
         try:
             conversations = importing.read(file, join=options["join"])
             total = sum(len(conversation.messages) for conversation in conversations)
-            # disable=None: shown on a terminal only.
-            with tqdm(total=total, unit=" messages", disable=None, leave=False) as bar:
+            with progress(total=total, unit=" messages") as bar:
                 imported = importing.store(
                     conversations,
                     owner=owner,
@@ -63,22 +65,21 @@ class Command(BaseCommand):
         if options["as_json"]:
             self.stdout.write(json.dumps({"sessions": [_as_json(one) for one in imported]}, indent=2))
         else:
-            self._tell(imported)
+            self._write_text(imported)
 
-    def _tell(self, imported: Sequence[Imported]) -> None:
+    def _write_text(self, imported: Sequence[Imported]) -> None:
         new = [one for one in imported if not one.already_there]
         if new:
-            messages = sum(one.messages for one in new)
-            self.stdout.write(f"Imported {_count(len(new), 'conversation')} with {_count(messages, 'message')}.")
-        if there := len(imported) - len(new):
-            known = _count(there, "conversation")
-            self.stdout.write(f"{known} of this file had been imported before (--again to repeat).")
-        for one in imported[:_SHOWN]:
-            note = ", was there already" if one.already_there else ""
-            numbers = f"{_count(one.messages, 'message')}, {_count(one.tips, 'branch', 'branches')}"
-            self.stdout.write(f"  {one.session.pk}  {numbers}{note}  {_plain(one.session.title)}")
-        if len(imported) > _SHOWN:
-            self.stdout.write(f"  … and {len(imported) - _SHOWN:,} more; --json lists all of them.")
+            messages = count(sum(one.messages for one in new), "message")
+            self.stdout.write(f"Imported {count(len(new), 'conversation')} with {messages}.")
+        if known := len(imported) - len(new):
+            self.stdout.write(f"Already imported: {count(known, 'conversation')} (--again imports them again).")
+        lines = [
+            f"{one.session.pk}  {count(one.messages, 'message')}, {count(one.tips, 'branch', 'branches')}"
+            f"{', already imported' if one.already_there else ''}  {printable(one.session.title)}"
+            for one in imported
+        ]
+        write_some(self.stdout.write, lines, "; --json lists all of them.")
 
 
 def _user(username: str | None, database: str) -> Any:
@@ -88,7 +89,7 @@ def _user(username: str | None, database: str) -> Any:
     try:
         return users._default_manager.db_manager(database).get_by_natural_key(username)
     except users.DoesNotExist as error:
-        raise CommandError(f"There is no user {username}.", returncode=NOT_FOUND) from error
+        raise CommandError(f"There is no user {username}.", returncode=WRONG_CALL) from error
 
 
 def _as_json(one: Imported) -> dict[str, Any]:
@@ -100,12 +101,3 @@ def _as_json(one: Imported) -> dict[str, Any]:
         "branches": one.tips,
         "already_there": one.already_there,
     }
-
-
-def _plain(title: str) -> str:
-    """A title comes from a file: what steers a terminal stays out of it."""
-    return "".join(character if character.isprintable() else " " for character in title)
-
-
-def _count(number: int, word: str, words: str = "") -> str:
-    return f"{number:,} {word if number == 1 else words or word + 's'}"

@@ -1,4 +1,4 @@
-"""``manage.py recover_compactions``: one sweep, as beat makes it all the time."""
+"""``manage.py recover_compactions``: run the sweep once that beat runs on a schedule."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from django.db import router
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.management.arguments import add_json
+from compaction_app.management.console import add_json
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 
 
 class Command(BaseCommand):
     help = (
-        "Hand over again the compactions that are stalled, delayed and due, or never reached the broker, and give up "
-        "those that failed too often. Exit code 1: some could not be handed over, since the broker does not answer."
+        "Requeue compactions that are stalled, delayed and due, or never reached the broker, and abandon those that "
+        "failed too often. Exit code 1: some could not be requeued, because the broker does not respond."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,17 +28,17 @@ class Command(BaseCommand):
 
     def handle(self, *, as_json: bool, **options: Any) -> None:
         found = tasks.recover_compactions()
-        found["left"] = sum(_left(database) for database in settings.DATABASES)
+        found["left"] = sum(_not_enqueued(database) for database in settings.DATABASES)
         if as_json:
             self.stdout.write(json.dumps(found))
         else:
-            self.stdout.write(f"{found['enqueued']} handed over, {found['given_up']} given up.")
+            self.stdout.write(f"{found['enqueued']} requeued, {found['given_up']} abandoned.")
         if found["left"]:
-            raise CommandError(f"{found['left']} could not be handed over: the broker does not answer.")
+            raise CommandError(f"{found['left']} could not be requeued: the broker does not respond.")
 
 
-def _left(database: str) -> int:
-    """Runs that are due and that no broker has taken."""
+def _not_enqueued(database: str) -> int:
+    """Return how many runs are due that the broker has not accepted."""
     if not router.allow_migrate_model(database, CompactionRun):
         return 0
     due = CompactionRun.objects.using(database).claimable(timezone.now())

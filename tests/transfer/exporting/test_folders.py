@@ -129,7 +129,7 @@ class TestFolders:
 
     @pytest.mark.parametrize("number", ["-1", "x", "1.5"])
     def test_a_number_of_messages_that_is_none(self, tmp_path, number):
-        with pytest.raises(CommandError, match="a number from 0 on is wanted"):
+        with pytest.raises(CommandError, match="must be a whole number, at least 0"):
             run("export_compactions", "--out", tmp_path / "out", f"--min-messages={number}")
 
     def test_nothing_half_written_is_left(self, tmp_path):

@@ -1,0 +1,72 @@
+"""What the commands share: options, exit codes and output.
+
+Exit codes: 0 for success; 1 if something failed or problems were found; 2 for a wrong call, such as an unknown option
+or an id that does not exist.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.core.management.base import OutputWrapper
+from django.db import DEFAULT_DB_ALIAS, connections
+from tqdm import tqdm
+
+FAILED = 1
+WRONG_CALL = 2
+
+_MAX_LINES = 20
+
+
+def add_database(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--database",
+        default=DEFAULT_DB_ALIAS,
+        choices=tuple(connections),
+        help="the alias of the database (default: %(default)s)",
+    )
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON, for scripts")
+
+
+def at_least(low: int) -> Callable[[str], int]:
+    """Return the type of an argument that is a whole number from ``low`` on."""
+
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or int(text) < low:
+            raise ArgumentTypeError(f"must be a whole number, at least {low}")
+        return int(text)
+
+    return number
+
+
+def progress(*args: Any, **options: Any) -> Any:
+    """Return a progress bar. ``disable=None`` shows it on a terminal only."""
+    return tqdm(*args, disable=None, leave=False, **options)
+
+
+def write_some(write: Callable[[str], object], lines: Sequence[str], note: str = "") -> None:
+    """Write the first lines, indented, and how many more there are."""
+    for line in lines[:_MAX_LINES]:
+        write(f"  {line}")
+    if len(lines) > _MAX_LINES:
+        write(f"  … and {len(lines) - _MAX_LINES:,} more{note}")
+
+
+def report_kept(stderr: OutputWrapper, paths: Sequence[str]) -> None:
+    """List the files that ``--force`` did not replace, since another program wrote them."""
+    stderr.write("Kept, because the index does not list them:")
+    write_some(stderr.write, paths)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def printable(text: str) -> str:
+    """Replace control characters: a text from a file or a model must not control the terminal."""
+    return "".join(character if character.isprintable() or character == "\t" else "�" for character in text)
