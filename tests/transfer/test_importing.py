@@ -361,7 +361,7 @@ class TestCommand:
     def test_the_layout_of_a_file_makes_no_difference(self, json_file):
         run(json_file([user("q"), {"role": "assistant", "content": "a"}]))
         spread = json.dumps({"messages": [{"content": "q", "role": "user"}, {"content": "a", "role": "assistant"}]})
-        assert "imported before" in run(json_file(spread, "other.json"))
+        assert "Already imported" in run(json_file(spread, "other.json"))
 
     def test_an_owner_and_a_title(self, lines_file):
         ada = get_user_model().objects.create_user("ada")

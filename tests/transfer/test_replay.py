@@ -342,11 +342,11 @@ class TestWhereItIsKept:
 class TestWrongCalls:
     WRONG: ClassVar = [
         (("--model", "m", "--summarizer", FAKE), "not both"),
-        (("--api-key-env", "KEY"), "go with"),
+        (("--api-key-env", "KEY"), "need --model"),
         (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
         (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
         (("--prompt", "no such file"), "cannot be read"),
-        (("--prompt", __file__, "--summarizer", EXTRACT), "reads no wording"),
+        (("--prompt", __file__, "--summarizer", EXTRACT), "uses no prompt"),
     ]
 
     def test_it_says_what_is_wrong(self, server, exported):

@@ -64,8 +64,8 @@ class Command(BaseCommand):
             where += [f"run {one.run_id}"] if one.run_id else []
             self.stdout.write(f"{one.finding}: {' '.join(where)}: {one.detail}")
         if otherwise := [report.counted_otherwise for report in reports if report.counted_otherwise]:
-            where = f"{count(sum(otherwise), 'message')} in {count(len(otherwise), 'session')}"
-            self.stdout.write(f"Counted with another TOKEN_COUNTER, with consistent sums: {where}.")
+            counted = f"{count(sum(otherwise), 'message')} in {count(len(otherwise), 'session')}"
+            self.stdout.write(f"Counted with another TOKEN_COUNTER, with consistent sums: {counted}.")
         checked = (
             f"{count(len(reports), 'session')}, {count(sum(report.messages for report in reports), 'message')} and "
             f"{count(sum(report.runs for report in reports), 'compaction run')} checked"
