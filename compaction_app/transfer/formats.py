@@ -1,11 +1,10 @@
-"""Conversations out of other programs' files, as trees of messages that can be stored. Pure: text in, values out.
+"""Reads conversations of other programs as trees of messages that can be stored. Pure: text in, values out.
 
-Two formats are read. Open-Assistant trees: one a line, ``prompt`` is the root, ``replies`` nest. The OpenAI chat
-format: an object with ``messages``, or the bare list; one whole file, or one object a line. Its messages may have
-``id`` and ``parent``, which makes the list a tree.
+Two formats are supported. Open-Assistant trees: one a line, ``prompt`` is the root, ``replies`` nest. The OpenAI chat
+format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages may have ``id``
+and ``parent``, which makes the list a tree.
 
-Everything that could be refused later is refused here, by the place in the file where it stands: a file is imported
-whole or not at all, and whoever has to mend it is told the line.
+A file is imported whole or not at all, so everything that storing would refuse is refused here, with its line.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.validation import open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
-#: Marks sessions that were imported; what follows is a digest of the conversation.
+#: Marks imported sessions; a digest of the conversation follows.
 EXTERNAL_ID_PREFIX = "import:"
 _TITLE_CHARACTERS = 80
 _DIGEST_CHARACTERS = 40
 
 _OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
 _OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
-#: Stored as they are; every other key of a message goes to its metadata, so that nothing of a file is lost.
+#: Stored as they are; every unknown key of a message goes to its metadata, so that nothing of a file is lost.
 _OPENAI_STORED = ("tool_calls", "tool_call_id", "name", "reasoning", "usage", "model")
 _OPENAI_KEYS = frozenset({*_OPENAI_STORED, "role", "content", "id", "parent", "created_at", "attachments", "metadata"})
 
 _KNOWN = (
-    "Known are Open-Assistant trees (an object with 'prompt' a line) and the OpenAI chat format (an object with "
+    "Supported are Open-Assistant trees (an object with 'prompt' a line) and the OpenAI chat format (an object with "
     "'messages', or a list of messages)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in a file: a line, or a message of a list whose line is looked for if it matters."""
+    """A place in a file: a line, or a message of a list, whose line is searched for if an error needs it."""
 
     line: int | None = None
     #: Position in ``messages``, from 0.
@@ -55,13 +54,13 @@ class ImportedMessage:
     #: Position of the parent in the conversation's messages, None for a root.
     parent: int | None
     place: Place
-    #: Lower is better; None where nobody ranked it.
+    #: Lower is better; None if not ranked.
     rank: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """One session to be: its messages in the order of the file, which is also the order of siblings."""
+    """A session to store: its messages in the order of the file, which is also the order of siblings."""
 
     messages: tuple[ImportedMessage, ...]
     title: str = ""
@@ -71,13 +70,13 @@ class Conversation:
     external_id: str = ""
 
     def children(self) -> dict[int | None, list[int]]:
-        """Positions below each position; below None stand the roots."""
+        """Positions of the children of each position; the roots are those of None."""
         return _children(self.messages)
 
 
 @dataclass(kw_only=True)
 class _Draft:
-    """A conversation as it was read, before it is checked."""
+    """A conversation before it is checked."""
 
     messages: Sequence[ImportedMessage]
     place: Place
@@ -87,13 +86,13 @@ class _Draft:
 
 
 def read_json(text: str, *, max_bytes: int, join: bool = False) -> list[Conversation]:
-    """A file that is one JSON value."""
+    """Read a file that is one JSON value."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise ImportFailed(f"line {error.lineno}: this is not JSON: {error}.", line=error.lineno) from error
     except RecursionError as error:
-        raise ImportFailed("line 1: nested deeper than can be read.", line=1) from error
+        raise ImportFailed("line 1: nested too deeply.", line=1) from error
     try:
         return _conversations([_draft(document, Place())], max_bytes=max_bytes, join=join)
     except _Misplaced as wrong:
@@ -101,7 +100,7 @@ def read_json(text: str, *, max_bytes: int, join: bool = False) -> list[Conversa
 
 
 def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool = False) -> list[Conversation]:
-    """A file with a JSON value a line: pairs of line number and line."""
+    """Read a file with one JSON value a line; ``lines`` are pairs of number and line."""
     try:
         drafts = [_draft(document, Place(line=number)) for number, document in _documents(lines)]
         if not drafts:
@@ -112,7 +111,7 @@ def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool
 
 
 def decode(data: bytes, first_line: int = 1) -> str:
-    """UTF-8, with or without a byte order mark."""
+    """Decode UTF-8, with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -121,7 +120,7 @@ def decode(data: bytes, first_line: int = 1) -> str:
 
 
 def is_one_value(line: bytes) -> bool:
-    """Whether a line is a whole JSON object or list: then the file has one a line."""
+    """Whether a line is a complete JSON object or list: then the file has one a line."""
     try:
         return isinstance(json.loads(line), dict | list)
     except (ValueError, RecursionError):
@@ -129,7 +128,7 @@ def is_one_value(line: bytes) -> bool:
 
 
 class _Misplaced(Exception):
-    """Something is wrong at a place of the file; becomes an ImportFailed that names the line."""
+    """An error at a place in the file; becomes an ImportFailed with the line."""
 
     def __init__(self, what: str, place: Place) -> None:
         super().__init__(what)
@@ -158,17 +157,17 @@ def _documents(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
             problem = f"line {number}: this is not JSON: {error.msg} at character {error.pos + 1}."
             raise ImportFailed(problem, line=number) from error
         except RecursionError as error:
-            raise ImportFailed(f"line {number}: nested deeper than can be read.", line=number) from error
+            raise ImportFailed(f"line {number}: nested too deeply.", line=number) from error
 
 
 def _draft(document: Any, place: Place) -> _Draft:
-    """Recognize a format by what is in it: names of files tell nothing."""
+    """Recognize a format by its content, not by the name of the file."""
     if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
         return _Draft(messages=_oasst_messages(document["prompt"], place), place=place)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         return _openai_draft(document, place)
     if _is_chatgpt_export(document):
-        raise _Misplaced(f"this is an export of ChatGPT (conversations.json). {_KNOWN}", place)
+        raise _Misplaced(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}", place)
     if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
         return _openai_draft({"messages": document}, place)
     raise _Misplaced(f"the format is not recognized: {_kind(document)}. {_KNOWN}", place)
@@ -184,7 +183,7 @@ def _kind(value: Any) -> str:
         keys = ", ".join(str(key)[:30] for key in list(value)[:6])
         return f"an object with the keys {keys}" if keys else "an empty object"
     if isinstance(value, list):
-        return f"a list that holds {_kind(value[0])}" if value else "an empty list"
+        return f"a list of {_kind(value[0])}" if value else "an empty list"
     return {"str": "a text", "NoneType": "null", "bool": "true or false"}.get(type(value).__name__, "a number")
 
 
@@ -192,7 +191,7 @@ def _kind(value: Any) -> str:
 
 
 def _oasst_messages(prompt: Mapping[str, Any], place: Place) -> list[ImportedMessage]:
-    """Depth first, with a stack: a tree may be deeper than Python's own calls go."""
+    """Depth first, with a stack: a tree may be deeper than Python can recurse."""
     messages: list[ImportedMessage] = []
     waiting: list[tuple[Any, int | None]] = [(prompt, None)]
     while waiting:
@@ -226,7 +225,7 @@ def _oasst_message(node: Any, parent: int | None, place: Place) -> ImportedMessa
     return ImportedMessage(fields=fields, parent=parent, place=place, rank=rank)
 
 
-# -- the OpenAI chat format -----------------------------------------------------------------------------
+# -- The OpenAI chat format -----------------------------------------------------------------------------
 
 
 def _openai_draft(document: Mapping[str, Any], place: Place) -> _Draft:
@@ -248,20 +247,20 @@ def _openai_draft(document: Mapping[str, Any], place: Place) -> _Draft:
 
 
 def _below_system_prompt(text: Any, messages: Sequence[ImportedMessage], place: Place) -> list[ImportedMessage]:
-    """As the message that opens the conversation, so that there is one rule for both ways to write it."""
+    """The system prompt as the opening message, so that one rule covers both ways to write it."""
     opening = ImportedMessage(fields={"role": Role.SYSTEM, "content": text}, parent=None, place=place)
     return [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
 
 
 def _parents(items: Sequence[Any], place: Place) -> list[int | None]:
-    """Position of each message's parent: the one that it names, else the message before it."""
+    """Position of each message's parent: the named one, else the message before."""
     position: dict[str, int] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise _Misplaced(f"a message must be an object, not {_kind(item)}.", replace(place, index=index))
         if key := _text_id(item.get("id"), replace(place, index=index)):
             if key in position:
-                raise _Misplaced(f"the id {key!r} stands here a second time.", replace(place, index=index))
+                raise _Misplaced(f"the id {key!r} is used a second time.", replace(place, index=index))
             position[key] = index
     return [_parent(item, index, position, place) for index, item in enumerate(items)]
 
@@ -279,9 +278,7 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], pl
 
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
-        raise _Misplaced(
-            "this uses function_call, the form before tool_calls; write it as tool_calls and role tool.", place
-        )
+        raise _Misplaced("function_call is not supported; write it as tool_calls and messages of role tool.", place)
     content, attachments = _flatten(item.get("content"), place)
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
@@ -305,7 +302,7 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
 
 
 def _with_text_arguments(call: Any) -> Any:
-    """Some programs write a call's arguments as an object where the format has JSON in a text."""
+    """Some programs write a call's arguments as an object; the format requires JSON text."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
         return call
@@ -313,7 +310,7 @@ def _with_text_arguments(call: Any) -> Any:
 
 
 def _flatten(content: Any, place: Place) -> tuple[Any, list[dict[str, Any]]]:
-    """Text and attachments of a content that may be a list of parts."""
+    """Text and attachments of a content, which may be a list of parts."""
     if content is None:
         return "", []
     if not isinstance(content, list):
@@ -344,8 +341,8 @@ def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
     inner = part.get(kind)
     inner = inner if isinstance(inner, dict) else {"url": inner} if isinstance(inner, str) else {}
     url = inner.get("url") or inner.get("file_data") or inner.get("file_id") or ""
-    # A name in any case: where there is none the address stands in for it, and a picture that is written into
-    # its own address would be counted and shown as a hundred thousand letters.
+    # Always with a name: without one the address is shown and counted instead, and a data: address has a hundred
+    # thousand characters.
     attachment = {"type": label, "name": str(inner.get("filename") or f"{label} {number}")}
     if url:
         attachment["url"] = str(url)
@@ -354,7 +351,7 @@ def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
     return attachment
 
 
-# -- what both share ------------------------------------------------------------------------------------
+# -- Both formats ---------------------------------------------------------------------------------------
 
 
 def _text(document: Mapping[str, Any], key: str, place: Place) -> str:
@@ -373,7 +370,7 @@ def _text_id(value: Any, place: Place) -> str:
 
 
 def _moment(value: Any, place: Place) -> datetime | None:
-    """A time from ISO 8601 or seconds since 1970; one without a zone is in UTC."""
+    """A time from ISO 8601 or seconds since 1970; UTC if it has no zone."""
     if value is None or value == "":
         return None
     try:
@@ -383,7 +380,7 @@ def _moment(value: Any, place: Place) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         shown = repr(value)[:60]
-        raise _Misplaced(f"{shown} is no time; write ISO 8601 or seconds since 1970.", place) from error
+        raise _Misplaced(f"{shown} is not a time; write ISO 8601 or seconds since 1970.", place) from error
 
 
 def _conversations(drafts: Sequence[_Draft], *, max_bytes: int, join: bool) -> list[Conversation]:
@@ -393,7 +390,7 @@ def _conversations(drafts: Sequence[_Draft], *, max_bytes: int, join: bool) -> l
 
 
 def _joined(drafts: Sequence[_Draft]) -> _Draft:
-    """One conversation, end to end: each tree goes under the best leaf of the one before."""
+    """One conversation of all trees: each goes under the best leaf of the one before."""
     messages: list[ImportedMessage] = []
     leaf: int | None = None
     for draft in drafts:
@@ -408,7 +405,7 @@ def _joined(drafts: Sequence[_Draft]) -> _Draft:
 
 
 def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
-    """The leaf reached by the lowest rank at every level; unranked ones last, ties by file order."""
+    """The leaf reached by the lowest rank at each level; unranked replies last, ties by file order."""
     below = _children(messages)
     best: int | None = None
     while replies := below.get(best):
@@ -424,11 +421,11 @@ def _children(messages: Iterable[ImportedMessage]) -> dict[int | None, list[int]
 
 
 def _checked(draft: _Draft, max_bytes: int) -> Conversation:
-    """A conversation that can be stored: each message by itself, its place in the tree, its ids."""
+    """A conversation that can be stored: each message is checked, its place in the tree and its id."""
     _check_messages(draft.messages, max_bytes)
     system_prompt, messages = _without_opening_system(draft.messages)
     if not messages:
-        raise _Misplaced("there is no message in it.", draft.place)
+        raise _Misplaced("it contains no message.", draft.place)
     conversation = Conversation(
         messages=tuple(messages),
         title=draft.title or _title(messages),
@@ -450,7 +447,7 @@ def _refuse_invalid(place: Place, check: Callable[..., Any], *arguments: Any, **
 
 
 def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None:
-    """Every message, from the roots down: a result must answer an open call of its own path."""
+    """Check every message, from the roots down: a result must answer an open call of its own path."""
     below = _children(messages)
     ids: set[str] = set()
     open_calls: dict[int | None, list[str]] = {None: []}
@@ -464,20 +461,20 @@ def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None
         waiting.extend(reversed(below.get(index, [])))
     unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
     if unreached is not None:
-        raise _Misplaced("its parents go round in a circle and never reach a root.", unreached.place)
+        raise _Misplaced("its parents form a cycle and never reach a root.", unreached.place)
 
 
 def _refuse_second(message: ImportedMessage, ids: set[str]) -> None:
     external_id = message.fields.get("external_id")
     if external_id and external_id in ids:
-        raise _Misplaced(f"the id {external_id!r} stands here a second time.", message.place)
+        raise _Misplaced(f"the id {external_id!r} is used a second time.", message.place)
     ids.add(external_id or "")
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:
-    """The system message that opens a conversation is its prompt; its replies are the roots then.
+    """Take the opening system message as the conversation's prompt; its replies become the roots.
 
-    Where several trees begin with the same one, all of them lose it; one with another text stays a message.
+    If several trees open with the same one, it is removed from all; one with another text stays a message.
     """
     below = _children(messages)
     prompt, gone = "", set[int]()
@@ -501,14 +498,14 @@ def _without(messages: Sequence[ImportedMessage], gone: set[int]) -> list[Import
 
 
 def _title(messages: Sequence[ImportedMessage]) -> str:
-    """The first words that a person wrote."""
+    """The first words of the first user message."""
     asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
     words = " ".join(next(asked, "").split())
     return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
 def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
-    """The same conversation gives the same digest, however its file is laid out."""
+    """A digest of the content, whatever the layout of the file."""
     digest = hashlib.sha256(json.dumps(system_prompt).encode())
     for message in messages:
         line = json.dumps([message.parent, message.fields], sort_keys=True, default=str)
@@ -520,7 +517,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def _line_of_message(text: str, index: int) -> int:
-    """The line on which a message of ``messages`` begins. Read again for it, since the parser keeps no places."""
+    """The line on which a message of ``messages`` begins. Parsed again for it: the parser keeps no positions."""
     decoder = json.JSONDecoder()
     position = _start_of_messages(text, decoder)
     for _ in range(index):
@@ -530,7 +527,7 @@ def _line_of_message(text: str, index: int) -> int:
 
 
 def _start_of_messages(text: str, decoder: json.JSONDecoder) -> int:
-    """Right behind the bracket that opens the list of messages."""
+    """The position after the bracket that opens the list of messages."""
     position = _skip(text, 0) + 1
     if text[position - 1] == "[":
         return position

@@ -1,10 +1,8 @@
-"""Reading a file of conversations and storing it: all of it or nothing.
+"""Imports a file of conversations, whole or not at all.
 
-``import_formats`` turns the file into trees that can be stored and refuses what can not, by its line. What is left
-for here is to walk each tree and append its chains through ``chat``, in one transaction.
-
-A conversation is known by a digest of what is in it, kept as the session's ``external_id``: importing a file twice
-finds the first import.
+:mod:`formats` reads the file as trees that can be stored, and refuses what cannot, with its line. Here each tree is
+appended through ``chat``, chain by chain, in one transaction. A digest of the conversation is kept as the session's
+``external_id``, so importing a file twice finds the first import.
 """
 
 from __future__ import annotations
@@ -26,31 +24,31 @@ from compaction_app.transfer.formats import Conversation, decode, is_one_value, 
 
 logger = logging.getLogger("compaction_app.importing")
 
-#: Messages appended in one go: few statements beside the inserts, and a progress that moves.
+#: Messages appended at once: few statements, and progress that is visible.
 _BATCH = 500
-#: An import of this many changes what the database should know of the table.
+#: From this number on, an import refreshes the database's statistics.
 MANY_MESSAGES = 1_000
 _LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
-#: Told how many messages were stored since the last call.
+#: Called with the number of messages stored since the last call.
 Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imported:
-    """One conversation of a file, in the database."""
+    """A conversation of the file, as it is stored."""
 
     session: ChatSession
     messages: int
     tips: int
-    #: An earlier import had stored it; nothing was written.
+    #: Stored by an earlier import; nothing was written.
     already_there: bool = False
 
 
 def read(path: Path, *, join: bool = False) -> list[Conversation]:
-    """The conversations of a file, checked. ``join``: all of its trees end to end, as one.
+    """The checked conversations of a file. ``join``: all of its trees as one.
 
-    Raises :class:`ImportFailed` with the line for what can not be stored.
+    Raises :class:`ImportFailed` with the line for what cannot be stored.
     """
     max_bytes = site_setting("MAX_MESSAGE_BYTES")
     try:
@@ -59,11 +57,11 @@ def read(path: Path, *, join: bool = False) -> list[Conversation]:
                 return read_lines(enumerate(file, start=1), max_bytes=max_bytes, join=join)
             return read_json(decode(file.read()), max_bytes=max_bytes, join=join)
     except OSError as error:
-        raise ImportFailed(f"{path} can't be read: {error.strerror or error}.") from error
+        raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _has_a_value_a_line(path: Path, file: BinaryIO) -> bool:
-    """By the name, or because a line that is not the only one is a whole JSON value. Leaves the file rewound."""
+    """By the file's suffix, or because the first of several lines is a complete JSON value. Rewinds the file."""
     try:
         if path.suffix.lower() in _LINE_SUFFIXES:
             return True
@@ -83,7 +81,7 @@ def store(
     again: bool = False,
     on_stored: Advance | None = None,
 ) -> list[Imported]:
-    """Store conversations: all of them or none. ``again``: also those that are there already."""
+    """Store conversations: all or none. ``again``: also those that an earlier import stored."""
     try:
         with transaction.atomic(using=using):
             stored = [
@@ -98,7 +96,7 @@ def store(
 
 
 def _refresh_statistics(using: str) -> None:
-    """Without statistics PostgreSQL scans the table once for each level of a branch, until autovacuum comes."""
+    """Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs."""
     if connections[using].vendor == "postgresql":
         with connections[using].cursor() as cursor:
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
@@ -160,21 +158,21 @@ def _start(conversation: Conversation, owner: Any, title: str, external_id: str,
 def _append_tree(
     session: ChatSession, conversation: Conversation, below: Mapping[int | None, list[int]], advance: Advance
 ) -> None:
-    """Chain by chain, with a stack: a conversation is deeper than Python's own calls go."""
+    """Chain by chain, with a stack: a conversation may be deeper than Python can recurse."""
     waiting: list[tuple[ChatMessage | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
         chain = _chain(first, below)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain])
         for row, index in zip(rows, chain, strict=True):
-            # The first child of each but the last went along; siblings wait in reverse, to be taken in order.
+            # The chain has the first child of each message but its last. Siblings wait in reverse, to be taken in order.
             following = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(following))
         advance(len(chain))
 
 
 def _chain(first: int, below: Mapping[int | None, list[int]]) -> list[int]:
-    """A message, its first child, that one's first child and so on."""
+    """A message, its first child, that child's first child and so on."""
     chain = [first]
     while len(chain) < _BATCH and (following := below.get(chain[-1])):
         chain.append(following[0])

@@ -2,9 +2,9 @@
 
 Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
 target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
-the commit stores in ``CompactionRun.request``. Both go through the function that made the prompt,
-:func:`compaction.prepare.request_of`. A digest, stored with the run, proves that nothing differs: neither the wording nor a
-host's redactor nor a host's tool markers.
+the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.prepare.request_of`, which made the
+prompt. A digest, stored with the run, proves that nothing differs: neither the wording nor a host's redactor nor a
+host's tool markers.
 """
 
 from __future__ import annotations

@@ -270,17 +270,17 @@ BROKEN: list[Any] = [
     pytest.param({"messages": [user(id="a"), user(id="a")]}, 8, "second time", id="id twice"),
     pytest.param({"messages": [user(id="a", parent="b")]}, 3, "parent 'b' is in no", id="unknown parent"),
     pytest.param(
-        {"messages": [user(id="r"), user(id="a", parent="b"), user(id="b", parent="a")]}, 8, "circle", id="circle"
+        {"messages": [user(id="r"), user(id="a", parent="b"), user(id="b", parent="a")]}, 8, "form a cycle", id="circle"
     ),
     pytest.param({"messages": [user(id=[1])]}, 3, "an id must be", id="id"),
-    pytest.param([user(created_at="yesterday")], 2, "'yesterday' is no time", id="time"),
-    pytest.param([user(created_at=1e300)], 2, "is no time", id="far time"),
+    pytest.param([user(created_at="yesterday")], 2, "'yesterday' is not a time", id="time"),
+    pytest.param([user(created_at=1e300)], 2, "is not a time", id="far time"),
     pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
     pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a string", id="system prompt"),
     pytest.param([user([{"type": "text", "text": 7}])], 2, "text of a part", id="part text"),
     pytest.param([user(metadata=[1])], 2, "metadata must be", id="metadata"),
     pytest.param([user(extra=float("nan"))], 2, "not JSON", id="NaN"),
-    pytest.param("[" * 200_000, 1, "nested deeper", id="deep"),
+    pytest.param("[" * 200_000, 1, "nested too deeply", id="deep"),
 ]
 
 BROKEN_LINES: list[Any] = [
@@ -290,7 +290,7 @@ BROKEN_LINES: list[Any] = [
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], 2, "must be a list", id="replies"),
     pytest.param([tree("q", reply("a"), reply("a"))], 2, "second time", id="id twice"),
     pytest.param([tree("fine"), "", {"messages": [user(), user(7)]}], 4, "message 2: content", id="message of a line"),
-    pytest.param([tree("fine"), "[" * 200_000], 3, "nested deeper", id="deep"),
+    pytest.param([tree("fine"), "[" * 200_000], 3, "nested too deeply", id="deep"),
 ]
 
 
