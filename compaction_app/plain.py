@@ -34,7 +34,7 @@ from compaction_app.messages.validation import (
     check_whole_number,
     checked_counter,
 )
-from compaction_app.redaction import guarded_redactor_of
+from compaction_app.redaction import redactor_of
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
@@ -265,7 +265,7 @@ def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
     # request.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
-    return request_for(plan, settings, nonce=nonce, redact=guarded_redactor_of(settings))
+    return request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
 
 
 def _ask(

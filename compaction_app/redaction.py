@@ -1,10 +1,8 @@
-"""A message as it may leave for a model: every text that a person, a tool or a model wrote, through ``REDACTOR``.
+"""What ``REDACTOR`` does to a message before it is sent to any model, whole and before anything is shortened.
 
-It is applied to what the chat model is sent (``get_context``, so also ``complete``, ``stream`` and a host's own
-client) and to what a summarizer is sent. What is stored stays as it is; these are copies. Tool schemas are the
-host's own code and go as they are.
-
-``redact_secrets`` is the one that ships: see ``messages.secrets``.
+It applies to what the chat model is sent (``get_context``, so also ``complete``, ``stream`` and a host's own client)
+and to what a summarizer is sent. These are copies; what is stored stays as it is. Tool schemas are the host's own
+code and are not redacted. ``redact_secrets`` is the redactor that ships with the app: see ``messages.secrets``.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from typing import Any, TypeVar
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.secrets import redact_secrets
+from compaction_app.messages.summary import count_summary
 from compaction_app.messages.validation import is_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
 from compaction_app.values import Branch, ContextMessage, Json, Message
@@ -25,53 +24,43 @@ Redact = Callable[[str], str]
 
 AnyMessage = TypeVar("AnyMessage", Message, ContextMessage)
 
-#: In place of an argument that the redactor changed into something that is no JSON.
+#: Replaces an argument that the redactor changed into something that is not JSON.
 UNREADABLE = "[removed]"
 
 
 def redactor_of(settings: Settings) -> Redact | None:
-    """The host's redactor, None if there is none."""
-    if settings.redactor is None:
+    """The host's redactor, None if there is none. What it raises becomes :class:`RedactionFailed`, without any text."""
+    path = settings.redactor
+    if path is None:
         return None
-    named = load(settings.redactor)
-    redactor: Redact = named() if isinstance(named, type) else named
-    return redactor
+    loaded: list[Redact] = []
 
-
-def guarded_redactor_of(settings: Settings) -> Redact | None:
-    """The host's redactor; what it raises becomes :class:`RedactionFailed`, which quotes no text."""
-    if settings.redactor is None:
-        return None
-
-    made: list[Redact] = []
-
-    def guarded(text: str) -> str:
+    def redact(text: str) -> str:
         try:
-            # Here and not before: what imports it, or makes an instance of a class, may raise too.
-            if not made:
-                made.append(redactor_of(settings) or str)
-            result = made[0](text)
+            # Loaded at the first use: importing it, or making an instance of a class, may raise too.
+            if not loaded:
+                named = load(path)
+                loaded.append(named() if isinstance(named, type) else named)
+            result = loaded[0](text)
         except Exception as error:
             raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error
         if not isinstance(result, str):
-            raise RedactionFailed(f"REDACTOR gave back a {type(result).__name__}, not a text; nothing was sent.")
+            raise RedactionFailed(f"REDACTOR must return a string, not {type(result).__name__}; nothing was sent.")
         if result is not text and not is_storable(result):
-            # A summary would quote it, and no database keeps that.
-            raise RedactionFailed("REDACTOR gave back a text with a NUL or a lone surrogate; nothing was sent.")
+            # A summary would quote it, and no database could store that.
+            raise RedactionFailed("REDACTOR returned a string with a NUL or a lone surrogate; nothing was sent.")
         return result
 
-    return guarded
+    return redact
 
 
-def redact_branch(branch: Branch, redact: Redact | None, count: Count, count_summary: Callable[[str], int]) -> Branch:
-    """The branch as it may be shown, counted as it is then: a notice may be longer than what it stands for."""
-    if redact is None:
-        return branch
+def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
+    """The branch as it may be shown, counted again: a replacement may be longer than what it replaces."""
     base = branch.base
     if base is not None:
         content = redact(base.content)
         if content != base.content:
-            grown = count_summary(content) - count_summary(base.content)
+            grown = count_summary(content, count) - count_summary(base.content, count)
             base = replace(base, content=content, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
         if base.pinned is not None:
             base = replace(base, pinned=_redact_and_recount(base.pinned, redact, count))
@@ -84,7 +73,7 @@ def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Messa
     if redacted == message:
         return message
     before, after = count_messages([_texts(message), _texts(redacted)], count)
-    # What the count holds beyond these texts (results supplied for calls that it closed) stays in it.
+    # The difference only: a message's count may also include results supplied for unanswered calls.
     return replace(redacted, tokens=max(message.tokens - before + after, TOKENS_PER_MESSAGE))
 
 
@@ -93,8 +82,7 @@ def _texts(message: Message) -> dict[str, Any]:
 
 
 def redact_message(message: AnyMessage, redact: Redact | None) -> AnyMessage:
-    """Content, name, tool calls, reasoning and attachments redacted; ids kept, for results are found by
-    them."""
+    """Content, name, tool calls, reasoning and attachments redacted. Ids are kept: results refer to calls by them."""
     if redact is None:
         return message
     return replace(
@@ -108,7 +96,7 @@ def redact_message(message: AnyMessage, redact: Redact | None) -> AnyMessage:
 
 
 def redact_json(value: Json, redact: Redact) -> Any:
-    """Every string in ``value``, keys excepted."""
+    """Every string in ``value`` except keys."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -128,7 +116,7 @@ def _redact_call(call: Mapping[str, Json], redact: Redact) -> dict[str, Json]:
 
 
 def _redact_arguments(arguments: str, redact: Redact) -> str:
-    """Arguments that were JSON are JSON afterwards; others are redacted as the text that they are."""
+    """Arguments that were JSON are JSON afterwards; others are redacted as text."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -138,8 +126,8 @@ def _redact_arguments(arguments: str, redact: Redact) -> str:
 
 
 def _redact_parsed(value: Json, redact: Redact) -> Any:
-    """Strings by themselves, since the escapes of JSON hide a key that spans lines; then each one together with its
-    name, since ``"password": "…"`` is only seen there."""
+    """Each string alone, because JSON's escapes would hide a key that spans lines; then together with its name,
+    because only ``"password": "…"`` shows that it is secret."""
     if isinstance(value, Mapping):
         return {redact(key): _redact_pair(key, item, redact) for key, item in value.items()}
     if isinstance(value, list):
@@ -158,7 +146,7 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
     try:
         [(_, changed)] = json.loads(redacted).items()
     except (ValueError, RecursionError, AttributeError):
-        # A number has no quotes around it: what is put in its place is no JSON.
+        # A number has no quotes: its replacement is not JSON.
         return UNREADABLE
     return changed
 
@@ -166,7 +154,6 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
 __all__ = [
     "UNREADABLE",
     "Redact",
-    "guarded_redactor_of",
     "redact_branch",
     "redact_json",
     "redact_message",

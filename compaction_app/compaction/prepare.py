@@ -14,7 +14,7 @@ from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot
 from compaction_app.exceptions import MessageNotFound, RedactionFailed
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.redaction import guarded_redactor_of
+from compaction_app.redaction import redactor_of
 from compaction_app.retention import ledger
 from compaction_app.summarizers.cascade import make_summarizer
 from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
@@ -122,7 +122,7 @@ def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReas
             count,
             instructions=run.instructions,
             policy_line=run.policy_line,
-            redact=guarded_redactor_of(settings),
+            redact=redactor_of(settings),
         )
     plan = plan_compaction(
         branch,
@@ -161,7 +161,7 @@ def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, lim
         instructions=run.instructions,
         policy_line=run.policy_line,
         limits=limits,
-        redact=guarded_redactor_of(settings),
+        redact=redactor_of(settings),
     )
 
 

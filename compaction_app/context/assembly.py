@@ -10,13 +10,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from compaction_app.conf import Mode, PruneWhen, Settings
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import fit, micro_compact, prune
-from compaction_app.messages.summary import count_summary, summary_message
-from compaction_app.redaction import Redact, guarded_redactor_of, redact_branch
+from compaction_app.messages.summary import summary_message
+from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.tokens import Count, count_messages
 from compaction_app.values import (
     Branch,
@@ -40,8 +39,8 @@ def assemble(
     Redacting comes first, so that what is counted, shortened and left out is what is sent, and half a key is never
     shown because the other half was cut away.
     """
-    if redact := guarded_redactor_of(settings):
-        branch = redact_branch(branch, redact, count, partial(count_summary, count=count))
+    if redact := redactor_of(settings):
+        branch = redact_branch(branch, redact, count)
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
     history = _history_messages(shown, settings.summary_role)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from compaction_app.conf import Settings
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.summary import count_summary, leaks_wrapper
-from compaction_app.redaction import Redact, guarded_redactor_of, redact_message
+from compaction_app.redaction import Redact, redact_message, redactor_of
 from compaction_app.retention.ledger_entries import Entry, line_of, read_entries
 from compaction_app.retention.ledger_excerpts import read_day
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
@@ -80,7 +80,7 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
     What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
     that the redactor fails on, for no context can hold it.
     """
-    redact = guarded_redactor_of(settings)
+    redact = redactor_of(settings)
     shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
     staying = [*([plan.pinned] if plan.pinned else []), *shared]
     return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
