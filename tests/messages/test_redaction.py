@@ -458,7 +458,7 @@ class TestHostsOwn:
         ("redactor", "words"),
         [
             ("raising", "raised ValueError"),
-            ("answering_none", "a NoneType, not a text"),
+            ("answering_none", "must return a string, not NoneType"),
             ("adding_nul", "a NUL or a lone surrogate"),
             ("adding_half_a_character", "a NUL or a lone surrogate"),
         ],
