@@ -1,15 +1,15 @@
-"""The JSON API for a host to mount: ``path("api/v1/", include("compaction_app.urls"))`` (docs/api.md)."""
+"""The URLs of the JSON API: ``path("api/v1/", include("compaction_app.urls"))`` (docs/api.md)."""
 
 from __future__ import annotations
 
 from django.core.exceptions import ImproperlyConfigured
 
 try:
-    import ninja  # noqa: F401  # asked for here, so that whoever lacks it is told what to do
+    import ninja  # noqa: F401  # only to raise the error below where it is not installed
 except ImportError as error:
     raise ImproperlyConfigured(
         "The JSON API of compaction_app needs django-ninja: pip install 'django-chat-compaction[api]'. "
-        "The rest of the app does without it."
+        "The rest of the app does not need it."
     ) from error
 
 from compaction_app.api.mounting import api_urls

@@ -19,7 +19,7 @@ from compaction_app import chat
 from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem, responses
-from compaction_app.api.lookup import find_generation, find_run, find_session, find_summary, require_tip
+from compaction_app.api.lookup import find_generation, find_run, find_session, find_summary, first_or_404, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
@@ -238,10 +238,7 @@ def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
         if newest is None:
             raise Problem(Code.NOTHING_TO_COMPACT)
         return newest
-    tip = rows.filter(pk=message_id).first()
-    if tip is None:
-        raise Problem(Code.NOT_FOUND)
-    return require_tip(tip, "body.message_id")
+    return require_tip(first_or_404(rows.filter(pk=message_id)), "body.message_id")
 
 
 def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:

@@ -5,9 +5,11 @@ An unknown id and one that the user may not view are both 404. A user who may vi
 
 from __future__ import annotations
 
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import router
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from compaction_app.api.authentication import user_of
@@ -21,15 +23,16 @@ _TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadat
 _RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
 
 
+Row = TypeVar("Row", bound=Model)
+
+
 def database() -> str:
     """Return the alias that sessions are written to: a replica may not have a new one yet."""
     return router.db_for_write(ChatSession)
 
 
 def find_session(request: HttpRequest, session_id: UUID, action: Action) -> ChatSession:
-    session = ChatSession.objects.using(database()).filter(pk=session_id).first()
-    if session is None:
-        raise Problem(Code.NOT_FOUND)
+    session = first_or_404(ChatSession.objects.using(database()).filter(pk=session_id))
     _require(request, session, action)
     return session
 
@@ -37,11 +40,9 @@ def find_session(request: HttpRequest, session_id: UUID, action: Action) -> Chat
 def find_message(request: HttpRequest, message_id: int, action: Action, *, whole: bool = False) -> ChatMessage:
     """Return a message or summary with its session. Its long columns are deferred unless ``whole``."""
     rows = ChatMessage.objects.using(database()).filter(pk=message_id).select_related("session")
-    found = (rows if whole else rows.defer(*_TEXTS)).first()
-    if found is None:
-        raise Problem(Code.NOT_FOUND)
-    _require(request, found.session, action)
-    return found
+    message = first_or_404(rows if whole else rows.defer(*_TEXTS))
+    _require(request, message.session, action)
+    return message
 
 
 def find_tip(request: HttpRequest, message_id: int) -> ChatMessage:
@@ -65,20 +66,22 @@ def find_summary(request: HttpRequest, summary_id: int, action: Action) -> ChatM
 
 def find_run(request: HttpRequest, run_id: int) -> CompactionRun:
     rows = CompactionRun.objects.using(database()).filter(pk=run_id).select_related("session")
-    found = rows.defer(*_RUN_TEXTS, "instructions").first()
-    if found is None:
-        raise Problem(Code.NOT_FOUND)
-    _require(request, found.session, Action.INSPECT)
-    return found
+    run = first_or_404(rows.defer(*_RUN_TEXTS, "instructions"))
+    _require(request, run.session, Action.INSPECT)
+    return run
 
 
 def find_generation(session: ChatSession, generation: int) -> CompactionRun:
     """Return the run that made a summary, with the summary."""
     rows = CompactionRun.objects.using(session._state.db).filter(session=session, generation=generation)
-    run = rows.select_related("summary").defer(*_RUN_TEXTS).first()
-    if run is None:
+    return first_or_404(rows.select_related("summary").defer(*_RUN_TEXTS))
+
+
+def first_or_404(rows: QuerySet[Row]) -> Row:
+    found = rows.first()
+    if found is None:
         raise Problem(Code.NOT_FOUND)
-    return run
+    return found
 
 
 def _require(request: HttpRequest, session: ChatSession, action: Action) -> None:

@@ -1,5 +1,5 @@
-"""What tests of this app, and of apps built on it, need: shipped with the package.
+"""Tools for the tests of this app and of apps that use it. The app itself imports none of them.
 
-``server`` is a real HTTP server that speaks OpenAI's chat API by script, ``steps`` are what it can do, and
-``summarizers`` holds a summarizer that needs no network. Nothing here is imported by the app itself.
+``server`` is a real HTTP server with OpenAI's chat API that follows a script of ``steps``. ``summarizers`` has a
+summarizer that needs no network, and ``builders`` makes branches from a short notation.
 """

@@ -1,7 +1,7 @@
-"""Branches in a few letters, for tests: as values for the pure floors, and as rows in a database.
+"""Builds branches for tests from a short notation, as values or as rows in the database.
 
-``"u a(50) c t t u"``: a user message, a reply of 50 tokens, a reply with a call for each ``t`` that follows, its
-results, a user message. Messages take 100 tokens unless a number in brackets says otherwise.
+``"u a(50) c t t u"`` is a user message, a reply of 50 tokens, a reply with one tool call for each ``t`` after it, the
+results of these calls, and a user message. A message has 100 tokens unless a number in brackets says otherwise.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from compaction_app import chat
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import TOKENS_PER_MESSAGE
 from compaction_app.values import Branch, Message, Role, Summary
-
-if TYPE_CHECKING:
-    from compaction_app.models import ChatMessage, ChatSession
 
 _TOKEN = re.compile(r"^([uatcsd])(?:\((\d+)\))?$")
 _ROLES = {
@@ -30,7 +29,7 @@ _call_numbers = itertools.count(1)
 
 
 class WordTokenCounter:
-    """``TOKEN_COUNTER`` for tests: a token a word, so that sizes can be chosen exactly."""
+    """A ``TOKEN_COUNTER`` for tests: one token per word, so sizes can be chosen exactly."""
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
@@ -41,13 +40,13 @@ def _parse(shorthand: str) -> list[tuple[str, int]]:
     for token in shorthand.split():
         match = _TOKEN.match(token)
         if match is None:
-            raise ValueError(f"{token!r} is none of u a c t s d, with tokens in brackets")
+            raise ValueError(f"{token!r} is not one of u a c t s d, optionally with a number of tokens in brackets")
         parsed.append((match[1], int(match[2] or 100)))
     return parsed
 
 
 def _with_calls(parsed: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Role, tokens and call ids: each ``c`` makes a call for every ``t`` that directly follows, at least one."""
+    """Return messages with role, tokens and call ids. A ``c`` has a call for each ``t`` after it, at least one."""
     messages: list[dict[str, Any]] = []
     waiting: list[str] = []
     for index, (letter, tokens) in enumerate(parsed):
@@ -65,7 +64,7 @@ def _with_calls(parsed: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
 
 
 def messages_of(shorthand: str, *, first_id: int = 1, first_depth: int = 1, before: int = 0) -> list[Message]:
-    """Message values in a chain; ids and depths count up, ``before`` is the path's tokens above them."""
+    """Return a chain of message values with ascending ids and depths. ``before``: the path's tokens above them."""
     made, path_tokens = [], before
     for offset, message in enumerate(_with_calls(_parse(shorthand))):
         path_tokens += message["tokens"]
@@ -86,7 +85,7 @@ def messages_of(shorthand: str, *, first_id: int = 1, first_depth: int = 1, befo
 
 
 def branch_of(tail: Sequence[Message], base: Summary | None = None, *, already_compacted: bool = False) -> Branch:
-    """A branch value with this tail."""
+    """Return a branch value with this tail."""
     last = tail[-1] if tail else None
     return Branch(
         session_id="session",
@@ -100,18 +99,16 @@ def branch_of(tail: Sequence[Message], base: Summary | None = None, *, already_c
 
 
 def words(tokens: int, word: str = "word") -> str:
-    """Content whose message takes ``tokens`` with :class:`WordTokenCounter`, wrapper included."""
+    """Return content whose message has ``tokens`` with :class:`WordTokenCounter`, wrapper included."""
     return " ".join([word] * (tokens - TOKENS_PER_MESSAGE))
 
 
 def grow(session: ChatSession, parent: ChatMessage | None, shorthand: str, *, word: str = "word") -> list[ChatMessage]:
-    """Append rows for the shorthand below ``parent``; sizes are exact with :class:`WordTokenCounter`."""
-    from compaction_app import chat
-
+    """Append messages below ``parent``. Their sizes are exact with :class:`WordTokenCounter`."""
     messages = []
     for message in _with_calls(_parse(shorthand)):
         tokens = message.pop("tokens")
-        # Name and arguments of each call are a word each.
+        # A call's name and its arguments are one word each.
         calls = message.get("tool_calls", ())
         messages.append({**message, "content": words(tokens - 2 * len(calls), word)})
     return chat.append_messages(session, parent, messages)

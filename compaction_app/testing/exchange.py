@@ -1,7 +1,7 @@
-"""One request to the scripted server while it is being answered.
+"""One request to the scripted server, and the ways to answer it.
 
-A step (``steps``) is a function of an :class:`Exchange`. It answers once, or hangs, or breaks the connection;
-how a reply looks on the wire, whole or as a stream of server-sent events, is known here only.
+A step (``steps``) is a function of an :class:`Exchange`. It answers once, hangs, or breaks the connection. Only this
+file knows the format of a reply: one JSON document, or a stream of server-sent events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compaction_app.tokens import TOKENS_PER_MESSAGE, ExactTokenCounter
 Body = dict[str, Any]
 Step = Callable[["Exchange"], None]
 
-#: How often a waiting exchange looks whether its client left or the server stops.
+#: How often a waiting exchange checks whether its client left or the server stops.
 _POLL_SECONDS = 0.01
 
 
@@ -28,9 +28,9 @@ class Exchange:
 
     def __init__(self, handler: BaseHTTPRequestHandler, body: Body, *, number: int, stopping: Event) -> None:
         self.body = body
-        #: 1 for the first request that the server was sent.
+        #: 1 for the first request to the server.
         self.number = number
-        #: The client closed its side before it had the whole answer.
+        #: The client closed the connection before the response was complete.
         self.client_left = False
         self._handler = handler
         self._stopping = stopping
@@ -45,7 +45,7 @@ class Exchange:
         return str(self._handler.headers.get("Authorization", "")).removeprefix("Bearer ")
 
     def wait(self, seconds: float) -> bool:
-        """Sleep; False at once when the client leaves or the server stops."""
+        """Sleep. Return False at once if the client leaves or the server stops."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if self._stopping.wait(min(_POLL_SECONDS, left)):
@@ -56,7 +56,7 @@ class Exchange:
         return True
 
     def _is_client_gone(self) -> bool:
-        # A peek tells a closed connection (no bytes) from a silent one (would block) without eating a byte.
+        # A peek consumes nothing. It returns no bytes on a closed connection and would block on a silent one.
         connection = self._handler.connection
         connection.setblocking(False)
         try:
@@ -76,7 +76,7 @@ class Exchange:
         self.send(status, json.dumps(payload).encode(), "application/json", headers)
 
     def send_error(self, status: int, headers: Mapping[str, str] | None = None, **error: Any) -> None:
-        """An error as OpenAI words it."""
+        """Send an error in OpenAI's format."""
         self.send_json(status, {"error": {"param": None, "code": None, **error}}, headers)
 
     def start(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
@@ -91,18 +91,17 @@ class Exchange:
             self._handler.wfile.write(data)
             self._handler.wfile.flush()
         except OSError:
-            # Not an error of the server: a client that gave up is what some scripts are about.
+            # Some scripts are about clients that give up, so this is not an error of the server.
             self.client_left = True
 
     def hang_up(self) -> None:
-        """Close the connection, whatever the client still waits for."""
+        """Close the connection, even if the client still waits."""
         self._handler.close_connection = True
 
     def send_message(
         self, message: Mapping[str, Any], *, finish_reason: str, usage: Mapping[str, Any] | None = None
     ) -> None:
-        """A chat completion, streamed if the request asked for a stream. ``usage`` is counted if not
-        given."""
+        """Send a chat completion, streamed if the request asked for a stream. ``usage`` is counted by default."""
         counted = dict(usage) if usage is not None else self.count_usage(message)
         if self.body.get("stream"):
             self._stream(message, finish_reason, counted)
@@ -111,11 +110,10 @@ class Exchange:
         self.send_json(200, {**self._envelope("chat.completion"), "choices": [choice], "usage": counted or None})
 
     def count_usage(self, message: Mapping[str, Any]) -> Body:
-        """Exact tokens of the request and of ``message``, so that calibration against this server stays near
-        1."""
+        """Count the request and ``message`` exactly, so that calibration with this server stays near 1."""
         prompt = [content_text(m.get("content")) for m in self.body.get("messages", [])]
         sent = sum(ExactTokenCounter()(prompt)) + TOKENS_PER_MESSAGE * len(prompt)
-        # Half a character is what some scripts are about, and no tokenizer reads it.
+        # Some scripts send half a character, which no tokenizer accepts.
         content = str(message.get("content") or "").encode(errors="replace").decode()
         written = sum(ExactTokenCounter()([content]))
         return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
@@ -129,20 +127,20 @@ class Exchange:
         self.end_stream(finish_reason, usage)
 
     def start_stream(self) -> None:
-        """Begin an answer of server-sent events, unless it has begun."""
+        """Start a response of server-sent events, unless it has started."""
         if self._is_streaming:
             return
         self._is_streaming = True
-        # In chunks, as real servers do: a client can then tell a connection that broke from a body that ended.
+        # In chunks, like real servers, so that a client can tell a broken connection from the end of the body.
         self.start(200, "text/event-stream", {"Connection": "close", "Transfer-Encoding": "chunked"})
         self._handler.close_connection = True
 
     def send_delta(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> None:
-        """One piece of the reply, as the first choice."""
+        """Send one piece of the reply, as the first choice."""
         self.send_event({**self._chunk(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
 
     def end_stream(self, finish_reason: str | None, usage: Mapping[str, Any] | None = None) -> None:
-        """Say how the reply ended (None: nothing of it), its usage where the request asks for it, and be done."""
+        """End the stream with the finish reason (None: without one), and with the usage if the request asks for it."""
         if finish_reason is not None:
             self.send_delta({}, finish_reason=finish_reason)
         if (self.body.get("stream_options") or {}).get("include_usage") and usage:
@@ -151,7 +149,7 @@ class Exchange:
         self.write(b"0\r\n\r\n")
 
     def send_event(self, payload: Any) -> None:
-        """One server-sent event, whatever it holds."""
+        """Send one server-sent event with any payload."""
         self._send_event_text(json.dumps(payload))
 
     def _send_event_text(self, text: str) -> None:
@@ -164,14 +162,14 @@ class Exchange:
 
 
 def content_text(content: Any) -> str:
-    """Text of a message's ``content``, which may be a list of parts."""
+    """Return the text of a message's ``content``, which may be a list of parts."""
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content)
     return str(content or "")
 
 
 def _deltas(message: Mapping[str, Any]) -> list[Body]:
-    """Text word by word, then what else the message has."""
+    """Return the text word by word, then everything else in the message."""
     words = str(message.get("content") or "").split(" ")
     pieces = [word if n == 0 else f" {word}" for n, word in enumerate(words)]
     result: list[Body] = [{"content": piece} for piece in pieces if piece]

@@ -1,14 +1,14 @@
-"""A real HTTP server that speaks OpenAI's chat API and does what it is scripted to do.
+"""A real HTTP server with OpenAI's chat API that follows a script.
 
-Point any OpenAI client at ``server.url``. Each request takes the next step of the script: a reply, a 429, a
-hang, a dropped connection (``steps``); with no step left it takes the default one. The server keeps what it
-was asked, so a test can say how often a model was called and what it was shown::
+Point any OpenAI client at ``server.url``. Each request takes the next step of the script: a reply, a 429, a hang, a
+dropped connection (``steps``). With no step left it takes the default one. The server records the requests, so a test
+can check how often a model was called and what it was sent::
 
     with ScriptedOpenAIServer() as server:
         server.script([steps.rate_limited(retry_after=2), steps.reply("## Recap …")])
         server.script([steps.refusal()], model="second-model")
 
-Also a program, for tests that need it in a process of its own: ``python -m compaction_app.testing.server``.
+``python -m compaction_app.testing.server`` runs it in its own process.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from compaction_app.testing.exchange import Body, Exchange, Step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request to ``/v1/chat/completions`` as it came in."""
+    """One request to ``/v1/chat/completions``."""
 
     body: Body
-    #: Names in lower case.
+    #: With names in lower case.
     headers: Mapping[str, str]
 
 
@@ -45,7 +45,7 @@ class _Script:
 
 
 class ScriptedOpenAIServer:
-    """See the module. Thread-safe; ``stop`` releases every request that still hangs."""
+    """The server (see the module). It is thread-safe. ``stop`` ends every request that still hangs."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class ScriptedOpenAIServer:
 
     @property
     def url(self) -> str:
-        """What an OpenAI client takes as ``base_url``."""
+        """The ``base_url`` for an OpenAI client."""
         host, port = self._httpd.server_address[:2]
         return f"http://{host!s}:{port}/v1"
 
     @property
     def requests(self) -> list[Body]:
-        """Bodies of the chat requests so far, in order of arrival."""
+        """The bodies of the chat requests so far, in order of arrival."""
         return [call.body for call in self.calls]
 
     @property
@@ -84,19 +84,18 @@ class ScriptedOpenAIServer:
 
     @property
     def disconnects(self) -> int:
-        """Requests whose client left before it had its answer."""
+        """How many clients left before the response was complete."""
         with self._changed:
             return self._disconnects
 
     def count(self, model: str) -> int:
-        """How often ``model`` was asked."""
+        """Return how many requests asked for ``model``."""
         return sum(request.get("model") == model for request in self.requests)
 
     def script(self, steps: Iterable[Step] = (), *, model: str | None = None, default: Step | None = None) -> None:
-        """Add steps to the script, or to that of one model. ``default`` is what follows when they are used
-        up.
+        """Add steps to the script, or to the script of one model. ``default`` is the step when none is left.
 
-        A model with a script of its own falls back to the common one when that has neither step nor default.
+        A model's own script without steps and default falls back to the common one.
         """
         with self._changed:
             script = self._script if model is None else self._by_model.setdefault(model, _Script())
@@ -104,7 +103,7 @@ class ScriptedOpenAIServer:
             script.default = default or script.default
 
     def reset(self) -> None:
-        """Forget the scripts (not the defaults) and what was asked."""
+        """Clear the recorded requests, the common steps, and the scripts of models. The common default stays."""
         with self._changed:
             self._calls.clear()
             self._disconnects = 0
@@ -112,12 +111,12 @@ class ScriptedOpenAIServer:
             self._by_model.clear()
 
     def wait_for(self, requests: int, timeout: float = 10.0) -> list[Body]:
-        """Wait until that many requests came in; raises :class:`TimeoutError` if they do not."""
+        """Wait for that many requests; raise :class:`TimeoutError` if fewer arrive."""
         self._wait(lambda: len(self._calls) >= requests, timeout, f"{requests} requests")
         return self.requests
 
     def wait_for_disconnects(self, disconnects: int, timeout: float = 10.0) -> None:
-        """Wait until that many clients left before they had their answer."""
+        """Wait until that many clients left before the response was complete."""
         self._wait(lambda: self._disconnects >= disconnects, timeout, f"{disconnects} disconnects")
 
     def _wait(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
@@ -146,7 +145,7 @@ class ScriptedOpenAIServer:
         self.stop()
 
     def answer(self, handler: BaseHTTPRequestHandler, body: Body) -> None:
-        """Record the request and take the next step. Called on the thread of its connection."""
+        """Record the request and take the next step. Called in the thread of the connection."""
         headers = {name.lower(): value for name, value in handler.headers.items()}
         with self._changed:
             self._calls.append(Call(body=body, headers=headers))
@@ -174,7 +173,7 @@ class ScriptedOpenAIServer:
 
 class _HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
-    # A burst of workers must not be refused by the default backlog of 5.
+    # The default backlog of 5 would refuse a burst of workers.
     request_queue_size = 256
 
     def __init__(self, address: tuple[str, int], owner: ScriptedOpenAIServer) -> None:
@@ -182,7 +181,7 @@ class _HTTPServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that a step or a client broke is no news; anything else is a bug and is printed."""
+        """Print the error, unless a step or a client broke the connection."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -216,14 +215,14 @@ class _Handler(BaseHTTPRequestHandler):
         exchange.send_json(200, {"object": "list", "data": models})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
-        """Silent: ``requests`` is the log."""
+        """Write nothing: ``requests`` is the log."""
 
 
 def parse_step(text: str) -> Step:
-    """A step from the command line: ``name`` or ``name=argument``, the argument in JSON or as plain text."""
+    """Parse a step of the command line: ``name`` or ``name=argument``, with the argument as JSON or plain text."""
     name, has_argument, argument = text.partition("=")
     if name not in STEP_NAMES:
-        raise argparse.ArgumentTypeError(f"no step {name!r}; known are {', '.join(STEP_NAMES)}")
+        raise argparse.ArgumentTypeError(f"unknown step {name!r}; use one of {', '.join(STEP_NAMES)}")
     make: Callable[..., Step] = getattr(steps, name)
     return make(_value(argument)) if has_argument else make()
 
@@ -257,16 +256,16 @@ STEP_NAMES = (
 )
 
 
-_DESCRIPTION = "A scripted OpenAI-compatible server. Prints its address, then serves until it is interrupted."
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m compaction_app.testing.server", description=_DESCRIPTION)
+    description = "A scripted OpenAI-compatible server. Prints its address, then serves until it is interrupted."
+    parser = argparse.ArgumentParser(prog="python -m compaction_app.testing.server", description=description)
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
-    parser.add_argument("--model", action="append", help="a model to list; repeat for more")
-    parser.add_argument("--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; repeat")
-    parser.add_argument("--default", type=parse_step, help="the step when no other is left")
+    parser.add_argument("--port", type=int, default=0, help="default 0: a free port")
+    parser.add_argument("--model", action="append", help="a model to list; may be repeated")
+    parser.add_argument(
+        "--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; may be repeated"
+    )
+    parser.add_argument("--default", type=parse_step, help="the step when none is left")
     options = parser.parse_args(arguments)
     server = ScriptedOpenAIServer(
         options.step,

@@ -1,5 +1,4 @@
-"""What the scripted server can do with a request. Each function makes a step for
-``ScriptedOpenAIServer.script``."""
+"""Steps for ``ScriptedOpenAIServer.script``: what the server does with a request."""
 
 from __future__ import annotations
 
@@ -11,32 +10,31 @@ from typing import Any
 from compaction_app.testing.exchange import Body, Exchange, Step, content_text
 from compaction_app.tokens import ExactTokenCounter
 
-#: What a server without a script answers: long enough to be accepted as a summary, short enough to save much.
+#: The reply without a script: long enough to be accepted as a summary, short enough to save tokens.
 DEFAULT_TEXT = "## Recap\n\nThe user asked for something and you answered it. All of it is done."
 
 _ASKED_SIZE = re.compile(r"about (\d+) tokens")
 
 
 def reply(text: str = DEFAULT_TEXT, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop") -> Step:
-    """Answer with ``text``. ``usage`` is counted exactly if not given; ``{}`` sends none."""
+    """Reply with ``text``. ``usage`` is counted exactly by default; ``{}`` sends none."""
     return reply_with(lambda _body: text, usage=usage, finish_reason=finish_reason)
 
 
 def reply_with(
     write: Callable[[Body], str], *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop"
 ) -> Step:
-    """Answer with what ``write`` makes of the request's body."""
+    """Reply with the text that ``write`` returns for the request's body."""
     return lambda exchange: exchange.send_message(
         {"content": write(exchange.body)}, usage=usage, finish_reason=finish_reason
     )
 
 
 def fill_target(share: float = 1.0) -> Step:
-    """Answer with a text that fills ``share`` of the size that the prompt asks for; 300 tokens if it asks for
-    none."""
+    """Reply with a text of ``share`` of the size that the prompt asks for, or of 300 tokens if it asks for none."""
 
     def write(body: Body) -> str:
-        # Only the instructions count: a conversation may speak of tokens too. A tighter retry stands last.
+        # The user message may mention tokens too. A tighter retry adds its size at the end.
         system = [m for m in body.get("messages", []) if m.get("role") == "system"]
         asked = [int(n) for m in system for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
         return text_of_tokens(int((asked[-1] if asked else 300) * share))
@@ -45,12 +43,12 @@ def fill_target(share: float = 1.0) -> Step:
 
 
 def text_of_tokens(tokens: int) -> str:
-    """A text of exactly that many tokens (20 at least). The same number gives the same text."""
+    """Return a text of exactly that many tokens (at least 20), always the same for the same number."""
     counter = ExactTokenCounter()
     text = "## Recap\n\n"
     room = max(tokens, 20) - counter([text])[0]
     for n in count(1):
-        # With its line end, which shares a token with the stop before it.
+        # Counted with its line end, which shares a token with the full stop.
         line = f"Point {n}: the user settled matter {n}, and you noted it.\n"
         size = counter([line])[0]
         if size > room:
@@ -60,7 +58,7 @@ def text_of_tokens(tokens: int) -> str:
 
 
 def rate_limited(retry_after: float | str | None = None) -> Step:
-    """429; ``retry_after`` is the header: seconds, or an HTTP date."""
+    """429. ``retry_after`` is the header: seconds, or an HTTP date."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return lambda exchange: exchange.send_error(
         429, headers, message="Rate limit reached for requests.", type="requests", code="rate_limit_exceeded"
@@ -68,7 +66,7 @@ def rate_limited(retry_after: float | str | None = None) -> Step:
 
 
 def insufficient_quota() -> Step:
-    """429 that waiting does not help."""
+    """429 for a quota: waiting does not help."""
     return lambda exchange: exchange.send_error(
         429,
         message="You exceeded your current quota, please check your plan and billing details.",
@@ -84,7 +82,7 @@ def server_error(status: int = 500) -> Step:
 
 
 def unauthorized() -> Step:
-    """401 that quotes the key it was sent, as some providers do."""
+    """401 that quotes the API key, as some providers do."""
     return lambda exchange: exchange.send_error(
         401,
         message=f"Incorrect API key provided: {exchange.api_key}.",
@@ -98,8 +96,7 @@ def bad_request(message: str = "Bad request.", *, status: int = 400, **error: An
 
 
 def echoing_validation_error() -> Step:
-    """422 in the words of FastAPI, which quotes the whole input: the leak that error details must not pass
-    on."""
+    """422 in FastAPI's format, which quotes the whole input. Error details must not repeat it."""
 
     def answer(exchange: Exchange) -> None:
         text = content_text(exchange.body["messages"][-1].get("content"))
@@ -109,8 +106,7 @@ def echoing_validation_error() -> Step:
 
 
 def hang(seconds: float = 3600.0) -> Step:
-    """Say nothing for ``seconds``, then break the connection. Ends when the client leaves or the server
-    stops."""
+    """Send nothing for ``seconds``, then close the connection. Ends early if the client leaves or the server stops."""
 
     def answer(exchange: Exchange) -> None:
         exchange.wait(seconds)
@@ -120,7 +116,7 @@ def hang(seconds: float = 3600.0) -> Step:
 
 
 def late(seconds: float, then: Step | None = None) -> Step:
-    """Do ``then`` (a reply) after ``seconds``."""
+    """Do ``then`` (by default a reply) after ``seconds``."""
 
     def answer(exchange: Exchange) -> None:
         if exchange.wait(seconds):
@@ -130,7 +126,7 @@ def late(seconds: float, then: Step | None = None) -> Step:
 
 
 def drip(interval: float = 0.05) -> Step:
-    """Send a byte each ``interval`` for ever: each one restarts a client's read time-out."""
+    """Send a byte every ``interval`` seconds, forever: each one restarts the client's read time-out."""
 
     def answer(exchange: Exchange) -> None:
         exchange.start(200, "application/json", {"Content-Length": "1000000"})
@@ -142,7 +138,7 @@ def drip(interval: float = 0.05) -> Step:
 
 
 def drop() -> Step:
-    """Break the connection in the middle of the reply."""
+    """Close the connection in the middle of the reply."""
 
     def answer(exchange: Exchange) -> None:
         exchange.start(200, "application/json", {"Content-Length": "1000"})
@@ -153,7 +149,7 @@ def drop() -> Step:
 
 
 def malformed(data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json") -> Step:
-    """200 with a body that is no chat completion."""
+    """200 with a body that is not a chat completion."""
     return lambda exchange: exchange.send(200, data, content_type)
 
 
@@ -162,7 +158,7 @@ def empty() -> Step:
 
 
 def length(text: str = DEFAULT_TEXT) -> Step:
-    """A reply that the output cap cut short."""
+    """A reply cut off by the output limit."""
     return reply(text, finish_reason="length")
 
 
@@ -173,13 +169,13 @@ def refusal() -> Step:
 
 
 def tool_call(name: str = "search", arguments: str = '{"query": "weather"}') -> Step:
-    """A reply that calls a tool instead of writing."""
+    """A reply that calls a tool instead of returning text."""
     call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
     return lambda exchange: exchange.send_message({"content": None, "tool_calls": [call]}, finish_reason="tool_calls")
 
 
 def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000) -> Step:
-    """400: the prompt is too long, in the words of ``openai`` or ``llama.cpp``."""
+    """400: the prompt is too long, in the format of ``openai`` or ``llama.cpp``."""
     if dialect == "llama.cpp":
         return lambda exchange: exchange.send_error(
             400,
@@ -207,10 +203,10 @@ def stream_of(
     usage: Mapping[str, Any] | None = None,
     then: Step | None = None,
 ) -> Step:
-    """A stream of exactly these pieces; a text is one of content. ``finish_reason`` None: it never comes.
+    """Stream exactly these pieces; a string is a piece of content. With ``finish_reason`` None none is sent.
 
-    ``then`` takes over after the pieces, in place of the end: ``hang(0)`` breaks the connection, ``hang()`` falls
-    silent, ``error_event()`` says what went wrong.
+    ``then`` replaces the end of the stream: ``hang(0)`` closes the connection, ``hang()`` keeps it open and silent,
+    ``error_event()`` sends an error.
     """
 
     def answer(exchange: Exchange) -> None:
@@ -228,7 +224,7 @@ def stream_of(
 
 
 def error_event(message: str = "The server had an error while processing your request.", **error: Any) -> Step:
-    """An error inside a stream that began with 200, as OpenAI and llama.cpp send it; the stream ends with it."""
+    """An error that ends a stream, as OpenAI and llama.cpp send it after status 200."""
 
     def answer(exchange: Exchange) -> None:
         exchange.send_event({"error": {"message": message, "type": "server_error", "code": None, **error}})
@@ -238,7 +234,7 @@ def error_event(message: str = "The server had an error while processing your re
 
 
 def event(payload: Any) -> Step:
-    """A stream of one event that holds whatever is given, and no reply."""
+    """A stream of one event with any payload, and no reply."""
 
     def answer(exchange: Exchange) -> None:
         exchange.send_event(payload)
@@ -248,7 +244,7 @@ def event(payload: Any) -> Step:
 
 
 def unsupported_parameter(name: str) -> Step:
-    """400: the model does not take this parameter."""
+    """400: the model does not support this parameter."""
     return lambda exchange: exchange.send_error(
         400,
         message=f"Unsupported parameter: '{name}' is not supported with this model.",

@@ -1,4 +1,4 @@
-"""A summarizer for the tests of apps that use this one: no network, no model, the same draft every time."""
+"""A summarizer for tests: no network, no model, and the same draft every time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from compaction_app.values import SummaryDraft, SummaryRequest
 class FakeSummarizer:
     """``SUMMARIZER = "compaction_app.testing.summarizers.FakeSummarizer"``.
 
-    The app makes a new instance for each run, so what steers it stands on the class. Set it with
-    ``monkeypatch.setattr`` or call :meth:`reset` afterwards. Another process (a Celery worker) has a class of
-    its own: there use ``compaction_app.testing.server``.
+    The app makes a new instance for each run, so its behavior is set on the class: use ``monkeypatch.setattr``, or call
+    :meth:`reset` afterwards. That does not reach another process, such as a Celery worker; use
+    ``compaction_app.testing.server`` there.
     """
 
-    #: The draft's text. None: a short recap that names how many messages were covered and quotes their first
-    #: words.
+    #: The draft's text. None: a short recap with the number of covered messages and their first words.
     text: ClassVar[str | None] = None
-    #: Instead of the recap, fill this share of the target: 1.0 fills it, 2.0 is refused as too long.
+    #: A text of this share of the target instead of the recap. 1.0 fills the target; 2.0 is refused as too long.
     fill: ClassVar[float | None] = None
-    #: Raised instead of answering.
+    #: Raised instead of returning a draft.
     error: ClassVar[Exception | None] = None
-    #: Seconds before it answers.
+    #: In seconds, before the draft is returned.
     delay: ClassVar[float] = 0.0
     finish_reason: ClassVar[str] = "stop"
-    #: What it was asked, by all instances, oldest first.
+    #: The requests to all instances, oldest first.
     requests: ClassVar[list[SummaryRequest]] = []
 
     max_input_tokens: int | None = None

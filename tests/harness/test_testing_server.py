@@ -220,7 +220,7 @@ class TestProgram:
         assert callable(parse_step(name + needed.get(name, "")))
 
     def test_an_unknown_step_is_refused(self):
-        with pytest.raises(Exception, match="no step 'explode'"):
+        with pytest.raises(Exception, match="unknown step 'explode'"):
             parse_step("explode")
 
 
