@@ -281,7 +281,7 @@ class TestStopping:
             running.wait_for(said)
             running.process.send_signal(signal.SIGTERM)
             assert running.wait() == 128 + signal.SIGTERM
-        assert "Stopped by SIGTERM before it was done; nothing is left running." in running.output
+        assert "Stopped by SIGTERM before it was complete; nothing is left running." in running.output
         running.assert_nothing_is_left(seconds=1)
 
     @pytest.mark.pure

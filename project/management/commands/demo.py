@@ -26,9 +26,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="exit after showing the result, without serving")
         parser.add_argument("--reset", action="store_true", help="delete the data of earlier demos first")
-        parser.add_argument("--file", type=Path, metavar="PATH", help="import this file instead, in a format of import_chats")
+        parser.add_argument("--file", type=Path, metavar="PATH", help="import this file, as import_chats does")
         parser.add_argument("--join", action="store_true", help="join all trees in the file into one conversation")
-        parser.add_argument("--all", action="store_true", dest="show_all", help="list every branch, even of a large file")
+        parser.add_argument("--all", action="store_true", dest="show_all", help="list all branches of a large file")
         parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first port to try (default: %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             try:
                 well = Demo(Options(**{name: options[name] for name in names})).run(stops)
             except Stopped as stopped:
-                self.stderr.write(f"\nStopped by {stopped} before the demo was complete. No processes are left running.")
+                self.stderr.write(f"\nStopped by {stopped} before it was complete; nothing is left running.")
                 sys.exit(128 + stopped.number)
             except DemoFailed as error:
                 raise CommandError(str(error)) from error
