@@ -19,6 +19,7 @@ from django.db.models.functions import Coalesce
 from compaction_app import telemetry
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.telemetry import log
+from compaction_app.tree.branches import database_of
 from compaction_app.values import EXTRACTIVE_MODEL, ModelCall
 
 MILLION = 1_000_000
@@ -115,9 +116,7 @@ def _sum_of_costs(cost: Decimal | None) -> Any:
 
 def session_spending(session: ChatSession) -> Spending:
     """The sum over a session's runs, failed ones too; one query."""
-    runs = CompactionRun.objects.using(session._state.db or "default").filter(
-        session=session, input_tokens__isnull=False
-    )
+    runs = CompactionRun.objects.using(database_of(session)).filter(session=session, input_tokens__isnull=False)
     sums = runs.aggregate(
         runs=Count("pk"),
         input=Coalesce(Sum("input_tokens"), 0),

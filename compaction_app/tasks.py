@@ -17,7 +17,7 @@ from django.db import router
 from django.utils import timezone
 
 from compaction_app.compaction import runs
-from compaction_app.compaction.execute import Outcome, compact_chat_history, next_run
+from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.context.reading import is_over_threshold
 from compaction_app.context.request import resolve_request
@@ -25,6 +25,7 @@ from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.telemetry import log
 from compaction_app.tree import branches
+from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 
 logger = logging.getLogger("compaction_app.tasks")
@@ -41,7 +42,7 @@ _SWEEP_BATCH = 200
 
 def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
-    using = run._state.db or "default"
+    using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
     try:
@@ -58,7 +59,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
 
 def enqueue_session(session: ChatSession) -> bool:
     """Compact every branch of a session in the background; False where the broker did not take the task."""
-    using = session._state.db or "default"
+    using = database_of(session)
     try:
         _publish("compact_session", [str(session.pk), using])
     except Exception as error:
@@ -128,7 +129,7 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     done = waiting = 0
     for tip in tips:
         try:
-            count, waits = _compact_tip(session, tip, using, self.request.id or "")
+            count, waits = _compact_tip(session, tip, self.request.id or "")
         except MessageNotFound:
             # Deleted since the tips were read; the other tips still need to be compacted.
             continue
@@ -139,19 +140,17 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     return {"tips": len(tips), "runs": done, "waiting": waiting}
 
 
-def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: str) -> tuple[int, bool]:
+def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str) -> tuple[int, bool]:
     """The number of runs made for one tip, and whether another worker's run was in the way."""
     resolved = resolve_request(session)
     for made in range(_MAX_GENERATIONS):
         if not is_over_threshold(tip, resolved):
             return made, False
         request = CompactionRequest(tip=tip, trigger=Trigger.THRESHOLD, resolved=resolved, forced=True)
-        opening = open_run(request)
-        if opening.run is None:
-            return made, opening.reason == Suppression.OPEN_RUN
-        outcome = _carry_out(opening.run, using, task_id)
-        while (following := next_run(outcome)) is not None:
-            outcome = _carry_out(following, using, task_id)
+        decision = open_run(request)
+        if decision.run is None:
+            return made, decision.reason == Suppression.OPEN_RUN
+        outcome = run_to_end(decision.run, task_id=task_id)
         if outcome is None:
             return made, True
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
@@ -162,12 +161,6 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, using: str, task_id: st
     return _MAX_GENERATIONS, False
 
 
-def _carry_out(run: CompactionRun, using: str, task_id: str) -> Outcome | None:
-    """Carry out a run inside the task that opened it, and record that task's id."""
-    CompactionRun.objects.using(using).filter(pk=run.pk).update(task_id=task_id)
-    return compact_chat_history(run.pk, using)
-
-
 @shared_task(name="compaction_app.tasks.recover_compactions")
 def recover_compactions() -> dict[str, int]:
     """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts."""
@@ -175,7 +168,7 @@ def recover_compactions() -> dict[str, int]:
     for using in _databases():
         for run in _waiting_runs(using):
             if run.attempts >= runs.MAX_ATTEMPTS:
-                found["given_up"] += _give_up(run, using)
+                found["given_up"] += _abandon(run, using)
             else:
                 found["enqueued"] += enqueue(run)
     log(logger, logging.INFO, "sweep", **found)
@@ -195,11 +188,11 @@ def _waiting_runs(using: str) -> Iterator[CompactionRun]:
         last = batch[-1].pk
 
 
-def _give_up(run: CompactionRun, using: str) -> bool:
+def _abandon(run: CompactionRun, using: str) -> bool:
     claimed = runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS)
     if claimed is None:
         return False
-    return runs.fail(claimed, run.error_code or ErrorCode.PROVIDER_ERROR, f"Given up after {run.attempts} attempts.")
+    return runs.fail(claimed, run.error_code or ErrorCode.PROVIDER_ERROR, f"Abandoned after {run.attempts} attempts.")
 
 
 def _databases() -> list[str]:

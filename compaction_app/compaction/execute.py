@@ -21,6 +21,7 @@ from compaction_app.compaction.runs import claim, require_no_transaction
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.cascade import arun_summarizer, run_summarizer
+from compaction_app.tree.branches import database_of
 from compaction_app.values import RunStatus, SummaryDraft
 
 #: The code of :class:`CompactionFailed` where another worker has the run.
@@ -101,16 +102,23 @@ def _outcome(run: CompactionRun, using: str, span: Span, follow_up: CompactionRu
     return Outcome(fresh or run, follow_up, is_gone=fresh is None)
 
 
-def run_to_end(run: CompactionRun) -> Outcome | None:
-    """Carry out a run and every generation that continues it; the last outcome."""
-    using = run._state.db or "default"
-    outcome = compact_chat_history(run.pk, using)
-    while (following := next_run(outcome)) is not None:
+def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
+    """Carry out a run and every generation that continues it; the last outcome.
+
+    ``task_id``: the task that does so, to be recorded on each run.
+    """
+    using = database_of(run)
+    following: CompactionRun | None = run
+    outcome = None
+    while following is not None:
+        if task_id:
+            CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
         outcome = compact_chat_history(following.pk, using)
+        following = _next_run(outcome)
     return outcome
 
 
-def next_run(outcome: Outcome | None) -> CompactionRun | None:
+def _next_run(outcome: Outcome | None) -> CompactionRun | None:
     """What a caller who waits carries out next: the next generation, or the same run after an erasure."""
     if outcome is None or outcome.is_gone:
         return None
@@ -130,9 +138,9 @@ async def afinish_now(run: CompactionRun) -> CompactionRun:
     """:func:`finish_now` with the model awaited."""
     if not run.is_open:
         return run
-    using = run._state.db or "default"
+    using = database_of(run)
     outcome = await acompact_chat_history(run.pk, using)
-    while (following := next_run(outcome)) is not None:
+    while (following := _next_run(outcome)) is not None:
         outcome = await acompact_chat_history(following.pk, using)
     return _finished(outcome, run.pk)
 

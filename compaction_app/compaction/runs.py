@@ -23,6 +23,7 @@ from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
+from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind, RunStatus, SkipReason
 
 logger = logging.getLogger("compaction_app.runs")
@@ -124,7 +125,7 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
 
 def skip(run: CompactionRun, reason: SkipReason) -> bool:
     """Finish without a summary and without an error."""
-    using = run._state.db or "default"
+    using = database_of(run)
     # In one transaction: the run cannot be deleted, with its session, before its event is written.
     with transaction.atomic(using=using):
         if not _finish(run, status=RunStatus.SKIPPED, skip_reason=reason):
@@ -142,7 +143,7 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
     record_event(
         run.session_id,
         EventKind.FAILED,
-        using=run._state.db or "default",
+        using=database_of(run),
         run=run,
         message_id=run.tip_id,
         payload={
@@ -163,7 +164,7 @@ def _finish(run: CompactionRun, **ended: Any) -> bool:
         return False
     for name, value in ended.items():
         setattr(run, name, value)
-    announce_end(run, run._state.db or "default")
+    announce_end(run, database_of(run))
     return True
 
 

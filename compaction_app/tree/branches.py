@@ -34,7 +34,7 @@ class History:
     summary_id: int | None
 
 
-def database_of(instance: ChatMessage | ChatSession) -> str:
+def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
     """The database that the session lives in."""
     return instance._state.db or "default"
 
