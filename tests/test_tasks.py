@@ -121,6 +121,9 @@ class TestWorkers:
             first.kill()
             run.refresh_from_db()
             assert run.status == "running"
+            # Ten of its seconds are up.
+            run.lease_expires_at -= timedelta(seconds=10)
+            run.save(update_fields=["lease_expires_at"])
             second = celery_worker(env=keys, beat=True)
             second.wait_until(lambda: runs_of(session, status="succeeded").exists(), seconds=60)
             run.refresh_from_db()

@@ -1,58 +1,53 @@
-"""The example project's settings, read in processes of their own, as a shell would start them."""
+"""The example project's settings, read as a shell with only these variables would start them."""
 
 import json
 import os
+import runpy
 import sqlite3
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest import mock
 from urllib.parse import quote
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from compaction_app.conf import Mode
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
-SHOW = "import json, sys; from django.conf import settings; json.dump(eval(sys.argv[1]), sys.stdout)"
 
-
-def run_python(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_python(*arguments, env):
     """Python with nothing of this process's environment but PATH."""
     environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", **env}
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def show(expression: str, **env: str) -> object:
-    done = run_python("-c", SHOW, expression, env=env)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def settings_with(**env):
+    """The settings as they are read where nothing is set but these variables."""
+    with mock.patch.dict(os.environ, env, clear=True):
+        return SimpleNamespace(**runpy.run_path(project_settings.__file__))
 
 
-def refusal(**env: str) -> str:
-    done = run_python("-c", SHOW, "settings.DEBUG", env=env)
-    assert done.returncode != 0
-    last_line = done.stderr.strip().splitlines()[-1]
-    assert last_line.startswith("django.core.exceptions.ImproperlyConfigured: "), done.stderr
-    return last_line.partition(": ")[2]
+def refusal(**env):
+    with pytest.raises(ImproperlyConfigured) as caught:
+        settings_with(**env)
+    return str(caught.value)
 
 
 @pytest.mark.pure
 class TestCompaction:
     def test_without_any_variable_it_holds_the_summarizer_that_needs_no_key(self):
-        extractive = {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
-        assert show("settings.COMPACTION") == extractive
-        assert show("settings.COMPACTION", OPENAI_API_KEY="", OPENAI_BASE_URL="") == extractive
+        for env in ({}, {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}):
+            compaction = settings_with(**env).COMPACTION
+            assert compaction == {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
 
     @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
     def test_a_key_or_an_endpoint_leaves_the_apps_own_summarizer(self, name):
-        assert show("settings.COMPACTION", **{name: "http://localhost:9"}) == {}
+        assert settings_with(**{name: "http://localhost:9"}).COMPACTION == {}
 
     def test_every_variable_fills_its_key(self):
         variables = {
@@ -63,7 +58,7 @@ class TestCompaction:
             "COMPACTION_SUMMARIZER_MODELS": "small-model, large-model,",
             "OPENAI_API_KEY": "a-key",
         }
-        assert show("settings.COMPACTION", **variables) == {
+        assert settings_with(**variables).COMPACTION == {
             "CONTEXT_WINDOW": 8000,
             "MODE": "aggressive",
             "TRIGGER_RATIO": 0.6,
@@ -109,17 +104,18 @@ def test_a_database_url_that_can_not_be_read_is_refused_without_showing_its_pass
 @pytest.mark.pure
 def test_without_debug_a_secret_key_is_demanded():
     assert "SECRET_KEY is not set. Set it to a long random text" in refusal(DEBUG="false")
-    assert show("settings.SECRET_KEY", DEBUG="false", SECRET_KEY="my-own") == "my-own"
-    assert show("[settings.DEBUG, bool(settings.SECRET_KEY)]") == [True, True]
+    assert settings_with(DEBUG="false", SECRET_KEY="my-own").SECRET_KEY == "my-own"
+    default = settings_with()
+    assert (default.DEBUG, bool(default.SECRET_KEY)) == (True, True)
 
 
 @pytest.mark.pure
 class TestDatabase:
     def test_by_default_it_is_a_sqlite_file_below_the_project(self):
-        assert show("str(settings.DATABASES['default']['NAME'])") == str(REPOSITORY / "var" / "db.sqlite3")
+        assert settings_with().DATABASES["default"]["NAME"] == str(REPOSITORY / "var" / "db.sqlite3")
 
     def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
-        database = show("settings.DATABASES['default']", DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require")
+        database = settings_with(DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require").DATABASES["default"]
         assert database["ENGINE"] == "django.db.backends.postgresql"
         assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == (
             "u",
@@ -175,15 +171,20 @@ class TestDatabase:
 
 @pytest.mark.pure
 class TestCelery:
-    SHOWN = (
-        "(lambda conf: [conf.broker_url, conf.task_acks_late, conf.task_reject_on_worker_lost, "
-        "conf.result_backend, conf.worker_prefetch_multiplier, "
-        "conf.beat_schedule['recover-compactions']['schedule'], "
-        "conf.broker_transport_options['visibility_timeout']])(__import__('project').celery_app.conf)"
+    SHOW = (
+        "import json, project; conf = project.celery_app.conf; print(json.dumps([conf.broker_url, "
+        "conf.task_acks_late, conf.task_reject_on_worker_lost, conf.result_backend, conf.worker_prefetch_multiplier, "
+        "conf.beat_schedule['recover-compactions']['schedule'], conf.broker_transport_options['visibility_timeout']]))"
     )
 
+    def shown(self, **env):
+        """In a process of its own: this one's Celery app has been set up already."""
+        done = run_python("-c", self.SHOW, env=env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
     def test_the_settings_reach_celery(self):
-        assert show(self.SHOWN) == ["redis://127.0.0.1:6379/0", True, True, None, 1, 30, 600]
+        assert self.shown() == ["redis://127.0.0.1:6379/0", True, True, None, 1, 30, 600]
 
     def test_the_environment_reaches_celery(self):
         variables = {
@@ -191,7 +192,7 @@ class TestCelery:
             "COMPACTION_SWEEP_SECONDS": "5",
             "COMPACTION_REDELIVERY_SECONDS": "7",
         }
-        assert show(self.SHOWN, **variables) == ["redis://broker:1/2", True, True, None, 1, 5, 7]
+        assert self.shown(**variables) == ["redis://broker:1/2", True, True, None, 1, 5, 7]
 
     def test_kombu_knows_every_transport_option(self):
         """A misspelt option is ignored in silence, and so is one that a later kombu renames."""
