@@ -80,7 +80,7 @@ class Spending:
     unpriced_runs: int
 
 
-def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Any], using: str) -> None:
+def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None:
     """Add an attempt's calls to its run, in the row and in the instance.
 
     Summed by the database, and without checking the claim: a worker that lost the run meanwhile has paid for its calls
@@ -90,7 +90,7 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
         return
     calls = [_checked(call) for call in calls]
     _log_unpriced(calls, prices)
-    row = CompactionRun.objects.using(using).filter(pk=run.pk)
+    row = CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
     row.update(
         input_tokens=Coalesce(F("input_tokens"), 0) + sum(call.input_tokens for call in calls),
         output_tokens=Coalesce(F("output_tokens"), 0) + sum(call.output_tokens for call in calls),

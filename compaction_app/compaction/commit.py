@@ -34,6 +34,7 @@ from compaction_app.spending import add_spending
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
+from compaction_app.tree.branches import database_of
 from compaction_app.values import (
     CompactionPlan,
     ErrorCode,
@@ -77,35 +78,35 @@ _COMMITTED_FIELDS = (
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
-def finish(work: Work, result: SummaryDraft | SummarizerError, using: str) -> CompactionRun | None:
+def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
     """Record what came of the model's call: a summary, in one short durable transaction, or why there is none.
 
     Returns the run of the next generation, where the summarizer could not take all of it in one request.
     """
     calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
     # First, whatever becomes of the draft: it has been paid for.
-    add_spending(work.run, calls, work.settings.prices, using)
+    add_spending(work.run, calls, work.settings.prices)
     if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
         result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
     if isinstance(result, SummarizerError):
-        _fail(work.run, result, using, work.events)
+        _fail(work.run, result, work.events)
         return None
     kept = ledger.complete(result.text, work.request, work.plan, work.budget, work.settings, work.count)
     work.run.retention_before, work.run.retention_after = kept.before, kept.after
     draft = replace(result, text=kept.text)
-    follow_up = None
+    using, follow_up = database_of(work.run), None
     try:
         with transaction.atomic(using=using, durable=True):
             lock_session(work.run.session_id, using)
-            if _may_commit(work, using):
-                _commit(work, draft, using)
-                follow_up = _open_follow_up(work, using)
+            if _may_commit(work):
+                _commit(work, draft)
+                follow_up = _open_follow_up(work)
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
     return follow_up
 
 
-def fail_unexpected(run: CompactionRun, error: Exception, using: str) -> None:
+def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     """Fail or release a run where something unforeseen was raised between claim and commit.
 
     A run left ``running`` would block its branch until the lease ends, and then be asked and paid for again and
@@ -118,16 +119,16 @@ def fail_unexpected(run: CompactionRun, error: Exception, using: str) -> None:
     recorded = SummarizerError(f"{type(error).__name__} while the summary was made", transient=transient)
     try:
         # A connection that broke in the middle of a statement takes no other one.
-        runs.give_back_connection(using)
-        _fail(run, recorded, using)
+        runs.give_back_connection(database_of(run))
+        _fail(run, recorded)
     except DatabaseError:
         raise error from None
 
 
-def release_interrupted(run: CompactionRun, using: str) -> None:
+def release_interrupted(run: CompactionRun) -> None:
     """Make a run ready again, for the sweep or the next call, when the caller who waited was cancelled."""
     try:
-        runs.give_back_connection(using)
+        runs.give_back_connection(database_of(run))
         if runs.release(run):
             log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
     except DatabaseError as error:
@@ -135,25 +136,26 @@ def release_interrupted(run: CompactionRun, using: str) -> None:
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
 
-def _fail(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event] = ()) -> None:
+def _fail(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = ()) -> None:
     """Record why there is no summary; a transient error in the background is tried again later."""
+    using = database_of(run)
     try:
         with transaction.atomic(using=using):
             # Under the lock, so that nothing that the events point at is deleted before they are written.
             lock_session(run.session_id, using)
-            if _is_still_due(run, using):
-                _record_failure(run, error, using, events)
+            if _is_still_due(run):
+                _record_failure(run, error, events)
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
 
 
-def _record_failure(run: CompactionRun, error: SummarizerError, using: str, events: Sequence[Event]) -> None:
+def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
     # A host's summarizer may put any text here.
     run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
-    if _erased_since_read(run, using):
+    if _erased_since_read(run):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
-    _write_events(run, events, using)
+    _write_events(run, events)
     in_background = run.trigger == Trigger.THRESHOLD
     if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
@@ -170,36 +172,36 @@ def _record_failure(run: CompactionRun, error: SummarizerError, using: str, even
         )
     else:
         if run.error_code == ErrorCode.NO_PROGRESS:
-            runs.record_event(run.session_id, EventKind.NO_PROGRESS, using=using, run=run, message_id=run.tip_id)
+            runs.record_run_event(run, EventKind.NO_PROGRESS)
         runs.fail(run, run.error_code, run.error_detail)
 
 
-def _is_still_due(run: CompactionRun, using: str) -> bool:
+def _is_still_due(run: CompactionRun) -> bool:
     """Whether the claim is still valid and the branch still exists; a run without its branch is skipped."""
     if not runs.still_claimed(run).exists():
         log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
         return False
-    if not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
+    if not ChatMessage.objects.using(database_of(run)).filter(pk=run.tip_id).exists():
         runs.skip(run, SkipReason.BRANCH_GONE)
         return False
     return True
 
 
-def _erased_since_read(run: CompactionRun, using: str) -> bool:
-    session = ChatSession.objects.using(using).only("erasures").get(pk=run.session_id)
+def _erased_since_read(run: CompactionRun) -> bool:
+    session = ChatSession.objects.using(database_of(run)).only("erasures").get(pk=run.session_id)
     return bool(session.erasures != run.erasures_seen)
 
 
-def _may_commit(work: Work, using: str) -> bool:
+def _may_commit(work: Work) -> bool:
     """Whether the run is still due and the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    if not _is_still_due(run, using) or run.tip_id is None:
+    if not _is_still_due(run) or run.tip_id is None:
         return False
-    newest = branches.history_at(run.tip_id, using).summary_id
+    newest = branches.history_at(run.tip_id, database_of(run)).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
-    if _erased_since_read(run, using):
+    if _erased_since_read(run):
         # What the model read may contain erased text: read again, ask again.
         runs.release(run)
         log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
@@ -207,8 +209,8 @@ def _may_commit(work: Work, using: str) -> bool:
     return True
 
 
-def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
-    run, plan = work.run, work.plan
+def _commit(work: Work, draft: SummaryDraft) -> None:
+    run, plan, using = work.run, work.plan, database_of(work.run)
     text = draft.text.strip()
     anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
     summary = ChatMessage(
@@ -222,7 +224,7 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
         model=draft.model[:255],
     )
     ChatMessage.objects.db_manager(using).add_child(anchor, instance=summary)
-    run.summary, run.generation = summary, runs.next_generation(run.session, using)
+    run.summary, run.generation = summary, runs.next_generation(run.session)
     run.status, run.finished_at = RunStatus.SUCCEEDED, timezone.now()
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     run.tokens_before = work.branch.history_tokens
@@ -234,8 +236,8 @@ def _commit(work: Work, draft: SummaryDraft, using: str) -> None:
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     run.save(using=using, update_fields=_COMMITTED_FIELDS)
-    _write_events(run, work.events, using)
-    _record_end(work, using)
+    _write_events(run, work.events)
+    _record_end(work)
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
@@ -259,16 +261,16 @@ def digest(request: SummaryRequest) -> str:
     return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _record_end(work: Work, using: str) -> None:
+def _record_end(work: Work) -> None:
     """The events, the log line and the signal of a summary that was stored."""
     run = work.run
     # A summarizer that works without reasoning says so by reads_reasoning.
     as_text = work.settings.reasoning == ReasoningRule.SUMMARIZE and getattr(work.summarizer, "reads_reasoning", True)
-    reasoning = turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work.plan, using))
+    reasoning = turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work))
     if turns := reasoning[str(ReasoningOutcome.SUMMARIZED)]:
         # As ordinary text it is no longer reasoning to the model, so this is a loss to report.
         downgraded = {"turns": turns, "messages": sum(map(_has_readable_reasoning, work.plan.covered))}
-        _write_events(run, [(EventKind.REASONING_DOWNGRADED, downgraded)], using)
+        runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, downgraded)
     numbers = {
         "generation": run.generation,
         "messages": run.messages_compacted,
@@ -280,7 +282,7 @@ def _record_end(work: Work, using: str) -> None:
         "retention_after": _rounded(run.retention_after),
         "reasoning_turns": reasoning,
     }
-    _write_events(run, [(EventKind.COMPLETED, numbers)], using)
+    runs.record_run_event(run, EventKind.COMPLETED, numbers)
     log(
         logger,
         logging.INFO,
@@ -297,14 +299,14 @@ def _record_end(work: Work, using: str) -> None:
         retention=_rounded(run.retention_after),
         cost=run.cost,
     )
-    runs.announce_end(run, using)
+    runs.announce_end(run)
 
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 3)
 
 
-def _open_follow_up(work: Work, using: str) -> CompactionRun | None:
+def _open_follow_up(work: Work) -> CompactionRun | None:
     """The next generation, opened in the commit of this one, where the summarizer could not take it all."""
     run = work.run
     if not work.plan.partial or (run.tokens_after or 0) <= work.budget.target:
@@ -317,12 +319,12 @@ def _open_follow_up(work: Work, using: str) -> CompactionRun | None:
         budget=work.budget,
         count=work.count,
     )
-    return open_next_generation(run, resolved, using)
+    return open_next_generation(run, resolved)
 
 
-def _write_events(run: CompactionRun, events: Iterable[Event], using: str) -> None:
+def _write_events(run: CompactionRun, events: Iterable[Event]) -> None:
     for kind, payload in events:
-        runs.record_event(run.session_id, kind, using=using, run=run, message_id=run.tip_id, payload=payload)
+        runs.record_run_event(run, kind, payload)
 
 
 def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0) -> dict[str, int]:
@@ -343,12 +345,14 @@ def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0
     }
 
 
-def _cleared_turns(plan: CompactionPlan, using: str) -> int:
+def _cleared_turns(work: Work) -> int:
     """How many turns' reasoning the provider cleared from its prompt, as the newest reply in the tail reports it."""
-    if not any(message.reasoning for message in plan.kept):
+    if not any(message.reasoning for message in work.plan.kept):
         return 0
-    replies = [message.id for message in plan.kept if message.role == Role.ASSISTANT]
-    reports = CompactionEvent.objects.using(using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
+    replies = [message.id for message in work.plan.kept if message.role == Role.ASSISTANT]
+    reports = CompactionEvent.objects.using(database_of(work.run)).filter(
+        kind=EventKind.DOUBLE_RAN, message_id__in=replies
+    )
     newest = reports.order_by("-id").values_list("payload", flat=True).first()
     return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
 

@@ -51,14 +51,14 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     with telemetry.run_span(run) as span:
         follow_up = None
         try:
-            if work := prepare(run, using):
-                follow_up = finish(work, _ask(work), using)
+            if work := prepare(run):
+                follow_up = finish(work, _ask(work))
         except Exception as error:
-            fail_unexpected(claimed, error, using)
+            fail_unexpected(claimed, error)
         except BaseException:
-            release_interrupted(claimed, using)
+            release_interrupted(claimed)
             raise
-        return _outcome(run, using, span, follow_up)
+        return _outcome(run, span, follow_up)
 
 
 async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
@@ -71,15 +71,15 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
     with telemetry.run_span(run) as span:
         follow_up = None
         try:
-            if work := await sync_to_async(prepare)(run, using):
-                follow_up = await sync_to_async(finish)(work, await _aask(work), using)
+            if work := await sync_to_async(prepare)(run):
+                follow_up = await sync_to_async(finish)(work, await _aask(work))
         except Exception as error:
-            await sync_to_async(fail_unexpected)(claimed, error, using)
+            await sync_to_async(fail_unexpected)(claimed, error)
         except BaseException:
             # Cancelled, most often: the client disconnected, or a time-out passed.
-            await sync_to_async(release_interrupted)(claimed, using)
+            await sync_to_async(release_interrupted)(claimed)
             raise
-        return await sync_to_async(_outcome)(run, using, span, follow_up)
+        return await sync_to_async(_outcome)(run, span, follow_up)
 
 
 def _ask(work: Work) -> SummaryDraft | SummarizerError:
@@ -96,8 +96,9 @@ async def _aask(work: Work) -> SummaryDraft | SummarizerError:
         return error
 
 
-def _outcome(run: CompactionRun, using: str, span: Span, follow_up: CompactionRun | None) -> Outcome:
-    fresh = CompactionRun.objects.using(using).select_related("session", "summary").filter(pk=run.pk).first()
+def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:
+    rows = CompactionRun.objects.using(database_of(run)).select_related("session", "summary")
+    fresh = rows.filter(pk=run.pk).first()
     telemetry.describe_run(span, fresh or run)
     return Outcome(fresh or run, follow_up, is_gone=fresh is None)
 

@@ -21,6 +21,7 @@ from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, re
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
+from compaction_app.tree.branches import database_of
 from compaction_app.values import (
     Branch,
     Budget,
@@ -72,11 +73,11 @@ class Work:
         self.events.append((kind, payload))
 
 
-def prepare(run: CompactionRun, using: str) -> Work | None:
+def prepare(run: CompactionRun) -> Work | None:
     """What the model's call needs, with the connection given back; None where the run ended without a call."""
     settings = settings_from_snapshot(run.settings)
     try:
-        work = _load(run, settings, using)
+        work = _load(run, settings)
     except DatabaseError:
         raise
     except RedactionFailed as error:
@@ -93,15 +94,16 @@ def prepare(run: CompactionRun, using: str) -> Work | None:
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    _record_start(work, using)
-    runs.give_back_connection(using)
+    _record_start(work)
+    runs.give_back_connection(database_of(run))
     return work
 
 
-def _load(run: CompactionRun, settings: Settings, using: str) -> Work | SkipReason:
+def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     if run.tip_id is None:
         return SkipReason.BRANCH_GONE
+    using = database_of(run)
     # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
     run.erasures_seen = ChatSession.objects.using(using).values_list("erasures", flat=True).get(pk=run.session_id)
     try:
@@ -165,24 +167,18 @@ def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, lim
     )
 
 
-def _record_start(work: Work, using: str) -> None:
+def _record_start(work: Work) -> None:
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
-    runs.record_event(
-        run.session_id,
-        EventKind.STARTED,
-        using=using,
-        run=run,
-        message_id=run.tip_id,
-        payload={
-            "trigger": run.trigger,
-            "attempt": run.attempts,
-            "messages": len(work.plan.covered),
-            "tokens": work.plan.replaced_tokens,
-            "target_tokens": work.plan.target_tokens,
-        },
-    )
+    numbers = {
+        "trigger": run.trigger,
+        "attempt": run.attempts,
+        "messages": len(work.plan.covered),
+        "tokens": work.plan.replaced_tokens,
+        "target_tokens": work.plan.target_tokens,
+    }
+    runs.record_run_event(run, EventKind.STARTED, numbers)
     log(
         logger,
         logging.INFO,
@@ -195,4 +191,4 @@ def _record_start(work: Work, using: str) -> None:
         tokens=work.plan.replaced_tokens,
         target=work.plan.target_tokens,
     )
-    signals.send_after_commit(signals.compaction_started, CompactionRun, using=using, run=run)
+    signals.send_after_commit(signals.compaction_started, CompactionRun, using=database_of(run), run=run)

@@ -64,6 +64,11 @@ def record_event(
     )
 
 
+def record_run_event(run: CompactionRun, kind: EventKind, payload: Mapping[str, Any] | None = None) -> None:
+    """Write an event of a run, at the turn that the run belongs to."""
+    record_event(run.session_id, kind, using=database_of(run), run=run, message_id=run.tip_id, payload=payload)
+
+
 def claim(run_id: int, using: str, lease_seconds: float | None = None) -> CompactionRun | None:
     """Take ownership of a run, by default for as long as its cascade of models can take.
 
@@ -140,19 +145,8 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
     """Finish without a summary, permanently; ``detail`` is for operators."""
     if not _finish(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
         return False
-    record_event(
-        run.session_id,
-        EventKind.FAILED,
-        using=database_of(run),
-        run=run,
-        message_id=run.tip_id,
-        payload={
-            "code": code,
-            "attempts": run.attempts,
-            "input_tokens": run.input_tokens,
-            "output_tokens": run.output_tokens,
-        },
-    )
+    numbers = {"attempts": run.attempts, "input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+    record_run_event(run, EventKind.FAILED, {"code": code, **numbers})
     log(logger, logging.WARNING, "failed", run=run.pk, code=code, attempts=run.attempts, session=run.session_id)
     return True
 
@@ -164,12 +158,13 @@ def _finish(run: CompactionRun, **ended: Any) -> bool:
         return False
     for name, value in ended.items():
         setattr(run, name, value)
-    announce_end(run, database_of(run))
+    announce_end(run)
     return True
 
 
-def announce_end(run: CompactionRun, using: str) -> None:
+def announce_end(run: CompactionRun) -> None:
     """Send the signal and the metrics of a finished run after the commit; the instance must be as its row is."""
+    using = database_of(run)
     transaction.on_commit(partial(telemetry.count_run, run), using=using, robust=True)
     signal = signals.compaction_failed if run.status == RunStatus.FAILED else signals.compaction_finished
     signals.send_after_commit(signal, CompactionRun, using=using, run=run)
@@ -181,10 +176,10 @@ def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> 
     return max(delay, retry_after or 0.0)
 
 
-def next_generation(session: ChatSession, using: str) -> int:
+def next_generation(session: ChatSession) -> int:
     """One more than the session's highest. Safe because the caller holds the session's lock."""
     latest = (
-        CompactionRun.objects.using(using)
+        CompactionRun.objects.using(database_of(session))
         .filter(session=session, generation__isnull=False)
         .order_by("-generation")
         .values_list("generation", flat=True)

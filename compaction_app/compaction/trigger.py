@@ -111,10 +111,10 @@ def open_run(request: CompactionRequest) -> Decision:
     return decision
 
 
-def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest, using: str) -> CompactionRun | None:
+def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest) -> CompactionRun | None:
     """Open the run that continues a partial generation, in the commit of that one."""
     request = CompactionRequest(
-        tip=ChatMessage.objects.using(using).get(pk=previous.tip_id),
+        tip=ChatMessage.objects.using(branches.database_of(previous)).get(pk=previous.tip_id),
         trigger=Trigger(previous.trigger),
         resolved=resolved,
         instructions=previous.instructions,
@@ -235,19 +235,9 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
         # Only reached where something wrote a run without the session's lock: the index still enforces rule 10.
         return _suppress(request, Suppression.OPEN_RUN)
     if request.by_threshold:
-        runs.record_event(
-            run.session_id,
-            EventKind.THRESHOLD_HIT,
-            using=request.using,
-            run=run,
-            message_id=request.tip.pk,
-            payload={
-                "history_tokens": branch.history_tokens,
-                "threshold": request.resolved.budget.threshold,
-                "window": request.resolved.budget.window,
-                **_estimate_of(request),
-            },
-        )
+        budget = request.resolved.budget
+        numbers = {"history_tokens": branch.history_tokens, "threshold": budget.threshold, "window": budget.window}
+        runs.record_run_event(run, EventKind.THRESHOLD_HIT, {**numbers, **_estimate_of(request)})
     return Decision(run)
 
 
@@ -268,7 +258,7 @@ def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     run.save(using=request.using, force_insert=True)
     values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
     log(logger, logging.INFO, "skip", **values)
-    runs.announce_end(run, request.using)
+    runs.announce_end(run)
     return run
 
 

@@ -161,7 +161,7 @@ class TestRuns:
     def test_a_cost_once_unknown_stays_unknown(self, branch):
         run = chat.request_compaction(branch[-1])
         for calls in ([call(input=10)], [call("nobody", input=10)], [call(input=10)]):
-            add_spending(run, calls, PRICES, "default")
+            add_spending(run, calls, PRICES)
         assert (run.input_tokens, run.cost) == (30, None)
         assert spent(run)[3] is None
 
@@ -171,7 +171,7 @@ class TestRuns:
         late = CompactionRun.objects.get(pk=run.pk)
 
         def meanwhile(text, count):
-            add_spending(late, [call(input=1_000)], PRICES, "default")
+            add_spending(late, [call(input=1_000)], PRICES)
             return count_summary(text, count)
 
         monkeypatch.setattr("compaction_app.compaction.commit.count_summary", meanwhile)
@@ -203,7 +203,7 @@ class TestRuns:
     def test_what_no_model_reports_is_not_stored(self, branch):
         """A host's summarizer may report anything; the columns take whole numbers."""
         run = chat.request_compaction(branch[-1])
-        add_spending(run, [call(input=10**12, output=-5, cached="many")], PRICES, "default")
+        add_spending(run, [call(input=10**12, output=-5, cached="many")], PRICES)
         assert spent(run) == (0, 0, 0, None)
 
 
