@@ -169,9 +169,9 @@ def test_every_reason_for_not_compacting_is_a_code():
 class TestGuide:
     """docs/api.md names what there is, and all of it."""
 
-    def test_every_code_stands_there_with_its_status(self):
-        said = dict(re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \|", TEXT, re.MULTILINE))
-        assert said == {str(code): str(code.status) for code in Code}
+    def test_every_code_has_a_row_with_its_status_and_meaning(self):
+        said = re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \| (.+) \|$", TEXT, re.MULTILINE)
+        assert said == [(str(code), str(code.status), code.meaning) for code in Code]
 
     def test_every_action_stands_there_with_its_permissions(self):
         said = dict(re.findall(r"^\| `([a-z]+)` \| (?!\d)[^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE))
