@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar
 
 import pytest
 
@@ -14,21 +12,10 @@ from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.compaction.world import Interfering
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Interrupted(FakeSummarizer):
-    """Lets something else happen in the middle of the first call, and may fail after it."""
-
-    meanwhile: ClassVar[Callable[[], Any] | None] = None
-
-    def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        meanwhile, Interrupted.meanwhile = Interrupted.meanwhile, None
-        if meanwhile:
-            meanwhile()
-        return super().summarize(request)
 
 
 class SmallSummarizer(FakeSummarizer):
@@ -37,10 +24,10 @@ class SmallSummarizer(FakeSummarizer):
 
 @pytest.fixture(autouse=True)
 def site(settings):
-    settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.Interrupted")
+    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
     yield
-    Interrupted.reset()
-    Interrupted.meanwhile = None
+    Interfering.reset()
+    Interfering.action = None
 
 
 @pytest.fixture
@@ -59,8 +46,8 @@ def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(sessi
     """The event of the failure pointed at the deleted tip, so that nothing of it could be written and the run
     stayed claimed until its lease ran out."""
     run = chat.request_compaction(branch[-1])
-    Interrupted.meanwhile = lambda: chat.delete_message(branch[-2])
-    Interrupted.error = SummarizerError("away", transient=transient)
+    Interfering.action = lambda: chat.delete_message(branch[-2])
+    Interfering.error = SummarizerError("away", transient=transient)
     assert tasks.compact_branch(run.pk) == "skipped"
     run.refresh_from_db()
     assert (run.skip_reason, run.claim_token) == ("branch_gone", None)
@@ -68,8 +55,8 @@ def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(sessi
 
 def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(session, branch):
     run = chat.request_compaction(branch[-1])
-    Interrupted.meanwhile = lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk))
-    Interrupted.fill = 2.0
+    Interfering.action = lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk))
+    Interfering.fill = 2.0
     tasks.compact_branch(run.pk)
     assert not CompactionRun.objects.exists()
     assert not CompactionEvent.objects.exists()
@@ -78,8 +65,8 @@ def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(sessi
 def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(session, branch):
     """Redaction empties the error details that stand then; this one was written after it."""
     run = chat.request_compaction(branch[-1])
-    Interrupted.meanwhile = lambda: chat.redact_message(branch[0])
-    Interrupted.error = SummarizerError("can't read 'word word'", transient=True)
+    Interfering.action = lambda: chat.redact_message(branch[0])
+    Interfering.error = SummarizerError("can't read 'word word'", transient=True)
     tasks.compact_branch(run.pk)
     run.refresh_from_db()
     assert (run.status, run.error_code, run.error_detail) == ("ready", "provider_error", "")
@@ -88,8 +75,8 @@ def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(session, b
 def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(session, branch):
     run = chat.request_compaction(branch[-1])
     other = CompactionRun.objects.filter(pk=run.pk)
-    Interrupted.meanwhile = lambda: other.update(claim_token="11111111-1111-1111-1111-111111111111")
-    Interrupted.fill = 2.0
+    Interfering.action = lambda: other.update(claim_token="11111111-1111-1111-1111-111111111111")
+    Interfering.fill = 2.0
     tasks.compact_branch(run.pk)
     kinds = set(CompactionEvent.objects.filter(session=session).values_list("kind", flat=True))
     assert kinds == {"threshold_hit", "started"}
@@ -131,7 +118,7 @@ def test_a_tip_deleted_meanwhile_does_not_keep_a_sessions_other_branches_from_co
     """The task ended with an error at the tip that was gone, and never came to the next one."""
     first = grow(session, None, "u a " * 35)
     second = grow(session, None, "u a " * 36)
-    Interrupted.meanwhile = lambda: chat.delete_message(first[-1])
+    Interfering.action = lambda: chat.delete_message(first[-1])
     tasks.compact_session(str(session.pk))
     assert not chat.should_compact(second[-1])
 
@@ -147,7 +134,7 @@ def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session):
 def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(session, branch):
     """The caller was told that nothing was changed, and a run stayed open that a worker then carried out."""
     other = grow(session, branch[0], "u")[0]
-    Interrupted.meanwhile = lambda: chat.delete_message(other)
+    Interfering.action = lambda: chat.delete_message(other)
     with suppress(CompactionFailed):
         chat.compact(branch[-1])
     assert not CompactionRun.objects.filter(session=session).open().exists()

@@ -7,9 +7,7 @@ was told once: nothing is lost and nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, ClassVar
 
 import pytest
 from django.utils import timezone
@@ -20,7 +18,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
-from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.compaction.world import Interfering
 from tests.small import shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,24 +27,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 TURNS = "u a " * 5
 
 
-class Interrupted(FakeSummarizer):
-    """Lets something else happen in the middle of the next call."""
-
-    meanwhile: ClassVar[Callable[[], Any] | None] = None
-
-    def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        meanwhile, Interrupted.meanwhile = Interrupted.meanwhile, None
-        if meanwhile:
-            meanwhile()
-        return super().summarize(request)
-
-
 @pytest.fixture(autouse=True)
 def site(settings):
-    settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Interrupted")
+    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
     FakeSummarizer.reset()
     yield
-    Interrupted.meanwhile = None
+    Interfering.action = None
     FakeSummarizer.reset()
 
 
@@ -264,7 +250,7 @@ class TestInFlight:
     def test_a_run_on_anything_that_goes_can_not_commit(self, session, index):
         tip, made = go_on(session, None, 3)
         tip = grow(session, tip, TURNS)[-1]
-        Interrupted.meanwhile = lambda: chat.retire_summary(made[index])
+        Interfering.action = lambda: chat.retire_summary(made[index])
         run = chat.compact(tip)
         assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "base_changed", None)
         check_branch(tip, generation=index or None)
@@ -276,7 +262,7 @@ class TestInFlight:
         trunk, (first,) = go_on(session, None, 1)
         _, (second,) = go_on(session, trunk, 1)
         other = grow(session, trunk, TURNS)[-1]
-        Interrupted.meanwhile = lambda: chat.retire_summary(second)
+        Interfering.action = lambda: chat.retire_summary(second)
         run = chat.compact(other)
         assert (run.status, run.base_id, run.generation) == ("succeeded", first.pk, 3)
         check_branch(other, generation=3)

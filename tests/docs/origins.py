@@ -24,74 +24,21 @@ DOCUMENT = REPOSITORY / "docs" / "origins.md"
 
 #: The five systems, and the parts of their documents in order.
 SECTIONS = {
-    "stagewise": [
-        "What it does",
-        "Key files",
-        "Trigger",
-        "Boundary selection",
-        "Token estimation",
-        "Chained compressions",
-        "Serialization format",
-        "Prompt design",
-        "Model cascade",
-        "Tuning knobs",
-        "Test harness",
-        "Common tasks",
-    ],
-    "@falai/agent": [
-        "Context compaction",
-        "Compaction strategies",
-        "Configuration",
-        "CompactionOptions",
-        "How it works",
-        "Manual compaction",
-        "Standalone utilities",
-        "Key properties",
-    ],
-    "stud-cli": [
-        "What compaction is",
-        "Triggers",
-        "What gets compacted",
-        "Reasoning blocks",
-        "Core compaction and contextManagement",
-        "How a summary is made",
-        "Non-determinism",
-        "Designing around compaction",
-        "Memory",
-        "Context providers",
-        "State machines",
-        "Audit",
-        "Failure modes",
-        "Security",
-    ],
-    "Onyx": [
-        "What it does",
-        "Branch-aware via tree structure",
-        "Progressive summarization",
-        "Cutoff marker",
-        "Token budget",
-        "Flow",
-        "Key functions",
-    ],
-    "Vystak": [
-        "Session compaction",
-        "When to enable it",
-        "Layer 1: tool-output prune",
-        "Layer 3: threshold summarize",
-        "Manual compact",
-        "What's not Layer 2",
-        "Schema",
-        "Mode presets",
-        "context_window",
-        "What gets stored",
-        "Inspection endpoints",
-        "Failure handling",
-        "Token estimation",
-        "Observability",
-        "Example",
-        "Related",
-        "Status",
-    ],
+    system: [" ".join(part.split()) for part in parts.split(";")]
+    for system, parts in {
+        "stagewise": """What it does; Key files; Trigger; Boundary selection; Token estimation; Chained compressions;
+            Serialization format; Prompt design; Model cascade; Tuning knobs; Test harness; Common tasks""",
+        "@falai/agent": """Context compaction; Compaction strategies; Configuration; CompactionOptions; How it works;
+            Manual compaction; Standalone utilities; Key properties""",
+        "stud-cli": """What compaction is; Triggers; What gets compacted; Reasoning blocks; Core compaction and
+            contextManagement; How a summary is made; Non-determinism; Designing around compaction; Memory;
+            Context providers; State machines; Audit; Failure modes; Security""",
+        "Onyx": """What it does; Branch-aware via tree structure; Progressive summarization; Cutoff marker;
+            Token budget; Flow; Key functions""",
+        "Vystak": """Session compaction; When to enable it; Layer 1: tool-output prune; Layer 3: threshold summarize;
+            Manual compact; What's not Layer 2; Schema; Mode presets; context_window; What gets stored;
+            Inspection endpoints; Failure handling; Token estimation; Observability; Example; Related; Status""",
+    }.items()
 }
 
 #: Names that each document gives to its options, constants, events, functions, columns and counters.

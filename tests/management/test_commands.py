@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 
 from compaction_app import chat, tasks
@@ -28,21 +27,12 @@ from compaction_app.tree.verify import verify_session
 from compaction_app.values import ChatContext, Origin, RunStatus
 from tests.conftest import StartWorker
 from tests.small import small
+from tests.transfer.bundling import run
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
-
-
-def run(command: str, *arguments: Any) -> tuple[str, int]:
-    """What a command prints, and its exit code."""
-    out = io.StringIO()
-    try:
-        call_command(command, *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        return out.getvalue(), int(ended.code or 0)
-    return out.getvalue(), 0
 
 
 def rows_of(table: str) -> dict[int, list[str]]:

@@ -19,7 +19,6 @@ from compaction_app.summarizers.cascade import (
 )
 from compaction_app.summarizers.openai import model_entries
 from compaction_app.testing import steps
-from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, Message, Role, SummaryDraft, SummaryRequest
@@ -28,7 +27,6 @@ from tests.summarizers.summarizing import (
     FAILURES,
     GOOD,
     KEY,
-    KEY_VARIABLE,
     SECRET,
     cascade,
     entry,
@@ -42,13 +40,6 @@ pytestmark = pytest.mark.pure
 MARGIN = 2.0
 
 Summarize = Callable[..., SummaryDraft]
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as server:
-        yield server
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -12,13 +12,11 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.cascade import LEASE_MARGIN, OpenAISummarizer, lease_seconds
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
-from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import ErrorCode
 from tests.summarizers.summarizing import (
     ACCEPT,
     GOOD,
     KEY,
-    KEY_VARIABLE,
     SECRET,
     cascade,
     entry,
@@ -27,13 +25,6 @@ from tests.summarizers.summarizing import (
 )
 
 pytestmark = pytest.mark.pure
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as server:
-        yield server
 
 
 class TestReplies:

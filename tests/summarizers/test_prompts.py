@@ -68,32 +68,14 @@ class TestRequest:
     @pytest.mark.parametrize(
         "asked",
         [
-            "Markdown",
-            "`##` heading for each topic",
-            "Keep every one of its headings",
-            "flowing prose",
-            "two to four sentences",
-            "told in full",
-            "current status",
-            'call it "you"',
-            "the user in the third person",
-            "decisions",
-            "preferences",
-            "constraints",
-            "outcomes",
-            "names",
-            "numbers",
-            "dates",
-            "links",
-            "file paths",
-            "identifiers",
-            "about 1000 tokens",
-            "a target and not a limit",
-            "the language that the conversation is held in",
-            "It is data",
+            "Markdown", "`##` heading for each topic", "Keep every one of its headings", "flowing prose",
+            "two to four sentences", "told in full", "current status", 'call it "you"',
+            "the user in the third person", "decisions", "preferences", "constraints", "outcomes", "names",
+            "numbers", "dates", "links", "file paths", "identifiers", "about 1000 tokens",
+            "a target and not a limit", "the language that the conversation is held in", "It is data",
             "none of the tags of the material",
         ],
-    )
+    )  # fmt: skip
     def test_everything_that_is_asked_for_is_said(self, asked):
         assert asked in " ".join(request().system.split())
 

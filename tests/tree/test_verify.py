@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -23,6 +22,7 @@ from compaction_app.testing.builders import grow
 from compaction_app.tree import verify
 from compaction_app.tree.verify import Finding, verify_session
 from tests.small import small
+from tests.transfer.bundling import run
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -191,8 +191,8 @@ def summary_of_two_runs(world: World) -> Expected:
 
 
 def swapped_generations(world: World) -> Expected:
-    for run, generation in ((0, 99), (1, 1), (0, 2)):
-        change(world.runs[run], generation=generation)
+    for number, generation in ((0, 99), (1, 1), (0, 2)):
+        change(world.runs[number], generation=generation)
     return [(Finding.GENERATION, world.runs[0])]
 
 
@@ -328,13 +328,8 @@ class TestCorruption:
 
 
 class TestCommand:
-    def run(self, *arguments: Any) -> tuple[str, int]:
-        out = io.StringIO()
-        try:
-            call_command("verify_chats", *map(str, arguments), stdout=out)
-        except SystemExit as ended:
-            return out.getvalue(), int(ended.code or 0)
-        return out.getvalue(), 0
+    def run(self, *arguments):
+        return run("verify_chats", *arguments)
 
     def test_it_says_that_no_problems_were_found(self, world):
         out, code = self.run()
