@@ -6,15 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
 import pytest
 
-from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.cascade import run_summarizer
 from compaction_app.testing import steps
 from compaction_app.testing.server import STEP_NAMES, ScriptedOpenAIServer, parse_step
@@ -90,7 +87,7 @@ class TestReplies:
         server.script([steps.reply_with(lambda body: body["messages"][0]["content"].upper())])
         assert chat(client_of(server)).choices[0].message.content == "WHAT IS NEW?"
 
-    @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
+    @pytest.mark.parametrize("share", [0.5, 2.0])
     def test_a_reply_can_fill_the_size_that_the_prompt_asks_for(self, server, share):
         """The conversation may speak of tokens too: only the instructions count."""
         asked = request(target_tokens=400, instructions="about 9 tokens")
@@ -117,18 +114,6 @@ class TestReplies:
     def test_models_are_listed(self, server):
         assert [model.id for model in client_of(server).models.list()] == ["small", "large"]
 
-    @pytest.mark.parametrize("path", ["/v1/nothing", "/chat/completions"])
-    def test_other_paths_are_not_found(self, server, path):
-        url = server.url.removesuffix("/v1") + path
-        for data in (None, b"{}"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(url, data=data, timeout=5)
-
-    def test_a_body_that_is_no_json_is_a_bad_request(self, server):
-        with pytest.raises(urllib.error.HTTPError, match="400"):
-            urllib.request.urlopen(f"{server.url}/chat/completions", data=b"{", timeout=5)
-        assert server.requests == []
-
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -150,14 +135,6 @@ class TestErrors:
         with pytest.raises(error) as caught:
             chat(client_of(server), stream=stream)
         assert caught.value.code == code
-
-    def test_llama_cpp_says_the_numbers(self, server):
-        server.script([steps.context_overflow("llama.cpp", n_prompt_tokens=5000, n_ctx=4096)])
-        with pytest.raises(openai.BadRequestError) as caught:
-            chat(client_of(server))
-        body: Any = caught.value.body
-        assert caught.value.type == "exceed_context_size_error"
-        assert (body["n_prompt_tokens"], body["n_ctx"]) == (5000, 4096)
 
     def test_an_unknown_dialect_is_an_error_of_the_script(self):
         with pytest.raises(ValueError, match="dialect"):
@@ -247,20 +224,7 @@ class TestFakeSummarizer:
         draft = FakeSummarizer().summarize(request(target_tokens=100))
         assert ACCEPT(draft) == code
 
-    def test_it_can_fail_answer_late_and_be_cut_short(self, monkeypatch):
-        monkeypatch.setattr(FakeSummarizer, "finish_reason", "length")
-        with pytest.raises(SummarizerError) as caught:
-            run_summarizer(FakeSummarizer(), request(), ACCEPT)
-        assert caught.value.error_code == ErrorCode.TRUNCATED
-        monkeypatch.setattr(FakeSummarizer, "delay", 0.1)
-        monkeypatch.setattr(FakeSummarizer, "error", TimeoutError())
-        started = time.monotonic()
-        with pytest.raises(SummarizerError) as caught:
-            run_summarizer(FakeSummarizer(), request(), ACCEPT)
-        assert caught.value.transient
-        assert time.monotonic() - started >= 0.1
-
-    @pytest.mark.parametrize("tokens", [20, 100, 333, 750, 7500])
+    @pytest.mark.parametrize("tokens", [20, 333, 7500])
     def test_a_text_has_exactly_the_tokens_that_are_asked_for(self, tokens):
         assert ExactTokenCounter()([steps.text_of_tokens(tokens)]) == [tokens]
 

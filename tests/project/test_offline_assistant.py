@@ -100,14 +100,6 @@ def test_it_does_not_quote_itself():
     assert again.count("The lamp is red.") == 1
 
 
-def test_at_most_three_sentences_are_quoted_and_long_ones_are_cut():
-    talk = [said(f"Room {n} has a heater " + "and a bed " * 100) for n in range(9)]
-    reply = answer(*talk, said("Which heater?"))
-    assert reply.count("“") == offline_assistant.QUOTES
-    assert len(reply) < 3 * 450 + 100
-    assert "…”" in reply
-
-
 @pytest.mark.parametrize(
     ("fact", "question"),
     [
