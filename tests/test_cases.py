@@ -30,27 +30,23 @@ BUDGET, PLANNING, PRUNING = (
 )
 HERE, REFUSALS = "tests/test_cases.py", "tests/summarizers/test_refusals.py"
 
+PRUNED = f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were"
+LEFT_OUT = f"{HERE}::TestFit::test_what_is_left_out_is_counted"
+
 #: Case of the design → tests, in its order.
 HELD: dict[str, list[str]] = {
     # Budget
     "window 10,000, reserved 2,000: 6,000 no, 6,001 yes": [
-        f"{BUDGET}::test_compaction_is_wanted_strictly_over_the_threshold",
-        f"{HERE}::TestBudget::test_compaction_is_wanted_strictly_over_the_threshold",
+        f"{HERE}::TestBudget::test_compaction_is_wanted_strictly_over_the_threshold"
     ],
     "7,000: a tail budget of 1,400": [f"{BUDGET}::test_the_tail_budget_is_a_share_of_the_history"],
     "four messages and no summary: 400": [
-        f"{BUDGET}::test_the_history_of_a_branch_without_summary_is_its_messages",
-        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch",
+        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch"
     ],
     "ten messages, cutoff at the 8th, summary of 30: 230; with a pin: 330": [
-        f"{BUDGET}::test_the_history_of_a_compacted_branch_is_summary_pin_and_tail",
-        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch",
+        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch"
     ],
-    "presets at 200,000 and at 5,000": [
-        f"{BUDGET}::test_the_presets_have_their_numbers",
-        f"{BUDGET}::test_the_reply_never_reserves_more_than_a_quarter_of_the_window",
-        f"{HERE}::TestBudget::test_the_presets_have_their_numbers",
-    ],
+    "presets at 200,000 and at 5,000": [f"{HERE}::TestBudget::test_the_presets_have_their_numbers"],
     # Cut
     "the six splits": [f"{PLANNING}::TestSplitting::test_the_newest_messages_within_the_budget_stay"],
     "a cutoff at 2: 1 and 2 nowhere but in the summary": [
@@ -83,45 +79,24 @@ HELD: dict[str, list[str]] = {
         f"{PLANNING}::TestAnchors::test_the_anchor_is_not_above_the_base_s",
     ],
     "LOOKAHEAD changed from tip to none: the second wins": [
-        f"{HERE}::TestAnchors::test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back",
+        f"{HERE}::TestAnchors::test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back"
     ],
     # Prune
-    "4,096 bytes unchanged": [f"{PRUNING}::TestPrune::test_a_result_of_exactly_the_limit_is_unchanged"],
-    "4,097 bytes: at most 4,096 and smaller": [
-        f"{PRUNING}::TestPrune::test_one_byte_more_is_shortened_to_the_limit",
-        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
-    ],
-    "50,000 of three-byte characters": [
-        f"{PRUNING}::TestPrune::test_multibyte_text_stays_valid",
-        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
-    ],
+    "4,096 bytes unchanged": [PRUNED],
+    "4,097 bytes: at most 4,096 and smaller": [PRUNED],
+    "50,000 of three-byte characters": [PRUNED],
     "101 bytes at 100; a budget smaller than the notice": [
         f"{PRUNING}::TestPrune::test_a_limit_smaller_than_the_notice_still_shortens"
     ],
-    "user and assistant messages of 50,000 bytes untouched": [
-        f"{PRUNING}::TestPrune::test_user_and_assistant_messages_are_untouched_whatever_their_size"
-    ],
-    "the last three turns byte-identical": [
-        f"{PRUNING}::TestPrune::test_the_last_turns_are_byte_identical",
-        f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were",
-    ],
+    "user and assistant messages of 50,000 bytes untouched": [PRUNED],
+    "the last three turns byte-identical": [PRUNED],
     # Fit
-    "u a u a u a with room for 350: 5, 6 kept, 4 dropped": [
-        f"{PRUNING}::TestFit::test_the_oldest_turns_go_first_and_whole",
-        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
-    ],
+    "u a u a u a with room for 350: 5, 6 kept, 4 dropped": [LEFT_OUT],
     "a 100 + u 100,000 with room for 50: ContextOverflow": [
-        f"{PRUNING}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers",
-        f"{HERE}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers",
+        f"{HERE}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers"
     ],
-    "u a(9,000) u at 8,000: the last u alone": [
-        f"{PRUNING}::TestFit::test_the_newest_user_message_alone_is_sent_if_nothing_else_fits",
-        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
-    ],
-    "u a with room for 500: nothing dropped": [
-        f"{PRUNING}::TestFit::test_nothing_is_dropped_where_all_fits",
-        f"{HERE}::TestFit::test_what_is_left_out_is_counted",
-    ],
+    "u a(9,000) u at 8,000: the last u alone": [LEFT_OUT],
+    "u a with room for 500: nothing dropped": [LEFT_OUT],
     # Idempotent
     "twice with nothing new: skipped, no model call": [
         f"{SUMMARIZING}::TestOneSummary::test_compacting_twice_is_compacting_once"
@@ -137,7 +112,7 @@ HELD: dict[str, list[str]] = {
         f"{HERE}::TestDrafts::test_a_draft_larger_than_what_it_replaces_is_refused",
     ],
     "irreducible once, no loop": [
-        f"{HERE}::TestDrafts::test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended",
+        f"{HERE}::TestDrafts::test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended"
     ],
     "calibration 1.5 and 4,900 tokens: wanted": [
         f"{BUDGET}::test_calibration_divides_the_limits_before_the_comparison",

@@ -8,12 +8,9 @@ from compaction_app.context.budget import (
     get_compaction_params,
     make_budget,
     observe_calibration,
-    reply_reserve,
     window_of,
 )
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.testing.builders import branch_of, messages_of
-from compaction_app.values import Summary
 
 pytestmark = pytest.mark.pure
 
@@ -22,56 +19,8 @@ def budget_at(window, reserved, calibration=1.0, **overrides):
     return make_budget(window, reserved, get_settings(overrides), calibration)
 
 
-@pytest.mark.parametrize(("history", "wanted"), [(6_000, False), (6_001, True)])
-def test_compaction_is_wanted_strictly_over_the_threshold(history, wanted):
-    assert get_compaction_params(history, budget_at(10_000, 2_000)).should_compact is wanted
-
-
 def test_the_tail_budget_is_a_share_of_the_history():
     assert get_compaction_params(7_000, budget_at(10_000, 2_000)).tokens_for_recent == 1_400
-
-
-def test_the_history_of_a_branch_without_summary_is_its_messages():
-    assert branch_of(messages_of("u a u a")).history_tokens == 400
-
-
-@pytest.mark.parametrize(("pin", "history"), [(None, 230), (100, 330)])
-def test_the_history_of_a_compacted_branch_is_summary_pin_and_tail(pin, history):
-    """Never the raw branch, or a compacted branch would trigger for ever."""
-    messages = messages_of("u a u a u a u a u a")
-    base = Summary(
-        id=99,
-        anchor_id=8,
-        anchor_depth=8,
-        cutoff_id=8,
-        cutoff_depth=8,
-        cutoff_path_tokens=800,
-        tokens=30,
-        pinned=messages[6] if pin else None,
-    )
-    assert branch_of(messages[8:], base).history_tokens == history
-
-
-@pytest.mark.parametrize(
-    ("mode", "window", "threshold", "target"),
-    [
-        ("standard", 200_000, 143_856, 100_000),
-        ("conservative", 200_000, 143_856, 100_000),
-        ("aggressive", 200_000, 115_084, 50_000),
-        ("standard", 5_000, 2_812, 2_500),
-        ("conservative", 5_000, 2_812, 2_500),
-        ("aggressive", 5_000, 2_250, 1_250),
-    ],
-)
-def test_the_presets_have_their_numbers(mode, window, threshold, target):
-    settings = get_settings({"MODE": mode, "CONTEXT_WINDOW": window})
-    budget = make_budget(window, reply_reserve(window, settings), settings)
-    assert (budget.threshold, budget.target) == (threshold, target)
-
-
-@pytest.mark.parametrize(("window", "reserved"), [(200_000, 8_192), (5_000, 1_250)])
-def test_the_reply_never_reserves_more_than_a_quarter_of_the_window(window, reserved):
-    assert reply_reserve(window, get_settings()) == reserved
 
 
 def test_the_trigger_is_capped_for_huge_windows():
