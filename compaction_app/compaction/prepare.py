@@ -116,16 +116,7 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     already_compacted = branches.is_already_compacted(branch.base, run.tip_id, branch.tip_depth, using)
     branch = replace(branch, already_compacted=already_compacted)
     summarizer = make_summarizer(settings, run.session.model)
-    limit = None
-    if (max_tokens := getattr(summarizer, "max_input_tokens", None)) is not None:
-        limit = SummarizerLimit(
-            max_tokens,
-            settings,
-            count,
-            instructions=run.instructions,
-            policy_line=run.policy_line,
-            redact=redactor_of(settings),
-        )
+    limit = _input_limit(run, settings, summarizer, count)
     plan = plan_compaction(
         branch,
         branch.base,
@@ -148,6 +139,20 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
         summarizer=summarizer,
         limits=limits,
         count=count,
+    )
+
+
+def _input_limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> SummarizerLimit | None:
+    max_tokens = getattr(summarizer, "max_input_tokens", None)
+    if max_tokens is None:
+        return None
+    return SummarizerLimit(
+        max_tokens,
+        settings,
+        count,
+        instructions=run.instructions,
+        policy_line=run.policy_line,
+        redact=redactor_of(settings),
     )
 
 

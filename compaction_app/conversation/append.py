@@ -15,7 +15,6 @@ from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app.context.budget import calibration_of
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
 from compaction_app.messages.validation import (
@@ -149,8 +148,7 @@ def append_once(
             raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
         # Providers answer with a dated name; the calibration is stored under the name that was asked.
         context = replace(context, model=context.model or node.model or session.model)
-        factor = calibration_of(session.token_calibration, context.model)
-        node.sent_context = sent_context(context, report, factor)
+        node.sent_context = sent_context(context, report, session.token_calibration)
     using = database_of(session)
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")

@@ -30,8 +30,8 @@ from compaction_app.values import EventKind, Kind, Role
 logger = logging.getLogger("compaction_app.erasure")
 
 _BATCH = 500
-#: Columns that a redaction writes.
-_BLANKED = [
+#: The fields that a redaction writes.
+_BLANKED_FIELDS = [
     "content",
     "tool_calls",
     "reasoning",
@@ -88,8 +88,8 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         if row is None:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         content, before = row.content, row.token_count
-        after = _blanked(row, replacement)
-        row.save(using=using, update_fields=_BLANKED)
+        after = _blank(row, replacement)
+        row.save(using=using, update_fields=_BLANKED_FIELDS)
         _clear_title(row.session_id, content, using)
         with connections[using].cursor() as cursor:
             cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
@@ -104,13 +104,13 @@ def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: s
     )
 
 
-def _blanked(row: ChatMessage, replacement: str) -> int:
+def _blank(row: ChatMessage, replacement: str) -> int:
     """Blank the row in memory; returns its new token count."""
     own_before = count_messages([vars(row)], get_token_counter())[0]
     row.content = replacement
     row.tool_calls = [_blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = None
-    row.metadata, row.usage = {}, _figures(row.usage)
+    row.metadata, row.usage = {}, _numbers_in(row.usage)
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
@@ -126,10 +126,10 @@ def _blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "function": {"name": call["function"]["name"], "arguments": "{}"}}
 
 
-def _figures(usage: Any) -> Any:
+def _numbers_in(usage: Any) -> Any:
     """The numbers of a provider's usage report, which were paid for, without its texts."""
     if isinstance(usage, Mapping):
-        kept = {key: _figures(value) for key, value in usage.items()}
+        kept = {key: _numbers_in(value) for key, value in usage.items()}
         return {key: value for key, value in kept.items() if value is not None}
     return usage if isinstance(usage, int | float) else None
 

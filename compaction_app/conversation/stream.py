@@ -86,7 +86,7 @@ def astream(
 
 
 class _Streamed:
-    """What both kinds of stream know about the reply."""
+    """The reply of a stream, sync or async."""
 
     def __init__(self) -> None:
         #: The stored reply; None until it is stored.

@@ -164,7 +164,7 @@ def read_report(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | N
     return ReplyReport(counted=None if compaction.ran else prompt_tokens(usage), compaction=compaction)
 
 
-def sent_context(context: ChatContext, report: ReplyReport, calibration: float) -> dict[str, Any]:
+def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mapping[str, float]) -> dict[str, Any]:
     """What a reply keeps of the context it was given: ids and numbers, no text.
 
     ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
@@ -184,12 +184,13 @@ def sent_context(context: ChatContext, report: ReplyReport, calibration: float) 
     }
     if not report.counted:
         return kept
-    error = _estimate_error(context, calibration, report.counted)
+    error = _estimate_error(context, calibrations, report.counted)
     return kept | {"provider_tokens": report.counted, "estimate_error": error}
 
 
-def _estimate_error(context: ChatContext, calibration: float, counted: int) -> float:
-    return round((context.tokens * calibration - counted) / counted, 4)
+def _estimate_error(context: ChatContext, calibrations: Mapping[str, float], counted: int) -> float:
+    estimate = context.tokens * calibration_of(calibrations, context.model)
+    return round((estimate - counted) / counted, 4)
 
 
 def record_reply(
@@ -245,7 +246,7 @@ def calibrate(session: ChatSession, counted: int, context: ChatContext, using: s
     lock_session(session.pk, using)
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     model = context.model
-    error = _estimate_error(context, calibration_of(row.token_calibration, model), counted)
+    error = _estimate_error(context, row.token_calibration, counted)
     transaction.on_commit(partial(telemetry.record_estimate_error, error, model=model), using=using, robust=True)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
