@@ -1,4 +1,4 @@
-"""Errors that callers may catch. All share :class:`CompactionError`, whose docstring is the message."""
+"""Errors that callers may catch. All share :class:`CompactionError`; the docstring is the default message."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class ConfigurationError(CompactionError):
     """A setting is missing, unknown or out of range."""
 
     code = "configuration"
-    #: The id of the system check that says the same, where there is one.
+    #: The id of the system check for the same problem, "" if there is none.
     problem_id: str = ""
 
 
 class InvalidMessage(CompactionError, ValueError):
-    """The message can not be stored as it is; ``field`` names what is wrong."""
+    """The message cannot be stored as it is; ``field`` names what is wrong."""
 
     code = "invalid_message"
     field: str = ""
 
 
 class InvalidParent(InvalidMessage):
-    """The parent can not take this message."""
+    """The message cannot be appended to this parent."""
 
     code = "invalid_parent"
 
 
 class IdempotencyConflict(InvalidMessage):
-    """This idempotency key was used in this session with another message."""
+    """This session has another message with the same idempotency key."""
 
     code = "idempotency_conflict"
     field = "idempotency_key"
@@ -58,20 +58,20 @@ class MessageNotFound(CompactionError, LookupError):
 
 
 class NotASummary(CompactionError, ValueError):
-    """This works on summaries only."""
+    """This is only possible for summaries."""
 
     code = "not_a_summary"
 
 
 class ImportFailed(CompactionError, ValueError):
-    """The file can not be imported; ``line`` (1-based) says where, nothing was written."""
+    """The file cannot be imported; nothing was written. ``line`` (from 1) is where the problem is."""
 
     code = "import_failed"
     line: int | None = None
 
 
 class BundleError(CompactionError, ValueError):
-    """The replay bundle can not be read, or not be written there."""
+    """The replay bundle cannot be read, or cannot be written there."""
 
     code = "bundle"
 
@@ -88,12 +88,11 @@ class ContextOverflow(CompactionError):
 
 
 class InvalidReply(CompactionError):
-    """The chat model's endpoint answered with something that is no chat completion. Nothing was stored.
+    """The chat model's endpoint did not return a valid chat completion. Nothing was stored.
 
-    It may have been paid for, so it is here: ``completion`` is the client's own object, None where it gave none (a
-    stream, a page that is no JSON); ``reply`` is what could be read of it, in the keywords of ``append_message``
-    (content, tool_calls, reasoning, usage, model), and empty where nothing could. Its values are the provider's,
-    unchecked.
+    You may have paid for it, so it is attached: ``completion`` is the client's own object, or None (a stream, a page
+    that is not JSON). ``reply`` is what could be read of it, in the keywords of ``append_message`` (content,
+    tool_calls, reasoning, usage, model); its values are the provider's, unchecked.
     """
 
     code = "invalid_reply"
@@ -104,8 +103,8 @@ class InvalidReply(CompactionError):
 class EmptyReply(InvalidReply):
     """The model's reply is empty: neither content nor a tool call. Nothing was stored.
 
-    ``finish_reason`` is the provider's ("length": reasoning may have used up all that it was allowed to write),
-    ``usage`` what it reports.
+    ``finish_reason`` is the provider's ("length": reasoning may have used up all output tokens), ``usage`` is what
+    it reports.
     """
 
     code = "empty_reply"
@@ -114,9 +113,9 @@ class EmptyReply(InvalidReply):
 
 
 class StreamInterrupted(InvalidReply):
-    """A reply that was being streamed did not come to its end. Nothing was stored.
+    """A streamed reply ended early. Nothing was stored.
 
-    ``partial`` is the text that had come; the cause is the client's own error, where there is one.
+    ``partial`` is the text received so far; the cause is the client's own error, if there is one.
     """
 
     code = "stream_interrupted"
@@ -124,7 +123,7 @@ class StreamInterrupted(InvalidReply):
 
 
 class RedactionFailed(CompactionError):
-    """REDACTOR did not give back a text; nothing was sent to any model."""
+    """REDACTOR did not return a string; nothing was sent to any model."""
 
     code = "redaction_failed"
 
@@ -138,7 +137,7 @@ class DurableTransactionRequired(CompactionError, RuntimeError):
 class CompactionFailed(CompactionError):
     """The summary could not be made; nothing was changed.
 
-    ``error_code``, ``error_detail`` (for operators: what the provider said) and ``run_id`` tell more.
+    ``error_detail`` is for operators: what the provider reported.
     """
 
     code = "compaction_failed"
@@ -148,9 +147,9 @@ class CompactionFailed(CompactionError):
 
 
 class CompactionRefused(CompactionError):
-    """A compaction was asked for and not started; ``reason`` is a skip or suppression code.
+    """The compaction was not started; ``reason`` is a skip or suppression code.
 
-    ``run_id`` is the run in the way, where the reason is ``open_run``.
+    ``run_id`` is the open run, where the reason is ``open_run``.
     """
 
     code = "compaction_refused"
@@ -159,11 +158,11 @@ class CompactionRefused(CompactionError):
 
 
 class SummarizerError(CompactionError):
-    """A summarizer could not give a draft.
+    """A summarizer could not make a draft.
 
-    ``error_code`` is one of :class:`compaction_app.values.ErrorCode`; ``transient`` says that trying later may
-    help; ``retry_after`` is what the provider asked for, in seconds; ``attempts`` are (model, code) in order;
-    ``calls`` are the calls that gave an answer (:class:`compaction_app.values.ModelCall`), paid for in vain.
+    ``error_code`` is one of :class:`compaction_app.values.ErrorCode`. ``transient`` means that trying later may help;
+    ``retry_after`` is the provider's wish, in seconds. ``attempts`` are (model, code) in order. ``calls``
+    (:class:`compaction_app.values.ModelCall`) are the calls that were answered, so they are paid for.
     """
 
     code = "summarizer_error"

@@ -1,8 +1,8 @@
-"""Spans, metrics and log lines. They hold ids, numbers, codes and names of models, never text of a conversation.
+"""Spans, metrics and log lines. They contain ids, numbers, codes and model names, never text of a conversation.
 
-Spans and metrics go through the API of OpenTelemetry and do nothing where the host's process has no SDK. A run is
-one span, each call of its models a span below it, in the names of the GenAI semantic conventions where they have
-one. An exception is recorded by the name of its class alone, because its text may quote the conversation.
+Spans and metrics use the OpenTelemetry API and do nothing where the host's process has no SDK. A run is one span, with
+a span below it for each call of a model, named by the GenAI semantic conventions where these have a name. Of an
+exception only the class name is recorded, because its text may quote the conversation.
 
 A log line reads ``event key=value key=value``. docs/telemetry.md lists every name.
 """
@@ -28,7 +28,7 @@ from compaction_app.values import ModelCall, RunStatus
 
 SCOPE = "compaction_app"
 
-#: What the conventions recommend for seconds and for tokens.
+#: The buckets for seconds and tokens are those that the conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -84,7 +84,7 @@ _call_tokens = _meter.create_histogram(
 
 @contextmanager
 def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
-    """A span that is the current one; an exception ends it as an error, without its words."""
+    """The current span; an exception marks it as failed, without the exception's text."""
     with _tracer.start_as_current_span(
         name, kind=kind, attributes=dict(attributes), record_exception=False, set_status_on_exception=False
     ) as span:
@@ -97,14 +97,14 @@ def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[
 
 def fail_span(span: Span, code: str) -> None:
     """Mark a span as failed with one of this app's error codes, or the name of an exception's class."""
-    # As a plain text, here and below: exporters may write the members of an enum by their names.
+    # str(), here and below, because exporters may write an enum member by its name.
     span.set_attribute("error.type", str(code))
     span.set_status(StatusCode.ERROR)
 
 
 @contextmanager
 def run_span(run: Any) -> Iterator[Span]:
-    """The span of one attempt at a run, which the calls of its models stand below."""
+    """The span of one attempt at a run; the calls of its models are spans below it."""
     attributes = {
         "compaction.run.id": run.pk,
         "compaction.layer": str(run.strategy),
@@ -117,7 +117,7 @@ def run_span(run: Any) -> Iterator[Span]:
 
 
 def describe_run(span: Span, run: Any) -> None:
-    """How the attempt ended, from the run's row as it is now; ``ready`` is one to be tried again."""
+    """How the attempt ended, from the run's current row; ``ready`` means that it will be tried again."""
     outcome = {
         "compaction.outcome": str(run.status),
         "compaction.skip_reason": run.skip_reason or None,
@@ -127,21 +127,21 @@ def describe_run(span: Span, run: Any) -> None:
         "compaction.tokens_after": run.tokens_after,
     }
     span.set_attributes({name: value for name, value in outcome.items() if value is not None})
-    # A code of an earlier attempt stays on the row of a run that was skipped in the end.
+    # A run that was skipped in the end keeps the error code of an earlier attempt.
     if run.error_code and run.status in (RunStatus.FAILED, RunStatus.READY):
         fail_span(span, run.error_code)
 
 
 class CallSpan:
-    """One call of a model while it lasts; tell it how the call ended."""
+    """One call of a model in progress; call ``answered`` or ``failed`` when it ends."""
 
     def __init__(self, span: Span, attributes: dict[str, Any]) -> None:
         self._span = span
-        #: What the histograms of the call are told apart by.
+        #: Attributes of the call's histograms.
         self.attributes = attributes
 
     def answered(self, call: ModelCall, *, finish_reason: str = "") -> None:
-        """The model answered, whether the draft is of use or not."""
+        """The model answered, whether the draft is accepted or not."""
         self._span.set_attribute("gen_ai.usage.input_tokens", call.input_tokens)
         self._span.set_attribute("gen_ai.usage.output_tokens", call.output_tokens)
         self._span.set_attribute("gen_ai.usage.cache_read.input_tokens", call.cached_tokens)
@@ -152,16 +152,16 @@ class CallSpan:
                 _call_tokens.record(tokens, {**self.attributes, "gen_ai.token.type": kind})
 
     def failed(self, code: str) -> None:
-        """No answer; the code is this app's."""
+        """There was no answer; ``code`` is one of this app's error codes."""
         self.attributes["error.type"] = str(code)
         fail_span(self._span, code)
 
 
 @contextmanager
 def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
-    """The span of one call at an OpenAI-compatible address, its duration, and its tokens.
+    """The span of one call of an OpenAI-compatible endpoint, with its duration and tokens.
 
-    ``requested``: parameters that the conventions name ``gen_ai.request.…``; None is left out.
+    ``requested`` are parameters that the conventions name ``gen_ai.request.…``; None is left out.
     """
     attributes = {
         "gen_ai.operation.name": "chat",
@@ -183,7 +183,7 @@ def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
 
 
 def provider_of(url: str) -> str:
-    """The conventions' name of a provider. An address that is not known is told by the API that it speaks."""
+    """The conventions' name of a provider; an unknown endpoint has the name of the API it implements."""
     host = urlsplit(url).hostname or ""
     return "azure.ai.openai" if host.endswith(".openai.azure.com") else "openai"
 
@@ -197,7 +197,7 @@ def _server(url: str) -> dict[str, Any]:
 
 
 def count_run(run: Any) -> None:
-    """A run that ended, from its instance."""
+    """Count a run that ended."""
     attributes = {
         "compaction.layer": str(run.strategy),
         "compaction.trigger": str(run.trigger),
@@ -213,7 +213,7 @@ def count_run(run: Any) -> None:
 
 
 def count_tokens(run: Any, calls: Sequence[ModelCall]) -> None:
-    """What an attempt used, accepted or not."""
+    """Count the tokens of an attempt, whether its draft was accepted or not."""
     for call in calls:
         attributes = {
             "compaction.layer": str(run.strategy),
@@ -234,7 +234,7 @@ def count_prompt(*, layer: str) -> None:
 
 
 def record_estimate_error(error: float, *, model: str) -> None:
-    """``error``: a share of what was reported, negative where we thought the prompt smaller than it was."""
+    """``error`` is relative to the reported tokens, and negative where our estimate was too low."""
     # A histogram takes no negative values.
     direction = "under" if error < 0 else "over"
     _estimate_error.record(abs(error), {"gen_ai.request.model": model, "compaction.direction": direction})
@@ -244,36 +244,33 @@ _PLAIN = re.compile(r"[^\s\"=]+")
 
 
 def log(logger: logging.Logger, level: int, event: str, /, **values: Any) -> None:
-    """Log one line. What is None is left out.
-
-    The record has the same as ``record.compaction``, a dict, for formatters that write JSON.
-    """
+    """Log one line; None is left out. For JSON formatters the record has the same values in ``record.compaction``."""
     if not logger.isEnabledFor(level):
         return
-    said = {name: _simple(value) for name, value in values.items() if value is not None}
-    # The caller's own place in the code, not this one, is what a line number should name.
-    logger.log(level, "%s", line(event, said), extra={"compaction": {"event": event, **said}}, stacklevel=2)
+    fields = {name: _simple(value) for name, value in values.items() if value is not None}
+    # stacklevel: the record names the caller's line, not this one.
+    logger.log(level, "%s", line(event, fields), extra={"compaction": {"event": event, **fields}}, stacklevel=2)
 
 
 def log_error(logger: logging.Logger, error: BaseException, /, **values: Any) -> None:
-    """Log an ``error`` line with the type of an exception and where it was raised, but not its words.
+    """Log an ``error`` line with the type of an exception and its traceback, but not its text.
 
-    Code of a host's (a redactor, a policy, a summarizer) may quote the conversation in what it raises.
+    The exceptions of a host's code (a redactor, a policy, a summarizer) may quote the conversation.
     """
     values |= {"type": type(error).__name__}
-    said = {name: _simple(value) for name, value in values.items() if value is not None}
+    fields = {name: _simple(value) for name, value in values.items() if value is not None}
     frames = "".join(traceback.format_tb(error.__traceback__))
-    extra = {"compaction": {"event": "error", **said}}
-    logger.error("%s\n%s", line("error", said), frames, extra=extra, stacklevel=2)
+    extra = {"compaction": {"event": "error", **fields}}
+    logger.error("%s\n%s", line("error", fields), frames, extra=extra, stacklevel=2)
 
 
 def line(event: str, values: Mapping[str, Any]) -> str:
-    """``skip session=… reason=cooldown covered=0.85``; a value with spaces, quotes or ``=`` is quoted as in JSON."""
+    """``skip session=… reason=cooldown covered=0.85``; a value with spaces, quotes or ``=`` is written as JSON."""
     return " ".join([event, *(f"{name}={_shown(value)}" for name, value in values.items())])
 
 
 def _simple(value: Any) -> Any:
-    """What a JSON formatter takes: numbers as they are, lists of ids as lists, all else as text."""
+    """A value for JSON formatters: numbers and lists stay, everything else becomes a string."""
     if isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -284,7 +281,7 @@ def _simple(value: Any) -> Any:
 
 
 def _amount(value: Decimal) -> str:
-    """Money as people write it: ``0.0004825``, and ``0`` for what the column holds as ``0E-8``."""
+    """Money as people write it: ``0.0004825``, and ``0`` for a stored ``0E-8``."""
     text = format(value, "f")
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 

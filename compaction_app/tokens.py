@@ -1,7 +1,7 @@
-"""Counting tokens: the same text gives the same number, whatever model comes later.
+"""Counting tokens: the same text has the same count, whatever model it is sent to later. Pure.
 
-A message is counted once, when it is appended, by ``TOKEN_COUNTER``. What differs from model to model is
-corrected where counts are compared with a window (``budget``), never in the counts.
+A message is counted once, when it is appended, by ``TOKEN_COUNTER``. Differences between models are corrected where
+counts are compared with a window (``context.budget``), never in the counts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import toktok
 
 from compaction_app.messages.openai_format import NO_RESULT, attachment_line, sent_name
 
-#: Role, delimiters and end marker that chat formats put around each message (OpenAI's cookbook: 3 to 4).
+#: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
-#: Flat count of an attachment that does not bring its own ``tokens`` (a small image in OpenAI's low detail: 85).
+#: For an attachment without its own ``tokens`` (a small image in OpenAI's low detail: 85).
 TOKENS_PER_ATTACHMENT = 85
-#: Wrapper and ``[no result]`` text (four o200k tokens) of the result supplied for an unanswered call.
+#: The result supplied for an unanswered call: wrapper and ``[no result]``, which has four o200k tokens.
 TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
 
 Count = Callable[[Sequence[str]], list[int]]
 
 
 class TokenCounter(Protocol):
-    """What ``TOKEN_COUNTER`` names: a class without arguments whose instances count texts."""
+    """The type of ``TOKEN_COUNTER``: a class without arguments whose instances count the tokens of each text."""
 
     def __call__(self, texts: Sequence[str]) -> list[int]: ...
 
@@ -34,7 +34,7 @@ class ExactTokenCounter:
     """o200k_base, exactly as the models of OpenAI count, without a download (``toktok-rs``)."""
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        # One thread: a pool that starts for a single short message costs more than it saves.
+        # For a few texts, starting a thread pool costs more than it saves.
         counts: list[int] = toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)
         return counts
 
@@ -43,12 +43,12 @@ class CharacterTokenCounter:
     """``ceil(chars / 3.5 × 1.1)``: Vystak's calibrated characters, for hosts without a tokenizer wheel."""
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        # In whole numbers: 11/35 of the length, where floats would round 350 characters up to 111.
+        # 11/35 in whole numbers: floats would round 350 characters up to 111.
         return [-(-len(text) * 11 // 35) for text in texts]
 
 
 def message_texts(message: Mapping[str, Any]) -> list[str]:
-    """The texts of a message that a model reads: content, name (as it is sent), and those of every tool call."""
+    """The texts of a message that a model reads: content, name as it is sent, name and arguments of every tool call."""
     texts = [str(message.get("content") or "")]
     if name := message.get("name"):
         texts.append(sent_name(str(name)))
@@ -63,9 +63,9 @@ def attachment_tokens(attachments: Iterable[Mapping[str, Any]]) -> int:
 
 
 def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[int]:
-    """Tokens of each message (dicts in the OpenAI chat format, plus ``attachments``), wrapper included.
+    """Tokens of each message (a dict in the OpenAI chat format, plus ``attachments``), wrapper included.
 
-    All texts go to the counter in one call.
+    The counter is called once for all texts.
     """
     texts: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:
-    """Tokens of tool schemas, counted as the JSON that is sent."""
+    """Tokens of tool schemas as JSON."""
     if not tools:
         return 0
     return sum(count([json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools]))

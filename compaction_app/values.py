@@ -1,7 +1,7 @@
-"""The words of this app as enums, and the values that its pure logic works on.
+"""The enums of this app, and the frozen values that its pure logic works on.
 
-Everything here is frozen and knows nothing of storage. ``branches`` turns rows into these values; planning,
-pruning, transcripts and prompts take and return them.
+Values know nothing of storage: ``tree.branches`` makes them from rows; planning, pruning, transcripts and prompts
+take and return them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compaction_app.messages.openai_format import to_openai
 
 Json = Any
 
-#: What a draft of the extractive summarizer names as its model. It calls none, so it is free.
+#: The model name in drafts of the extractive summarizer, which calls no model and is free.
 EXTRACTIVE_MODEL = "extractive"
 
 
@@ -48,7 +48,7 @@ class RunStatus(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How far the ladder of layers went for a context, from free to paid."""
+    """The last layer that a context needed, from free to paid (see ``context.assembly``)."""
 
     NONE = "none"
     TOOL_RESULT_BUDGET = "tool_result_budget"
@@ -58,7 +58,7 @@ class Strategy(StrEnum):
 
 
 class ReasoningOutcome(StrEnum):
-    """What became of a turn's reasoning blocks in a compaction."""
+    """What a compaction did with a turn's reasoning blocks."""
 
     VERBATIM = "verbatim"
     SUMMARIZED = "summarized"
@@ -88,7 +88,7 @@ class ErrorCode(StrEnum):
     AUTHENTICATION = "authentication"
     BAD_REQUEST = "bad_request"
     INPUT_TOO_LARGE = "input_too_large"
-    # A draft that came back and was refused.
+    # Drafts that were refused.
     EMPTY = "empty"
     TOO_SHORT = "too_short"
     TRUNCATED = "truncated"
@@ -195,11 +195,11 @@ class Branch:
     base: Summary | None = None
     #: Messages after the cutoff in order. May lack the oldest ones, see ``unread``.
     tail: tuple[Message, ...] = ()
-    #: Number of messages after the cutoff that were not read, because they can not be shown.
+    #: Number of messages after the cutoff that were not read, because they do not fit the window.
     unread: int = 0
     #: Their tokens.
     unread_tokens: int = 0
-    #: The tip is, or is an ancestor of, the tip of the run that made the base.
+    #: Nothing is new since the base: the tip is, or is above, the tip of the run that made it.
     already_compacted: bool = False
 
     @property
@@ -215,7 +215,7 @@ class Branch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """The allowances of one request, in tokens of our own counter (calibration already applied)."""
+    """The budget of one request, in tokens of our own counter, with calibration applied."""
 
     window: int
     reserved: int
@@ -230,7 +230,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactionParams:
-    """What the budget says about a history: Onyx's ``get_compression_params`` in this app's words."""
+    """What a budget means for a history: Onyx's ``get_compression_params``."""
 
     should_compact: bool
     threshold: int
@@ -243,7 +243,7 @@ class CompactionParams:
 class CompactionPlan:
     """What to summarize, where to cut, where to anchor. Made by :func:`planning.plan_compaction`."""
 
-    #: Messages to be summarized, in order; a pin that is let go stands first.
+    #: Messages to be summarized, in order, beginning with the base's pin if it is no longer pinned.
     covered: tuple[Message, ...]
     #: Messages after the cutoff that the summarizer is shown, in order.
     lookahead: tuple[Message, ...]
@@ -254,13 +254,13 @@ class CompactionPlan:
     cutoff: Message
     anchor_id: int
     anchor_depth: int
-    #: What the summarizer is asked for, in tokens.
+    #: The size that the summarizer is asked for.
     target_tokens: int
-    #: Tokens that the summary stands in for: base + covered.
+    #: Tokens that the summary replaces: base + covered.
     replaced_tokens: int
-    #: Not all that could be covered fitted the summarizer: another generation follows.
+    #: The summarizer's window is too small for everything that could be covered: another generation follows.
     partial: bool = False
-    #: Even so it is too large: the summarizer is shown the largest messages head-and-tail.
+    #: Even the smallest part is too large: the summarizer is shown its largest messages shortened.
     shorten: bool = False
 
 
@@ -273,7 +273,7 @@ class Skip:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryRequest:
-    """What a summarizer is given. Custom summarizers may use ``system`` and ``user`` only."""
+    """The input of a summarizer. A custom one needs only ``system`` and ``user``."""
 
     #: The instructions, for the system role.
     system: str
@@ -294,22 +294,22 @@ class SummaryRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:
-    """One call of a model that gave an answer, accepted or not: it is paid for either way. Tokens as reported."""
+    """One answered call of a model, with the tokens it reports. It is paid for whether the draft is accepted or not."""
 
-    #: The name that it was asked under.
+    #: As the request named it.
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-    #: Those of the input tokens that the provider read from its cache.
+    #: The input tokens that the provider read from its cache.
     cached_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryDraft:
-    """What a summarizer gives back, not yet accepted."""
+    """The output of a summarizer, not accepted yet."""
 
     text: str
-    #: As the provider says it: "stop" is a normal end.
+    #: The provider's value; "stop" is a normal end.
     finish_reason: str = "stop"
     model: str = ""
     input_tokens: int = 0
@@ -319,14 +319,14 @@ class SummaryDraft:
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False
-    #: It answers the one tighter retry, not the request as it was first asked.
+    #: It answers the retry with a smaller target, not the original request.
     tightened: bool = False
-    #: Every call that was made for it, refused drafts included; empty: the one that this draft came from.
+    #: Every call made for it, refused drafts included. Empty: only the call that made this draft.
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
 
     @property
     def paid_calls(self) -> tuple[ModelCall, ...]:
-        """The calls that led to this draft, its own among them."""
+        """All calls made for this draft, its own included."""
         own = ModelCall(
             model=self.model,
             input_tokens=self.input_tokens,
@@ -338,26 +338,26 @@ class SummaryDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextMessage:
-    """One message as the model is sent it, with where it comes from."""
+    """One message as it is sent to the model, and its origin."""
 
     role: str
     content: str
     origin: Origin
     tokens: int
-    #: Row it stands for; None for the system prompt and contributions.
+    #: Its row; None for the system prompt and contributions.
     message_id: int | None = None
     tool_calls: tuple[Mapping[str, Json], ...] = ()
     tool_call_id: str = ""
     name: str = ""
     reasoning: Json = None
     attachments: tuple[Mapping[str, Json], ...] = ()
-    #: Bytes of the original that pruning or fitting left out.
+    #: Bytes of the original that pruning left out.
     left_out_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatContext:
-    """What the model would be sent at a tip, and every figure behind it. Tokens are our own counter's."""
+    """What the model would be sent at a tip, and all the numbers behind it. Tokens are our own counter's."""
 
     messages: tuple[ContextMessage, ...]
     #: Tokens of everything but the reply's reserve: system prompt, tools, contributions and history.
@@ -379,24 +379,24 @@ class ChatContext:
     dropped: int
     tip_id: int
     first_shown_depth: int | None = None
-    #: The model that it is meant for, under the name that it is asked by; "" where none is named.
+    #: The name of the model that it is meant for, "" for none.
     model: str = ""
 
     def to_openai(self, include_reasoning: bool = False) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
 
-        A call without a result that is followed by anything but its results gets ``[no result]``: providers
-        refuse a request with an unanswered call. With ``include_reasoning`` the provider-native reasoning
-        blocks of tail messages are passed on under ``reasoning``.
+        A tool call without a result gets ``[no result]``, because providers refuse a request with an unanswered
+        call. With ``include_reasoning`` the provider-native reasoning blocks of tail messages are included under
+        ``reasoning``.
         """
         return to_openai(self.messages, include_reasoning=include_reasoning)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyDecision:
-    """What a host's ``POLICY`` answers: allow, defer or force; and a line for the prompt.
+    """The answer of a host's ``POLICY``: ``allow``, ``defer`` or ``force``, and a line for the prompt.
 
-    ``reason``: a code for the event, up to 100 of ``A-Z a-z 0-9 _ . : -``; text is not kept.
+    ``reason`` is a code for the event, up to 100 characters of ``A-Z a-z 0-9 _ . : -``; other text is not stored.
     """
 
     action: str = "allow"

@@ -1,7 +1,7 @@
-"""How much room there is, when to act, and what should remain. Pure.
+"""How many tokens are available for history, when to compact, and how many should remain afterwards. Pure.
 
-Counts are our own tokenizer's. Where a provider counts otherwise, ``calibration`` (its tokens ÷ ours) divides
-the limits before every comparison, so that counts stay what they were when they were made.
+Tokens are our own counter's. Where a provider counts differently, ``calibration`` (its tokens ÷ ours) divides the
+limits before every comparison; stored counts never change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from compaction_app.exceptions import ConfigurationError
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, Role
 
-#: A calibration outside these is a provider's quirk (cached or injected tokens), not a tokenizer's difference.
+#: A factor outside this range comes from cached or injected tokens, not from another tokenizer.
 CALIBRATION_RANGE = (0.8, 2.0)
 #: Weight of the newest observation.
 CALIBRATION_SMOOTHING = 0.3
 SUMMARY_SHARE = 0.15
-#: One compaction must not be followed by the next.
+#: The target is below the threshold, so that one compaction is not followed by the next.
 TARGET_BELOW_THRESHOLD = 0.9
 
 
@@ -43,10 +43,10 @@ class ReservedParts:
 
 
 def window_of(model: str, settings: Settings) -> int | None:
-    """The context window of a model in tokens; None where no table knows it."""
+    """The context window of a model in tokens; None if unknown."""
     if settings.context_window:
         return settings.context_window
-    # On top of the built-in table: who names a model of their own does not mean to forget all others.
+    # The host's table extends the built-in one.
     windows = {**CONTEXT_WINDOWS, **settings.context_windows}
     prefixes = [prefix for prefix in windows if model.startswith(prefix)]
     return windows[max(prefixes, key=len)] if prefixes else None
@@ -82,7 +82,7 @@ def count_reserved_parts(
 
 
 def make_budget(window: int, reserved: int, settings: Settings, calibration: float = 1.0) -> Budget:
-    """The budget at a window; ``reserved`` is everything sent that is not history, and the reply."""
+    """The budget for a window; ``reserved`` is everything sent that is not history, and the reply."""
     available = window - reserved
     if available <= 0:
         raise ConfigurationError(
@@ -109,7 +109,7 @@ def make_budget(window: int, reserved: int, settings: Settings, calibration: flo
 
 
 def get_compaction_params(history_tokens: int, budget: Budget) -> CompactionParams:
-    """Whether a history of this size is to be compacted, and how much of it may stay verbatim."""
+    """Whether a history of this size should be compacted, and how much of it may stay verbatim."""
     recent = min(int(history_tokens * budget.recent_ratio), budget.recent_cap, budget.target - budget.summary_target)
     return CompactionParams(
         should_compact=history_tokens > budget.threshold,
@@ -125,7 +125,7 @@ def clamp_calibration(factor: float) -> float:
 
 
 def observe_calibration(previous: float | None, provider_tokens: int, our_tokens: int) -> float | None:
-    """The factor after one more observation; the previous one where there is nothing to learn."""
+    """The factor after one more observation; the previous one where a count is 0."""
     if provider_tokens <= 0 or our_tokens <= 0:
         return previous
     observed = clamp_calibration(provider_tokens / our_tokens)

@@ -1,13 +1,13 @@
-"""Shortening what a model is shown, free of charge and without changing what is stored. Pure.
+"""Shortening what a model is shown, without a model call and without changing what is stored. Pure.
 
-``prune`` shortens old tool results; ``fit`` is the deterministic last resort, when the prompt would not fit
-the window now. Both keep a tool call and its results together, and neither touches the newest user message.
+``prune`` shortens old tool results; ``fit`` is the deterministic last resort when the prompt does not fit the window
+now. Both keep a tool call and its results together, and neither changes the newest user message.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_app.exceptions import ContextOverflow
@@ -17,58 +17,55 @@ from compaction_app.values import Message, Role
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 _BLANK_LINES = re.compile(r"\s*\n\s*")
-#: Below this a shortened result tells nothing; the notice alone takes a third of it.
+#: A shorter result would be useless: the notice alone is a third of it.
 SMALLEST_RESULT_BYTES = 64
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """Messages after pruning, and for each one shortened the bytes left out."""
+    """Messages after pruning."""
 
     messages: tuple[Message, ...]
+    #: Message id → bytes left out, for each shortened message.
     left_out: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def tokens(self) -> int:
-        return sum(message.tokens for message in self.messages)
 
 
 def recount(message: Message, content: str, count: Count) -> Message:
-    """The message with other content. What its count holds beyond its own texts (the results supplied for
-    calls that it closed) stays in it."""
+    """The message with other content. Only the difference is counted: its count may also include results supplied
+    for unanswered calls."""
     before, after = count([message.content, content])
     return replace(message, content=content, tokens=message.tokens - before + after)
 
 
 def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
-    """Index from which the last ``keep_turns`` turns begin; 0 if there are not more."""
+    """The index where the last ``keep_turns`` turns begin; 0 if there are not that many."""
     users = [index for index, message in enumerate(messages) if message.starts_turn]
     return users[-keep_turns] if len(users) >= keep_turns else 0
 
 
 def prune(messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count) -> Pruned:
-    """Old tool results over ``max_bytes`` become head + notice + tail; the same when done twice."""
-    limit = protected_from(messages, keep_turns)
-    return _rewrite_results(messages, range(limit), lambda text: shorten(text, max_bytes), count)
+    """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent."""
+    return _rewrite_old_results(messages, keep_turns, lambda text: shorten(text, max_bytes), count)
 
 
 def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count) -> Pruned:
     """White space in old tool results collapsed. It hurts code and diffs, so it is off by default."""
-    limit = protected_from(messages, keep_turns)
-    return _rewrite_results(messages, range(limit), collapse_blanks, count)
+    return _rewrite_old_results(messages, keep_turns, collapse_blanks, count)
 
 
 def collapse_blanks(text: str) -> str:
     return _BLANK_LINES.sub("\n", _BLANKS.sub(" ", text)).strip()
 
 
-def _rewrite_results(messages: Sequence[Message], indices: range, rewrite: object, count: Count) -> Pruned:
+def _rewrite_old_results(
+    messages: Sequence[Message], keep_turns: int, rewrite: Callable[[str], str], count: Count
+) -> Pruned:
     result, left_out = list(messages), {}
-    for index in indices:
+    for index in range(protected_from(messages, keep_turns)):
         message = messages[index]
         if message.role != Role.TOOL:
             continue
-        content = rewrite(message.content)  # type: ignore[operator]  # a plain function of one text
+        content = rewrite(message.content)
         if content != message.content:
             result[index] = recount(message, content, count)
             left_out[message.id] = len(message.content.encode()) - len(content.encode())
@@ -77,7 +74,7 @@ def _rewrite_results(messages: Sequence[Message], indices: range, rewrite: objec
 
 @dataclass(frozen=True)
 class Fitted:
-    """What of a history is shown when not all of it fits."""
+    """The part of a history that is shown when not all of it fits."""
 
     messages: tuple[Message, ...]
     left_out: dict[int, int]
@@ -87,7 +84,7 @@ class Fitted:
 
 
 def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages that stand or fall together: an assistant message and the results of its calls."""
+    """Messages that are kept or dropped together: an assistant message and the results of its calls."""
     groups: list[list[Message]] = []
     for message in messages:
         if message.role == Role.TOOL and groups and groups[-1][0].tool_calls:
@@ -111,7 +108,7 @@ def fit(
 ) -> Fitted:
     """Leave out the oldest turns until the history is at most ``target``; raise only if nothing helps.
 
-    ``unread`` messages before the first one were not even read: they can not be shown.
+    ``unread`` is the number of messages before the first one: they were not read, and cannot be shown.
     """
     fitting = _Fitting(
         groups=_without_orphans(messages),
@@ -123,12 +120,12 @@ def fit(
     if not unread and fitting.total() <= available:
         return fitting.result(len(messages))
     target = min(target, available)
-    # A turn that was not read to its beginning can not be shown whole, so it goes whole.
+    # A turn whose beginning was not read cannot be shown whole, so all of it is dropped.
     cut_short = bool(unread and fitting.groups) and not fitting.groups[0][0].starts_turn
     fitting.drop_turns(target, cut_short=cut_short)
     fitting.shorten_results(max_bytes, target)
     fitting.drop_groups(target)
-    # Less of a large result, before what stays for as long as it can: without the summary all before it is lost.
+    # Shorten results further before dropping preserved messages, the pin or the summary.
     limit = max_bytes
     while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
         limit = max(limit // 4, SMALLEST_RESULT_BYTES)
@@ -147,7 +144,7 @@ def fit(
 
 
 def _without_orphans(messages: Sequence[Message]) -> list[list[Message]]:
-    """Groups whose call was read; results that lost their call to the reading window are no use alone."""
+    """Groups without results whose call was not read: providers refuse a result without its call."""
     return [group for group in call_groups(messages) if group[0].role != Role.TOOL]
 
 
@@ -168,12 +165,12 @@ class _Fitting:
         self.preserved = self._last(preserve)
 
     def _last(self, preserve: int) -> list[int]:
-        """First ids of the groups that hold the last ``preserve`` messages."""
-        held, ids = 0, []
+        """The first ids of the groups that contain the last ``preserve`` messages."""
+        seen, ids = 0, []
         for group in reversed(self.groups):
-            if held >= preserve:
+            if seen >= preserve:
                 break
-            held += len(group)
+            seen += len(group)
             ids.append(group[0].id)
         return ids
 
@@ -197,7 +194,7 @@ class _Fitting:
         self.groups = [group for group in self.groups if id(group) not in gone]
 
     def drop_turns(self, target: int, *, cut_short: bool) -> None:
-        """Whole turns, oldest first, the newest turn apart. ``cut_short``: of the first one a part is not here."""
+        """Whole turns, oldest first, except the newest. With ``cut_short`` the first turn was not read whole."""
         total = self.total()
         turns = self._turns()
         gone: set[int] = set()
@@ -243,7 +240,7 @@ class _Fitting:
             self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
 
     def drop_groups(self, target: int) -> None:
-        """The oldest call groups of what is left, the preserved ones apart."""
+        """The oldest call groups that are left, except the preserved ones."""
         self._drop([group for group in self.groups if not self._keeps(group)], target)
 
     def drop_preserved(self, available: int) -> None:
@@ -253,7 +250,7 @@ class _Fitting:
         return next((g for g in reversed(self.groups) if g[0].starts_turn), None)
 
     def drop_pin(self, available: int) -> None:
-        # A pin is the newest user message wherever the tail holds no later one.
+        # If the tail has no user message, the pin is the newest one, and the newest one always stays.
         if self._newest() is not None and self.total() > available:
             self.show_pinned = False
 

@@ -1,39 +1,22 @@
-"""The OpenAI chat format: what a context looks like on the wire. Pure."""
+"""A context in the OpenAI chat format. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from compaction_app.values import ContextMessage
 
-class SentMessage(Protocol):
-    """What is read of a message that is sent; :class:`compaction_app.values.ContextMessage` is one."""
-
-    @property
-    def role(self) -> str: ...
-    @property
-    def content(self) -> str: ...
-    @property
-    def tool_calls(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def tool_call_id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def reasoning(self) -> Any: ...
-    @property
-    def attachments(self) -> Sequence[Mapping[str, Any]]: ...
-
-
-#: What a provider is sent as the result of a call that never got one.
+#: The result that is supplied for a tool call without one.
 NO_RESULT = "[no result]"
-#: What OpenAI takes as the name of a message's author is ``^[^\s<|\\/>]+$``, in so many characters.
+#: OpenAI accepts names that match ``^[^\s<|\\/>]+$``, up to this length.
 _FORBIDDEN_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 _LONGEST_NAME = 64
 
 
-def to_openai(messages: Sequence[SentMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
+def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
     result: list[dict[str, Any]] = []
     open_calls: list[str] = []
     for message in messages:
@@ -46,11 +29,10 @@ def to_openai(messages: Sequence[SentMessage], *, include_reasoning: bool = Fals
     return result
 
 
-def _openai_message(message: SentMessage, include_reasoning: bool) -> dict[str, Any]:
+def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
     data: dict[str, Any] = {"role": str(message.role), "content": message.content}
-    images = [a for a in message.attachments if a.get("type") == "image" and a.get("url")]
     if message.attachments:
-        data["content"] = _content_with_attachments(message, images)
+        data["content"] = _content_with_attachments(message)
     if message.name and message.role != "tool":
         data["name"] = sent_name(message.name)
     if message.tool_calls:
@@ -65,30 +47,32 @@ def _openai_message(message: SentMessage, include_reasoning: bool) -> dict[str, 
 
 
 def sent_name(name: str) -> str:
-    """A name as providers take it; what is stored stays as people are called."""
+    """A name as providers accept it; the stored one stays as it was written."""
     return _FORBIDDEN_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
 
 
-def _content_with_attachments(message: SentMessage, images: list[Mapping[str, Any]]) -> Any:
-    """Text with a line for each attachment; images with an address as image parts of a user message."""
+def _content_with_attachments(message: ContextMessage) -> Any:
+    """Text with one line per attachment; images with a URL as image parts of a user message."""
     lines = [message.content] if message.content else []
-    as_parts = images if message.role == "user" else []
-    lines += [attachment_line(a) for a in message.attachments if not any(a is image for image in as_parts)]
+    images = []
+    for attachment in message.attachments:
+        if message.role == "user" and attachment.get("type") == "image" and attachment.get("url"):
+            images.append({"type": "image_url", "image_url": {"url": str(attachment["url"])}})
+        else:
+            lines.append(attachment_line(attachment))
     text = "\n".join(lines)
-    if not as_parts:
+    if not images:
         return text
-    parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-    parts += [{"type": "image_url", "image_url": {"url": str(a["url"])}} for a in as_parts]
-    return parts
+    return [{"type": "text", "text": text}, *images] if text else images
 
 
 def attachment_line(attachment: Mapping[str, Any]) -> str:
-    """One line that stands for an attachment where only text can be sent."""
+    """One line that replaces an attachment where only text can be sent."""
     kind = attachment.get("type") or "file"
-    told = attachment.get("name") or attachment.get("url") or attachment.get("mime_type")
+    described = attachment.get("name") or attachment.get("url") or attachment.get("mime_type")
     if kind == "image":
-        return f"[image: {told}]" if told else "[image]"
-    return f"[attached: {told or kind}]"
+        return f"[image: {described}]" if described else "[image]"
+    return f"[attached: {described or kind}]"
 
 
 def _openai_call(call: Mapping[str, Any]) -> dict[str, Any]:

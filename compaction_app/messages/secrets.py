@@ -2,23 +2,23 @@
 
 ``COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}``
 
-The list is this app's own, written after the formats that the providers document for their keys. The scanners that
-exist are no fit: detect-secrets (Apache 2.0, last release in 2024) tells which line of a file holds a secret and
-does not say where it ends, and gitleaks (MIT) is a Go program whose 200 rules lean on entropy and file names. They
-are good at finding what should never have been committed; here the text around a secret has to stay readable.
+The list follows the formats that providers document for their keys. The existing scanners do not fit: detect-secrets
+(Apache 2.0, last release in 2024) reports which line of a file has a secret, but not where it ends, and gitleaks (MIT)
+is a Go program whose 200 rules rely on entropy and file names. They find what should never have been committed; here
+the text around a secret must stay readable.
 
-A format with a prefix of its own is recognized wherever it stands. What has none is recognized by its place: after
+A format with a prefix of its own is recognized anywhere. A secret without one is recognized by its context: after
 ``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``, of ``--password``, ``-u
-me:…`` and a session's cookie, after ``password is`` where it has a digit. In quotes a value goes to the closing quote,
-blanks included; without them it ends at the first blank, for what follows is the rest of the sentence.
+me:…`` and a session's cookie, after ``password is`` if it has a digit. A quoted value ends at the closing quote; an
+unquoted one at the first blank, because the rest of the sentence follows.
 
-Not recognized, for nothing here reads meaning: a password in other prose, or bare and without a digit in it; a key of
-no format (AWS's secret access keys) that no name stands before; of a key broken over two lines the second half; in
-quotes what has blanks and ends like a sentence.
+Not recognized, because nothing here understands meaning: a password in other prose, or unquoted and without a digit; a
+key without a format (AWS's secret access keys) and without a name before it; the second half of a key broken over two
+lines; a quoted value with blanks that ends like a sentence.
 
-**Linear in the text**, whatever the text: each pattern begins with a literal, repeats possessively or within a
-bound, and none can begin again inside what another start has scanned. **Done twice is done once**: a key takes all
-the characters with it that a key may consist of, and no pattern matches what is put in its place.
+**Linear in the text**: each pattern begins with a literal, repeats possessively or within a bound, and cannot start
+again inside what another start has scanned. **Idempotent**: a match takes every character that a key may consist of,
+and no pattern matches the replacement.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 #: Characters that keys consist of.
 _KEY = "A-Za-z0-9_-"
-#: No letter or digit before: ``task-9`` holds no ``sk-9``.
+#: No letter or digit before: ``task-9`` does not contain ``sk-9``.
 _APART = "(?<![A-Za-z0-9])"
-#: No character of a key before: for formats of several parts, whose first part must not be tried at every place.
+#: No key character before: for formats of several parts, whose first part must not be tried at every position.
 _ALONE = f"(?<![{_KEY}])"
 #: A digit among the first sixty: ``sk-learn-is-a-library`` is a name.
 _WITH_DIGIT = "(?=[A-Za-z_./+~-]{0,60}[0-9])"
@@ -41,9 +41,9 @@ _NOT_REMOVED_YET = r"(?!\[secret removed: )"
 
 @dataclass(frozen=True)
 class SecretFormat:
-    """One kind of secret: what it is called, the words without which it can not be there, what it looks like.
+    """One kind of secret. Its pattern is only tried on texts with one of the keywords.
 
-    The group ``keep``, where the pattern has one, stays in front of the notice.
+    The group ``keep``, where the pattern has one, stays in front of the replacement.
     """
 
     kind: str
@@ -55,24 +55,24 @@ class SecretFormat:
 def _prefixed(
     kind: str, *prefixes: str, tail: str = f"[{_KEY}]{{20,}}", keywords: tuple[str, ...] = ()
 ) -> SecretFormat:
-    """A key that its first characters give away; ``prefixes`` are patterns, and keywords where none are named."""
+    """A key recognized by its prefix. ``prefixes`` are patterns, and the keywords where none are given."""
     pattern = re.compile(f"{_APART}(?:{'|'.join(prefixes)}){tail}")
     return SecretFormat(kind, keywords or tuple(prefix.lower() for prefix in prefixes), pattern)
 
 
 _DASHES = "-----"
-#: The END line, or without one (cut off) as many lines of base64 as follow. No possessive repetition of a group: before
-#: Python 3.11.5 one that holds alternatives forgets where it was.
+#: Up to the END line, or if that is cut off, as many lines of base64 as follow. No possessive repetition of a group:
+#: before Python 3.11.5 a group with alternatives loses its position.
 _PRIVATE_KEY = re.compile(
     rf"{_DASHES}BEGIN[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
     rf"(?:[^-]*+(?:-(?!----)[^-]*+)*{_DASHES}END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?{_DASHES}"
     r"|(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,}+)*)"
 )
 _JWT = re.compile(rf"{_ALONE}eyJ[{_KEY}]{{8,}}+\.eyJ[{_KEY}]{{8,}}+\.[{_KEY}]*+(?:\.[{_KEY}]++)*")
-#: In the address of a call it stands right behind the word ``bot``.
+#: In a URL it comes right after the word ``bot``.
 _TELEGRAM = re.compile(rf"(?:(?<=bot)|{_APART})[0-9]{{8,10}}+:AA[{_KEY}]{{30,}}+")
 _SENDGRID = re.compile(rf"{_ALONE}SG\.[{_KEY}]{{16,}}+\.[{_KEY}]{{16,}}+")
-#: A number of 17 to 20 digits in base64, which has few letters at each place; a time; a signature.
+#: A number of 17 to 20 digits in base64, which has few possible letters at each position; a time; a signature.
 _DISCORD = re.compile(
     rf"{_ALONE}(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){{5,6}}[A-Za-z0-9]{{0,3}}\.[{_KEY}]{{5,7}}\.[{_KEY}]{{27,}}+"
 )
@@ -89,8 +89,8 @@ _AUTHORIZATION = re.compile(
 )
 _URL_PASSWORD = re.compile(r"(?P<keep>://[^\s/?#@:\"'<>]{0,128}:)[^\s/\"'<>]{1,256}(?=@)")
 
-# A pattern that begins with a set of characters is searched for many times faster than one that begins with words in
-# either case: each name is its first letter, then the rest of it. PWD alone is a shell's folder.
+# A pattern that begins with a set of characters is many times faster to search than one that begins with words in
+# either case, so each name is its first letter and then the rest. PWD alone is a shell's current folder.
 _LOGIN_NAME = "[pP](?i:ass(?:word|wd|phrase)|(?<=[_;]p)wd)"
 _KINDS_OF_KEY = "api access secret private signing encryption account master service auth shared".split()
 _SOME_KEY = "|".join(f"(?<={kind}k)ey|(?<={kind}[_-]k)ey" for kind in _KINDS_OF_KEY)
@@ -105,7 +105,7 @@ _NO_MARKER = r"\[(?!secret removed: )"
 _QUOTE = r"(?P<quote>(?P<escaped>\\{1,3})?[\"'])"
 # Inside JSON inside JSON a backslash ends the value, elsewhere it escapes a character of it.
 _QUOTED = rf"(?:(?(escaped)[^\s\"'`\\\[]|(?:[^\s\"'`\\\[]|\\.))|{_NO_MARKER})"
-# A line of a .env file: whatever the value is, the name says that it is secret.
+# A line of a .env file: the name shows that the value is secret, whatever it looks like.
 _ENV_NAME = (
     r"(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,6}"
     r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PWD|SECRET|TOKEN|CREDENTIALS?"
@@ -117,13 +117,13 @@ _QUOTED_ENV_LINE = re.compile(
     rf"(?P<keep>{_ENV_NAME}=(?P<quote>[\"'])){_NO_PLACEHOLDER}(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{4,256}}(?=(?P=quote))"
 )
 _ENV_LINE = re.compile(rf"(?P<keep>{_ENV_NAME}=[\"']?){_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+")
-# Told with a blank it has to look like a key.
+# After a blank instead of an equals sign, the value must look like a key.
 _TOLD_ENV = re.compile(rf"(?P<keep>{_ENV_NAME}[ \t]{{1,4}}){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9/+_=-]{{16,}}+")
 
 _OPTIONS = (
     r"(?<![\w-])--(?:[a-z]{1,20}-){0,3}(?:password|passwd|passphrase|token|secret|(?:api|access|secret|private)-key)"
 )
-# A word after the blank may be the sentence's: only a digit or a sign tells a password from it.
+# A word after the blank may belong to the sentence: only a digit or a symbol distinguishes a password.
 _OPTION = re.compile(
     rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}}(?=[A-Za-z_./~-]{{0,60}}[0-9!@#%^&*+=]))){_NO_PLACEHOLDER}(?!-)"
     rf"(?:[^\s\"'`\[]|{_NO_MARKER}){{4,256}}+"
@@ -145,11 +145,11 @@ _SESSION = re.compile(
     r"(?P<keep>(?<![A-Za-z0-9])(?i:(?:php|j|asp\.net_)?sess(?:ion)?_?(?:id|key|token)?|connect\.sid|sid|csrf_?token)="
     rf"[\"']?){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9%._~+/=-]{{16,}}+"
 )
-# Elsewhere a name alone says less: JSON, YAML and code speak of passwords without giving them.
+# Elsewhere a name alone proves less: JSON, YAML and code mention passwords without containing them.
 _QUOTED_PASSWORD = re.compile(
     rf"(?P<keep>{_LOGIN_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_QUOTED}{{3,256}}+(?=(?P=quote))"
 )
-# A passphrase; what ends like a sentence is a sentence.
+# A passphrase, unless it ends like a sentence.
 _SPACED = r"(?:(?(escaped)[^\n\"'`\\\[]|(?:[^\n\"'`\\\[]|\\.))|" + _NO_MARKER + ")"
 _QUOTED_PHRASE = re.compile(
     rf"(?P<keep>(?:{_LOGIN_NAME}|[sS](?i:ecret)){_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_SPACED}{{3,96}}+(?<![.!?…:])"
@@ -165,7 +165,7 @@ _BARE_PASSWORD, _BARE_TOKEN = (
     )
     for name in (_LOGIN_NAME, _CREDENTIAL_NAME)
 )
-# In prose nothing but a digit tells "is hunter2" from "is required".
+# In prose only a digit distinguishes "is hunter2" from "is required".
 _SAID_PASSWORD = re.compile(
     rf"(?P<keep>{_LOGIN_NAME}[ \t]{{1,4}}(?i:is|was)[ \t]{{0,4}}:?[ \t]{{1,4}}[\"'`]?){_NO_PLACEHOLDER}"
     r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
@@ -174,7 +174,7 @@ _SAID_PASSWORD = re.compile(
 _PASSWORD_NAMES = ("passw", "passphrase", "pwd")
 _TOKEN_NAMES = ("secret", "token", "credential", "key")
 
-#: In the order in which they are tried: what is recognized by itself before what is recognized by its place.
+#: In the order in which they are tried: formats with a prefix before those recognized by context.
 FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("private key", ("private key",), _PRIVATE_KEY),
     _prefixed("Anthropic key", "sk-ant-"),

@@ -1,9 +1,8 @@
-"""Tool calls as one line each: what was done, to what, and how it ended.
+"""Tool calls as one line each: what was done, to what, and how it ended. Pure.
 
-A marker is what is left of a call when its arguments and its result are gone, so it names the telling
-argument (the path, the command, the query) and the outcome, where the result tells it (``tool_outcomes``). A
-registry maps tool names to markers; hosts add their own with :func:`register_tool_marker`. A tool that nobody
-registered still gets a generic marker: a call is never passed over in silence.
+A marker replaces a call and its result, so it names the argument that matters most (the path, the command, the query)
+and the outcome where the result shows it (``tool_outcomes``). A registry maps tool names to markers; hosts add their
+own with :func:`register_tool_marker`. An unknown tool gets a generic marker: no call is left out.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from compaction_app.messages.tool_outcomes import find_error, one_line, outcome_
 Arguments = Mapping[str, Any]
 Marker = Callable[[Arguments, "str | None"], str]
 
-#: A marker is a line to skim, not a document.
+#: A marker is one short line.
 MARKER_CHARS = 240
 _LABEL_CHARS = 120
 _EDGE_CHARS = 400
-#: Of a command so much is read to know what kind it is.
+#: How much of a command is read to find out its kind.
 _COMMAND_CHARS = 4_000
 
 _PATH_KEYS = (
@@ -69,8 +68,7 @@ def register_tool_marker(tool_name: str, marker: Marker) -> None:
 
 
 def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
-    """One line for a tool call: ``[read: path]``, ``[shell: label → ✓]``, ``[tool-NAME: telling
-    arguments]``."""
+    """One line for a tool call: ``[read: path]``, ``[shell: label → ✓]``, ``[tool-NAME: arguments]``."""
     name = call_name(call)
     arguments = _arguments(call)
     marker = _marker_of(name, _MARKERS)
@@ -86,11 +84,9 @@ def call_name(call: Mapping[str, Any]) -> str:
 
 
 def result_status(call: Mapping[str, Any] | None, result: str) -> str:
-    """``"ok"`` or ``"error"``; "" where the result does not tell how the call ended. ``call`` is None where it is
-    not known."""
-    arguments = _arguments(call) if call is not None else {}
+    """``"ok"`` or ``"error"``; "" where the result does not show how the call ended. ``call`` is None if unknown."""
     if call is not None and _marker_of(call_name(call), _BUILT_INS) is _shell:
-        return shell_outcome(_command(arguments), result).status
+        return shell_outcome(_command(_arguments(call)), result).status
     return outcome_of(result).status
 
 
@@ -103,7 +99,7 @@ def _key(name: str) -> str:
 
 
 def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
-    """A host's marker that raises must not stop a compaction: the generic one stands in."""
+    """A host's marker that raises must not stop a compaction: the generic one is used instead."""
     try:
         line: object = marker(arguments, result)
     except Exception:
@@ -128,7 +124,7 @@ def _raw_arguments(call: Mapping[str, Any]) -> Any:
 
 
 def _first(arguments: Arguments, keys: tuple[str, ...]) -> str:
-    """The first telling argument, as one line; "" if none of ``keys`` is there."""
+    """The first of these arguments that has a value, as one line; "" if none has."""
     for key in keys:
         value = arguments.get(key)
         if isinstance(value, list) and value:
@@ -146,7 +142,7 @@ def _with_error(line: str, result: str | None) -> str:
 def _on_path(label: str, keys: tuple[str, ...] = _PATH_KEYS) -> Marker:
     def marker(arguments: Arguments, result: str | None) -> str:
         path = _first(arguments, keys) or _first(arguments, _URL_KEYS)
-        # Without its telling argument the generic marker says more.
+        # Without a path the generic marker says more.
         return _with_error(f"[{label}: {path}]", result) if path else ""
 
     return marker
@@ -166,9 +162,9 @@ def _edited(arguments: Arguments, result: str | None) -> str:
 
 
 def _editor(arguments: Arguments, result: str | None) -> str:
-    """Tools that put several deeds behind one name and a ``command`` argument."""
-    deeds = {"view": _on_path("read"), "create": _on_path("created")}
-    return deeds.get(str(arguments.get("command")), _edited)(arguments, result)
+    """One tool for several actions, named by a ``command`` argument."""
+    actions = {"view": _on_path("read"), "create": _on_path("created")}
+    return actions.get(str(arguments.get("command")), _edited)(arguments, result)
 
 
 def _shell(arguments: Arguments, result: str | None) -> str:
@@ -189,7 +185,7 @@ def _shell(arguments: Arguments, result: str | None) -> str:
 
 
 def _command(arguments: Arguments) -> str:
-    """What was run in a shell; "" where it is code, or not told."""
+    """The shell command; "" where the argument is code, or missing."""
     for key in _RUN_KEYS:
         value = arguments.get(key)
         text = " ".join(map(str, value[:50])) if isinstance(value, list) else value
@@ -213,7 +209,7 @@ def _lint(arguments: Arguments, result: str | None) -> str:
     outcome = f"{counted['error']} errors, {counted['warning']} warnings" if any(counted.values()) else ""
     error = find_error(result)
     line = f"[lint: {places} → " if places else "[lint → "
-    # A linter that printed something we can not read is not called clean.
+    # Output that is not recognized does not count as clean.
     clean = not result.strip() or re.search(
         r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]", result
     )
@@ -230,14 +226,14 @@ def _asked(arguments: Arguments, result: str | None) -> str:
 
 
 def _generic(name: str, call: Mapping[str, Any], arguments: Arguments, result: str | None) -> str:
-    told = [f"{key}={_told(value)}" for key, value in arguments.items() if value not in (None, "", [], {})]
+    shown = [f"{key}={_value(value)}" for key, value in arguments.items() if value not in (None, "", [], {})]
     raw = _raw_arguments(call)
-    text = ", ".join(told) if arguments else (raw if isinstance(raw, str) and raw.strip() != "{}" else "")
+    text = ", ".join(shown) if arguments else (raw if isinstance(raw, str) and raw.strip() != "{}" else "")
     text = one_line(text, _LABEL_CHARS)
     return _with_error(f"[tool-{name or 'unnamed'}{': ' + text if text else ''}]", result)
 
 
-def _told(value: Any) -> str:
+def _value(value: Any) -> str:
     if isinstance(value, str):
         return one_line(value, 60)
     return one_line(json.dumps(value, ensure_ascii=False, default=str), 60)

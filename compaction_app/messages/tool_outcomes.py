@@ -1,9 +1,9 @@
-"""How a tool call ended, as far as its result tells. Pure.
+"""How a tool call ended, as far as its result shows. Pure.
 
-Success is never guessed: most failed commands print a line and no exit status, so a result that says nothing of how
-it ended is neither a success nor a failure. Failure is read from what the tool or the shell says of itself, line by
-line; a command that shows other people's text (a log, a file, a diff) may print any of that and have succeeded, so
-of such a command the first words alone count.
+Success is never guessed: most failed commands print a line and no exit status, so a result without any sign of its
+outcome is neither a success nor a failure. Failure is read line by line from what the tool or the shell reports. A
+command that shows other text (a log, a file, a diff) may print any of these lines and still succeed, so only its
+first words count.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 _ERROR_CHARS = 100
-#: Larger results are not parsed as JSON: the outcome stands at the start or the end of what a tool prints.
+#: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
 _JSON_CHARS = 65_536
 _EDGE_CHARS = 400
-#: Failures are looked for in the first and the last lines; the last word of a long build is further from its end.
+#: Failures are searched in the first and the last lines; a long build reports further from its end.
 _HEAD_CHARS, _TAIL_CHARS = 1_000, 2_000
 
 _EXIT = re.compile(
@@ -30,12 +30,12 @@ _TIMED_OUT = re.compile(
     r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
 )
 _ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE)
-#: "Error: (none)" is a form that was filled in.
+#: "Error: (none)" reports no error.
 _NOTHING = r"[ \t]*\(?(?:none|null|nil|false|no|0)?\)?[ \t.]*(?:\n|\Z)"
 _NO_ERROR = re.compile(rf"\A\W{{0,3}}errors?:{_NOTHING}", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 
-# What stands before the words, as in "psql: error:" and "a.c:3:5: error:".
+# What precedes the words, as in "psql: error:" and "a.c:3:5: error:".
 _SOURCE = r"(?:\S{1,120}:\s+){0,2}"
 _FAILING_START = re.compile(
     rf"\s*(?:{_SOURCE}(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|panic)(?:\[\w+\])?:(?!(?i:{_NOTHING}))"
@@ -63,7 +63,7 @@ _FAILURES = re.compile(
 )
 _MENDED = re.compile(r"\bfixed\b|\bcorrected\b|\bwarnings? treated\b", re.IGNORECASE)
 
-#: Commands that print what others wrote.
+#: Commands that print other text: files, logs, web pages.
 _SHOWS = frozenset(
     "cat bat head tail less more nl tac sed awk gawk grep egrep fgrep rg ag ack find fd jq yq strings diff echo printf "
     "curl wget http journalctl dmesg sqlite3 psql mysql xxd type get-content select-string".split()
@@ -80,13 +80,13 @@ class Outcome:
 
     exit_code: int | None = None
     timed_out: bool = False
-    #: What it says of its failure, in one short line; "" where it says nothing.
+    #: The reported failure as one short line, "" for none.
     error: str = ""
     succeeded: bool = False
 
     @property
     def status(self) -> str:
-        """``"ok"`` or ``"error"``; "" where nothing tells."""
+        """``"ok"``, ``"error"``, or "" if unknown."""
         if self.succeeded:
             return "ok"
         return "error" if self.timed_out or self.exit_code or (self.error and self.exit_code is None) else ""
@@ -95,8 +95,7 @@ class Outcome:
 def find_error(result: str | None) -> str | None:
     """The error that a result reports, as one short line; None if it reports none.
 
-    Only what a tool says in its first words or in the fields of its JSON counts: a file that talks about
-    errors is no failed read.
+    Only the first words and the fields of JSON count: a file that mentions errors is not a failed read.
     """
     if not result:
         return None
@@ -112,7 +111,7 @@ def find_error(result: str | None) -> str | None:
 
 
 def outcome_of(result: str) -> Outcome:
-    """How a call of any tool ended."""
+    """How a call of a tool other than a shell ended."""
     fields = json_fields(result)
     code = _exit_code_in(fields)
     error = find_error(result) or ""
@@ -120,8 +119,8 @@ def outcome_of(result: str) -> Outcome:
 
 
 def shell_outcome(command: str, result: str) -> Outcome:
-    """How a command of a shell ended. An exit code of 0 beside a line that tells a failure (a pipe hides the code of
-    what stands before it) is no success."""
+    """How a shell command ended. Exit code 0 together with a line that reports a failure is not a success, because a
+    pipe hides the exit code of its first command."""
     fields = json_fields(result)
     edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
     if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
@@ -132,14 +131,13 @@ def shell_outcome(command: str, result: str) -> Outcome:
         code = int(found[-1]) if found else None
     shows = _shows_text(command)
     error = "" if shows and not fields else find_error(result) or ""
-    error = error or _told_failure(command, shows, _printed(fields) if fields else result)
+    error = error or _failure_line(command, shows, _printed(fields) if fields else result)
     succeeded = not error and not code and (code == 0 or _succeeded_in(fields))
     return Outcome(code, error=error, succeeded=succeeded)
 
 
 def one_line(text: str, limit: int) -> str:
-    """White space collapsed; the middle left out beyond ``limit`` characters, for a path tells most at its
-    ends."""
+    """White space collapsed; over ``limit`` characters the middle is left out, because a path's ends matter most."""
     line = " ".join(text[: limit * 20].split())
     if len(line) <= limit:
         return line
@@ -148,7 +146,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def json_fields(result: str) -> Mapping[str, Any]:
-    """The fields of a result that is a JSON object; none of another."""
+    """The fields of a result that is a JSON object, else none."""
     text = result.strip() if len(result) <= _JSON_CHARS else ""
     if not text.startswith("{"):
         return {}
@@ -195,13 +193,13 @@ def _printed(fields: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _told_failure(command: str, shows: bool, printed: str) -> str:
-    """The line in which a command tells that it failed; "" if none does. Of code, which may print anything, a
-    traceback alone is one."""
+def _failure_line(command: str, shows: bool, printed: str) -> str:
+    """The line that reports a command's failure, "" if none does. Code may print anything: there only a traceback
+    counts."""
     if _TRACEBACK in printed and not shows:
         return _last_line(printed)
     if shows or not command:
-        # Its own complaint, or the shell's: "cat: /x: No such file or directory".
+        # The command's own error, or the shell's: "cat: /x: No such file or directory".
         first = next((line for line in printed[:_HEAD_CHARS].splitlines() if line.strip()), "")
         complains = re.match(r"\s*(?:\S*/)?([\w-]{1,30}): ", first)
         name = complains[1].lower() if complains else ""
@@ -217,14 +215,14 @@ def _fails(line: str) -> bool:
 
 
 def _edge_lines(printed: str) -> list[str]:
-    """The first and the last lines; one that is cut in the middle could begin with any word."""
+    """The first and the last lines, without those cut in the middle, which could begin with any word."""
     if len(printed) <= _HEAD_CHARS + _TAIL_CHARS:
         return printed.splitlines()
     return [*printed[:_HEAD_CHARS].splitlines()[:-1], *printed[-_TAIL_CHARS:].splitlines()[1:]]
 
 
 def _shows_text(command: str) -> bool:
-    """Whether what it prints may be what others wrote. ``pytest | tail`` tells how the tests ended."""
+    """Whether the output may be other text. Not for ``pytest | tail``, which shows how the tests ended."""
     for stage in _STAGES.split(_WRAPPED.sub("", command)):
         words = [word for word in stage.partition("|")[0].split()[:12] if not _ASSIGNED.match(word)]
         name = words[0].rpartition("/")[2].lower() if words else ""

@@ -1,8 +1,8 @@
-"""A branch as text that a summarizer reads: one block a message, XML-like, escaped.
+"""A branch as the text that a summarizer reads: one block per message, XML-like, escaped. Pure.
 
-Everything a person or a tool wrote is escaped, so that no message can close its block, open another one, or
-imitate the cutoff marker. Long tool results and, where the summarizer is too small, long messages are shown
-head and tail.
+Everything that a person or a tool wrote is escaped, so that no message can close its block, open another one, or
+imitate the cutoff marker. Tool calls are one line each (``tool_calls``). Long tool results and, where the summarizer
+is too small, long messages are shortened.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from compaction_app.messages.tool_calls import (
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, Role
 
-#: Tags that only the wrapper writes. A draft that holds one has copied its input.
+#: Tags that only the wrapper writes. A draft that contains one repeats its input.
 OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "cutoff")
-#: Tags of the wrapper that are also words a conversation about markup or code may need.
+#: Tags of the wrapper that a conversation about markup or code may also use.
 COMMON_TAGS = (*(role.value for role in Role), "message", "reasoning", "pinned", "instructions")
 
 _OWN_TAG = re.compile(rf"<(\s*(?:/\s*)?(?:{'|'.join(OWN_TAGS)})\b)(?:([^<>]*)>)?", re.IGNORECASE)
 _COMMON_TAG = re.compile(rf"(?:(?<!\w)<|<(?=\s*/))(\s*(?:/\s*)?(?:{'|'.join(COMMON_TAGS)})(?:\s[^<>]*|/)?)>")
 
-#: How deep provider-native reasoning is searched; the known ones need four.
+_ROLES = frozenset(Role)
+
+#: How deep provider-native reasoning is searched; the known formats need four levels.
 _REASONING_DEPTH = 8
 _REASONING_KEYS = (
     "text",
@@ -49,10 +51,7 @@ def escape(text: str) -> str:
 
 
 def neutralize_tags(text: str) -> str:
-    """Quoted text in which nothing is a wrapper tag any more: ``<user>`` becomes ``‹user›``.
-
-    ``a < b``, ``<div>`` and ``List<user>`` stay: what is no tag of ours is quoted as it was written.
-    """
+    """The text without wrapper tags: ``<user>`` becomes ``‹user›``; ``a < b``, ``<div>`` and ``List<user>`` stay."""
     if "<" not in text:
         return text
     text = _OWN_TAG.sub(lambda tag: f"‹{tag[1]}" + (f"{tag[2]}›" if tag[2] is not None else ""), text)
@@ -68,26 +67,26 @@ def render_messages(
 ) -> list[str]:
     """One block of text per message, in order; to be joined with newlines.
 
-    ``limits`` maps the id of a message to the bytes that its text may take, before escaping, where the
-    summarizer is too small for all of it.
+    ``limits`` maps message ids to the most bytes of their text, before escaping, where the summarizer is too small
+    for all of it.
     """
     results = results_of_calls(messages)
-    names = _names_of_results(messages)
+    names = tool_names(messages)
     calls = {i: messages[caller].tool_calls[position] for i, caller, position in _answers(messages)}
-    return [
-        _render_result(message, names.get(i, ""), calls.get(i), result_bytes, (limits or {}).get(message.id))
-        if message.role == Role.TOOL
-        else _render_message(message, results[i], reasoning, (limits or {}).get(message.id))
-        for i, message in enumerate(messages)
-    ]
+    blocks = []
+    for i, message in enumerate(messages):
+        limit = (limits or {}).get(message.id)
+        if message.role == Role.TOOL:
+            blocks.append(_render_result(message, names[i], calls.get(i), result_bytes, limit))
+        else:
+            blocks.append(_render_message(message, results[i], reasoning, limit))
+    return blocks
 
 
 def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
-    """For each message the result text of each of its calls, in order; None where it is not among
-    ``messages``.
+    """For each message the result of each of its calls, in order; None where it is not among ``messages``.
 
-    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest group
-    before it.
+    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest call before it.
     """
     results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
     for i, caller, position in _answers(messages):
@@ -96,31 +95,28 @@ def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
 
 
 def tool_names(messages: Sequence[Message]) -> list[str]:
-    """For each message the name of the tool that it is a result of; "" where it is none or not known."""
-    names = _names_of_results(messages)
-    return [names.get(i, "") for i in range(len(messages))]
+    """For each message the name of the tool whose result it is; "" if it is not a result, or not known."""
+    called = {i: call_name(messages[caller].tool_calls[position]) for i, caller, position in _answers(messages)}
+    names = []
+    for i, message in enumerate(messages):
+        own = one_line(message.name, 64) if message.role == Role.TOOL and message.name else None
+        names.append(called.get(i, "") if own is None else own)
+    return names
 
 
 def reasoning_text(blocks: Any) -> str:
-    """What can be read of provider-native reasoning; encrypted and redacted blocks have nothing to read."""
+    """The readable text of provider-native reasoning; encrypted and redacted blocks have none."""
     return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
 
 
 def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, int, int]]:
-    """(index of a result, index of its caller, position of its call), the first result of a call only."""
+    """(index of a result, index of its caller, position of its call), for the first result of each call."""
     open_calls: dict[str, tuple[int, int]] = {}
     for i, message in enumerate(messages):
         if message.role != Role.TOOL:
             open_calls = {str(call.get("id", "")): (i, n) for n, call in enumerate(message.tool_calls)}
         elif message.tool_call_id in open_calls:
             yield (i, *open_calls.pop(message.tool_call_id))
-
-
-def _names_of_results(messages: Sequence[Message]) -> dict[int, str]:
-    names = {i: one_line(m.name, 64) for i, m in enumerate(messages) if m.role == Role.TOOL and m.name}
-    for i, caller, position in _answers(messages):
-        names.setdefault(i, call_name(messages[caller].tool_calls[position]))
-    return names
 
 
 def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:
@@ -141,7 +137,7 @@ def _render_message(message: Message, results: Sequence[str | None], reasoning: 
 def _render_result(
     message: Message, name: str, call: Mapping[str, Any] | None, result_bytes: int, limit: int | None
 ) -> str:
-    """Without a status where nothing tells how the call ended."""
+    """The status is left out where the result does not show how the call ended."""
     status = result_status(call, message.content)
     allowed = result_bytes if limit is None else min(limit, result_bytes)
     body = escape(shorten("\n".join(_text_lines(message)), allowed))
@@ -172,8 +168,6 @@ def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
         for block in blocks:
             yield from _reasoning_parts(block, depth - 1)
 
-
-_ROLES = frozenset(role.value for role in Role)
 
 __all__ = [
     "COMMON_TAGS",

@@ -1,9 +1,9 @@
-"""A long text as head, notice and tail. Pure.
+"""Shortens a text to a number of bytes: head, notice, tail. Pure.
 
-Tool results in a context and messages in a summarizer's request are shortened by the same function. A text is cut
-between characters, and never inside what a reader sees as one: a small part of Unicode's rules for grapheme clusters
-(UAX 29), the part that is met in chats. Marks and variation selectors belong to what is before them, a zero-width
-joiner to both sides, a skin tone and a tag to their emoji, and two regional indicators are one flag.
+Tool results in a context and messages in a summarizer's request are shortened by the same function. It cuts between
+characters, and never inside what a reader sees as one character (a grapheme cluster). Of Unicode's rules for these
+(UAX 29) it knows the part that chats use: marks, variation selectors, skin tones and tags belong to the character
+before them, a zero-width joiner to both sides, and two regional indicators are one flag.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import unicodedata
 
 _JOINER = "\u200d"
 _MARKS = ("Mn", "Mc", "Me")
-#: A cluster longer than this is cut all the same: a text of nothing but marks would else be lost whole.
+#: A longer cluster is cut anyway, or a text of nothing but marks would be lost as a whole.
 _LONGEST = 64
 
 
 def shorten(text: str, limit: int) -> str:
     """``text`` in at most ``limit`` bytes of UTF-8: head, ``...truncated N bytes...``, tail.
 
-    Text that fits is returned as it is, so shortening twice is shortening once. Characters are never cut, nor is
-    what is read as one (an emoji of several, a letter and its marks). A limit too small for the notice leaves a head
-    and three dots.
+    Text that fits is returned as it is, so shortening is idempotent. Where the limit is too small for the notice, a
+    head and three dots are left.
     """
-    # A character takes at most four bytes; most texts need no encoding to be known to fit.
+    # A character has at most four bytes, so most texts need not be encoded.
     if len(text) * 4 <= limit:
         return text
     encoded = text.encode("utf-8", "surrogatepass")
@@ -52,14 +51,14 @@ def _inside_character(byte: int) -> bool:
 
 
 def _boundary(encoded: bytes, end: int) -> int:
-    """The largest position up to ``end`` that does not lie inside a character."""
+    """The largest position up to ``end`` that is not inside a character's bytes."""
     while 0 < end < len(encoded) and _inside_character(encoded[end]):
         end -= 1
     return end
 
 
 def _head(text: str, encoded: bytes, limit: int) -> str:
-    """As much of the beginning as ``limit`` bytes hold whole."""
+    """The beginning, in at most ``limit`` bytes, without a cut cluster at its end."""
     return text[: grapheme_break_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
 
 
@@ -68,7 +67,7 @@ def _decode(encoded: bytes) -> str:
 
 
 def grapheme_break_before(text: str, place: int) -> int:
-    """The last place at or before ``place`` that lies between two clusters."""
+    """The last place between two clusters, at or before ``place``."""
     for nearer in range(place, max(place - _LONGEST, -1), -1):
         if not _is_inside(text, nearer):
             return nearer
@@ -76,7 +75,7 @@ def grapheme_break_before(text: str, place: int) -> int:
 
 
 def grapheme_break_after(text: str, place: int) -> int:
-    """The first place at or after ``place`` that lies between two clusters."""
+    """The first place between two clusters, at or after ``place``."""
     for farther in range(place, min(place + _LONGEST, len(text) + 1)):
         if not _is_inside(text, farther):
             return farther
@@ -95,7 +94,7 @@ def _is_inside(text: str, place: int) -> bool:
 
 
 def _extends(character: str) -> bool:
-    """Whether it belongs to what stands before it."""
+    """Whether it belongs to the character before it."""
     return (
         character == _JOINER
         or "\U0001f3fb" <= character <= "\U0001f3ff"

@@ -1,9 +1,9 @@
 """Branches as values: rows in, :class:`values.Branch` out.
 
-What applies at a tip is read here, by the chat turn, the background work, the admin and the API alike, so an
-inspection shows what the model sees. Rules 3 and 4 live in the statements of ``sql``: a summary applies if its anchor
-is on the path, and the first live one met on the way up wins. Who only needs the rows of a path (the node API, a page
-of a transcript, the exporter) reads them without this module, with other statements of ``sql``.
+The chat turn, the background work, the admin and the API all read here what applies at a tip, so an inspection shows
+what the model sees. Design rules 3 and 4 are in the statements of ``sql``: a summary applies if its anchor is on the
+path, and the first live one found on the way up wins. Code that only needs the rows of a path (the node API, a page of
+a transcript, the exporter) uses other statements of ``sql`` instead.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import Branch, Kind, Message, Summary
 
-#: A pruned result takes at least this share of its bytes in tokens; no text of o200k is denser in practice.
+#: A pruned result has at least one token for this many bytes; in practice no o200k text is denser.
 _DENSEST_BYTES_PER_TOKEN = 32
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The numbers of the trigger at a tip, read without content."""
+    """The numbers that the trigger compares at a tip, read without content."""
 
     tokens: int
     path_tokens: int
@@ -35,29 +35,28 @@ class History:
 
 
 def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
-    """The database that the session lives in."""
+    """The database alias that a row was read from."""
     return instance._state.db or "default"
 
 
 def check_instance(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:
-    """Refuse what is no message, or no session, by the name of its argument."""
+    """Raise :class:`InvalidMessage` naming the argument if it is not an instance of ``model``."""
     if not isinstance(value, model):
         raise InvalidMessage(f"{name} must be a {model.__name__}, not {type(value).__name__}.", field=name)
 
 
 def check_tip(tip: ChatMessage) -> None:
-    """A branch is asked for by a message; a summary is not one."""
     check_instance(tip, ChatMessage, "tip")
     if tip.pk is None:
         raise MessageNotFound("The message has not been stored yet.")
     if tip.kind == Kind.SUMMARY:
         raise InvalidParent(
-            "A summary is no tip: pass the message whose branch is meant, for one its anchor.", field="tip"
+            "A summary is not a tip: pass the message at the end of the branch, such as its anchor.", field="tip"
         )
 
 
 def history_at(tip_id: int, using: str) -> History:
-    """Tokens of summary + pin + everything after the cutoff: one row, whatever the branch's length."""
+    """Tokens of summary + pin + everything after the cutoff: one row, however long the branch is."""
     with connections[using].cursor() as cursor:
         cursor.execute(sql.HISTORY_TOKENS, {"tip": tip_id})
         row = cursor.fetchone()
@@ -69,7 +68,7 @@ def history_at(tip_id: int, using: str) -> History:
 
 
 def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
-    """The branch as far back as a prompt of ``limit`` tokens can show it, in one query."""
+    """The branch as far back as ``limit`` tokens reach, in one query."""
     parameters = {
         "tip": tip_id,
         "limit": limit,
@@ -80,24 +79,24 @@ def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_byt
 
 
 def load_structure(tip_id: int, using: str) -> Branch:
-    """The whole tail without content: what planning needs."""
+    """The whole tail without content, for planning."""
     return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}))
 
 
 def load_whole_tail(tip_id: int, using: str) -> Branch:
-    """The whole tail with content: what a summarizer is shown."""
+    """The whole tail with content, for a summarizer."""
     return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}))
 
 
 def load_verbatim(tip_id: int, using: str) -> Branch:
-    """Root → tip, no summary: what ``MODE = "off"`` shows."""
+    """Root → tip without a summary, for ``MODE = "off"``."""
     rows = ChatMessage.objects.using(using).raw(sql.PATH_ROWS, {"node": tip_id, "min_depth": 1})
     tail = sorted((message_value(row) for row in rows), key=lambda message: message.depth)
     return _assembled(tip_id, tail, None, rows)
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
-    """The newest applicable summary: the first live one whose anchor is met walking up from ``tip``."""
+    """The newest applicable summary: the first live one found walking up from ``tip``."""
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
     return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
 
@@ -159,14 +158,14 @@ def message_value(row: ChatMessage) -> Message:
 
 
 def _by_default_clock(moment: datetime | None) -> datetime | None:
-    """In ``TIME_ZONE``, whatever zone a request has activated: the days and the dates of a summary go by it, and the
-    worker that makes one must see the same as the page that shows it."""
+    """In ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker that makes
+    it must see the same ones as the page that shows it."""
     if moment is None or timezone.is_naive(moment):
         return moment
     try:
         return timezone.localtime(moment, timezone.get_default_timezone())
     except OverflowError:
-        # A day before the first or after the last one that there is.
+        # Outside the range of datetime.
         return moment
 
 
@@ -185,7 +184,7 @@ def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
 def summary_value(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
     return Summary(
         id=row.pk,
-        # The database says that a summary has a parent.
+        # A database constraint guarantees that a summary has a parent.
         anchor_id=cast(int, row.parent_message_id),
         anchor_depth=row.depth - 1,
         cutoff_id=cutoff.pk,

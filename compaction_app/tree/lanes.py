@@ -1,7 +1,7 @@
-"""The shape of a session: its lanes, where they leave each other, what is summarized on them, how full they are.
+"""The shape of a session: its lanes, where they fork, what is summarized on them, how many tokens are at their tips.
 
-A branch is a path through lanes, and its tip ends one. Every question here is asked of lanes, of which there is one
-a fork, so a conversation of a hundred thousand messages is as quick to draw as one of ten.
+A branch is a path through lanes, and its tip is the end of one. Every question here is answered from lanes, of which
+there is one per fork, so a conversation of a hundred thousand messages is as fast to draw as one of ten.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _ANY_ID = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lane:
-    """A line of messages without a fork. Its first message has no elder sibling in it; forks leave as other lanes."""
+    """A line of messages: each one's first child continues its lane, every other child begins a new one."""
 
-    #: Its first message, which is what it is known by.
+    #: Its first message, which identifies it.
     start_id: int
     start_depth: int
     #: The message that it forks from, None for a root.
     parent_id: int | None
-    #: The lane that this message stands on.
+    #: The lane of that message.
     parent_lane_id: int | None
     end_id: int
     end_depth: int
     #: Tokens from the root to its end.
     end_path_tokens: int
-    #: False where only forks go on from its end, because what went on in it was deleted.
+    #: False if its end has children, all in other lanes: the one that continued this lane was deleted.
     is_tip: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummarySpan:
-    """A summary as a stretch of the tree: up to its cutoff, applied from its anchor down."""
+    """Where a summary is in the tree: it covers up to its cutoff, and applies from its anchor down."""
 
     summary_id: int
     generation: int | None
@@ -64,7 +64,7 @@ class SummarySpan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TipHistory:
-    """What counts at a tip."""
+    """The history at a tip."""
 
     tip_id: int
     #: Tokens of the summary, the pinned message and everything after the cutoff.
@@ -74,7 +74,7 @@ class TipHistory:
 
 
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
-    """The newest lanes, newest first; ``before``: those that began before that message. One query."""
+    """The newest lanes, newest first, in one query; with ``before`` those that begin before that message."""
     page = {"session": _stored(session), "before": before or _ANY_ID, "limit": limit}
     with connections[database_of(session)].cursor() as cursor:
         cursor.execute(sql.LANES, page)
@@ -96,9 +96,9 @@ def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = No
 
 
 def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:
-    """The newest summaries, live and retired, newest first. One query, no text."""
+    """The newest summaries, live and retired, newest first, in one query without text."""
     made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
-    # Said twice, the second time as the partial index on cutoffs knows it.
+    # The condition on the cutoff is implied by the kind; it makes the database use the partial index on cutoffs.
     summaries = (
         ChatMessage.objects.using(database_of(session))
         .filter(session=session, kind=Kind.SUMMARY, last_summarized_message__isnull=False)
@@ -125,7 +125,6 @@ def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[Summa
     return tuple(
         SummarySpan(
             anchor_lane_id=row.pop("lane_id"),
-            # A summary stands one below its anchor.
             anchor_depth=row.pop("depth") - 1,
             pinned_id=row.pop("pinned_message_id"),
             **row,
@@ -135,7 +134,7 @@ def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[Summa
 
 
 def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
-    """What counts at each of these tips: one query for all, from lane to lane. Of tips that are gone: nothing."""
+    """The history at each of these tips, in one query from lane to lane. Deleted tips are left out."""
     if not tip_ids:
         return {}
     places = ", ".join(["%s"] * len(tip_ids))
@@ -148,6 +147,6 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
 
 
 def _stored(session: ChatSession) -> Any:
-    """Its key as the database has it: SQLite keeps a UUID as text."""
+    """Its key as the database stores it: SQLite stores a UUID as text."""
     connection = connections[database_of(session)]
     return ChatSession._meta.pk.get_db_prep_value(session.pk, connection)

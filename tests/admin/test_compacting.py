@@ -106,7 +106,7 @@ def test_compact_now_in_deterministic_mode_compacts_before_it_answers(operator, 
 
 def test_a_summary_is_no_tip_to_compact(operator):
     _, _, summary, *_ = compacted()
-    assert "A summary is no tip" in told(operator.post(url("chatmessage_compact", summary.pk)))
+    assert "A summary is not a tip" in told(operator.post(url("chatmessage_compact", summary.pk)))
 
 
 def test_instructions_that_are_too_long_are_asked_for_again(operator):

@@ -96,7 +96,7 @@ class TestApplies:
     def test_a_summary_is_no_tip(self, session):
         messages = grow(session, None, "u a")
         summary = anchored_summary(messages[1], messages[0])
-        with pytest.raises(InvalidParent, match="summary is no tip"):
+        with pytest.raises(InvalidParent, match="summary is not a tip"):
             chat.get_context(summary)
 
     def test_a_deleted_tip_is_said_to_be_gone(self, session):
