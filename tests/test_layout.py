@@ -47,13 +47,9 @@ LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = {
-    "admin/branch_map.py",
-    "admin/map_lines.py",
-    "admin/map_marks.py",
+    "admin/differences.py",
+    "admin/map_layout.py",
     "admin/map_parts.py",
-    "admin/map_rows.py",
-    "admin/map_scale.py",
-    "admin/map_summaries.py",
     "compaction/planning.py",
     "context/assembly.py",
     "context/budget.py",

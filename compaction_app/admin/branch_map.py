@@ -1,288 +1,379 @@
-"""The branch map of a session: which lane stands where, what leaves it, what summarizes it. Pure.
+"""The branch map of a session's page: read by lanes, laid out by ``map_layout``, with links and words for each part.
 
-Messages run from left to right by depth. A lane's forks stand below it, the deepest fork nearest: what goes down to a
-shallower fork then passes to the left of all that stands between, and no line crosses another. Lanes that lie side by
-side share a row. A summary is a bar above the line of the lane that holds its cutoff, over what it covers beyond the
-summary before it.
+Four queries, whatever the number of messages: the lanes of a page, the summaries, the token counts at the tips, and
+the beginnings of the messages that have a mark. Two more where there are several pages: for their count, and for the
+lane that most lanes of this page leave.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from math import ceil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from compaction_app.admin.map_lines import Line, make_lines, numbered
-from compaction_app.admin.map_marks import REACH, marks_of, stretches_of
-from compaction_app.admin.map_parts import (
-    GAUGE_WIDTH,
-    Bar,
-    DrawnLane,
-    Filling,
-    Gauge,
-    Lane,
-    Limits,
-    Picture,
-    Place,
-    Row,
-    Span,
-)
-from compaction_app.admin.map_rows import pack, wanted_room
-from compaction_app.admin.map_scale import CHARACTER, make_scale
-from compaction_app.admin.map_summaries import choose, first_covered
+from django.db.models import CharField, Count, Q, Value
+from django.db.models.functions import Left
 
-#: Up to this depth, and this many messages, every message has a mark of its own.
-EVERY_DEPTH = 24
-EVERY_MESSAGE = 120
-#: Up to so many lanes each may have a row of its own; of more the map is rather made wider than higher.
-FEW_LANES = 8
-_MOST_STRIPS = 3
+from compaction_app.admin.display import number, plural, shortened
+from compaction_app.admin.map_layout import draw, is_small
+from compaction_app.admin.map_parts import Bar, DrawnLane, Mark, MarkKind, Picture, Place, Stretch
+from compaction_app.admin.records import RecordAdmin
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.branches import database_of
+from compaction_app.tree.lanes import Lane, SummarySpan, TipHistory, histories_at, read_lanes, read_summary_spans
+from compaction_app.values import Budget, Kind
 
-# Pixels.
-#: Room for half of the first depth on the axis.
-_LEFT = 30
-_MARGIN = 14
-_AXIS = 40
-_FOLD_LABELS = 14
-_STRIP = 11
-_BAR = 7
-_ABOVE_LINE = 14
-_BELOW_LINE = 14
-_BELOW_ANCHORS = 20
-_CURVE = 9
-_BESIDE_TIP = 14
-_BESIDE_START = 24
-#: A character in bold.
-BOLD_CHARACTER = 8
-_WORD_SPACE = 5
+#: Lanes of one page.
+LANES = 60
+#: The newest lanes that are counted.
+MOST_COUNTED = 10_000
+#: The newest summaries, of which the map draws some.
+SUMMARIES = 200
+#: Characters of a message in the description of its mark.
+TEXT = 120
+#: Characters that are read for them: white space is collapsed.
+_TEXT_READ = 4 * TEXT
+# Around a text, so that a right-to-left one does not turn the words about it.
+_ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 
 
-def draw(
-    lanes: Sequence[Lane],
-    spans: Sequence[Span],
-    fillings: Mapping[int, Filling],
-    limits: Limits | None = None,
-    places: Sequence[Place] = (),
-    *,
-    first: int = 1,
-    guests: Collection[int] = (),
-) -> Picture:
-    """The picture of some lanes. ``spans`` newest first; ``fillings`` by tip; without ``limits`` no gauges.
-
-    ``first``: the number that lanes are numbered from; ``guests``: ids of lanes that are numbered on another page.
-    """
-    return _Drawing(lanes, spans, fillings, limits, places, first, guests).picture()
+# -- reading ------------------------------------------------------------------------------------------------
 
 
-def is_small(lanes: Sequence[Lane]) -> bool:
-    """Whether every message of these lanes can have a mark of its own."""
-    messages = sum(lane.end_depth - lane.start_depth + 1 for lane in lanes)
-    return messages <= EVERY_MESSAGE and max((lane.end_depth for lane in lanes), default=0) <= EVERY_DEPTH
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a message or a summary begins."""
+
+    #: None where the user may not read messages.
+    words: str | None
+    role: str
+    path_tokens: int
+    depth: int
+    lane_id: int
+    is_summary: bool
 
 
-class _Drawing:
-    def __init__(
-        self,
-        lanes: Sequence[Lane],
-        spans: Sequence[Span],
-        fillings: Mapping[int, Filling],
-        limits: Limits | None,
-        places: Sequence[Place],
-        first: int,
-        guests: Collection[int],
-    ) -> None:
-        self.fillings, self.limits = fillings, limits
-        self.lines = make_lines(lanes)
-        self.places: dict[int, list[Place]] = defaultdict(list)
-        for place in places:
-            self.places[place.lane_id].append(place)
-        self.in_use = {filling.summary_id for filling in fillings.values()}
-        here = [span for span in spans if span.cutoff_lane_id in self.lines]
-        self.spans = choose(here, self.in_use)
-        chosen = {span.summary_id for span in self.spans}
-        self.others = [span for span in here if span.summary_id not in chosen]
-        for span in self.spans:
-            self.lines[span.cutoff_lane_id].reach(span.cutoff_depth)
-            if span.anchor_lane_id in self.lines:
-                self.lines[span.anchor_lane_id].reach(span.anchor_depth)
-        self.order = numbered(self.lines.values(), first, guests)
-        self.gauges = {line.id: gauge for line in self.order if (gauge := self._gauge(line))}
-        after = {line.id: self._after(line) for line in self.order}
-        room = wanted_room(self.order, after) if len(self.order) > FEW_LANES else {}
-        self.scale = make_scale(self._depths(places), _LEFT, room)
-        self.axis = _AXIS if self.scale.folds else _AXIS - _FOLD_LABELS
-        self._add_bars(first_covered(spans, lanes))
-        self.strips = {line.id: self._strips(line) for line in self.lines.values()}
-        bars = [bar for strips in self.strips.values() for strip in strips for bar in strip]
-        drawn = {bar.summary_id for bar in bars}
-        # An anchor without a bar would be read as another summary's.
-        self.spans = [span for span in self.spans if span.summary_id in drawn]
-        self.left_out = len(here) - sum(len(bar.summary_ids) for bar in bars)
-        self.y: dict[int, int] = {}
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Lanes of the whole session, and those newer than the page; ``MOST_COUNTED`` + 1 means more."""
 
-    def _depths(self, places: Sequence[Place]) -> set[int]:
-        found = {place.depth for place in places}
-        for line in self.lines.values():
-            found |= {line.start, line.end}
-            found |= {depth for _, depth in line.forks}
-        for span in self.spans:
-            found.add(span.cutoff_depth)
-            # The anchors of the others stand among what is folded: a long branch has dozens of them.
-            if span.summary_id in self.in_use and span.anchor_lane_id in self.lines:
-                found.add(span.anchor_depth)
-        return found
+    lanes: int
+    newer: int
 
-    # -- summaries ----------------------------------------------------------------------------------------
 
-    def _add_bars(self, first: Mapping[int, int]) -> None:
-        for span in self.spans:
-            self._add_bar([span], first[span.summary_id])
-        others: dict[int, list[Span]] = defaultdict(list)
-        for span in self.others:
-            if span.is_live:
-                others[span.cutoff_lane_id].append(span)
-        for spans in others.values():
-            self._add_bar(spans, min(first[span.summary_id] for span in spans))
+@dataclass(frozen=True, kw_only=True)
+class SessionShape:
+    """One page of a session's lanes, newest first, and what was read of them."""
 
-    def _add_bar(self, spans: Sequence[Span], begins: int) -> None:
-        """One bar for these summaries of one lane."""
-        newest = max(spans, key=lambda span: (span.cutoff_depth, span.summary_id))
-        line, scale = self.lines[newest.cutoff_lane_id], self.scale
-        x1 = scale.x(max(begins, line.start)) - scale.reach
-        if begins > line.start:
-            # Not into the bar before it, where both ends stand within one folded stretch.
-            x1 = max(x1, scale.x(begins - 1) + scale.reach + 3)
-        # The end of several has no place of its own: the bar that goes on from there begins right behind it.
-        x2 = scale.x(newest.cutoff_depth) + (scale.reach if len(spans) == 1 else 0)
-        bar = Bar(
-            summary_ids=tuple(sorted(span.summary_id for span in spans)),
-            x1=x1,
-            x2=max(x2, x1 + _BAR),
-            y=0,
-            first=begins,
-            last=newest.cutoff_depth,
-            is_live=newest.is_live,
-            is_in_use=newest.summary_id in self.in_use,
-            is_open=begins < line.start,
+    lanes: tuple[Lane, ...]
+    #: There are older lanes than these.
+    has_older: bool
+    #: These are not the newest.
+    is_older_page: bool
+    #: None where one page shows all.
+    counted: Counted | None
+    spans: tuple[SummarySpan, ...]
+    histories: Mapping[int, TipHistory]
+    picture: Picture
+    beginnings: Mapping[int, Beginning]
+    budget: Budget | None
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.has_older or self.is_older_page)
+
+    @property
+    def messages(self) -> int:
+        """Messages of these lanes: each message is on one lane."""
+        return sum(_messages_of(lane) for lane in self.lanes)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of these lanes as stored."""
+        forks = (self.beginnings.get(lane.parent_id or 0) for lane in self.lanes)
+        above = (fork.path_tokens for fork in forks if fork)
+        return sum(lane.end_path_tokens for lane in self.lanes) - sum(above)
+
+    @property
+    def fullest(self) -> TipHistory | None:
+        return max(self.histories.values(), key=lambda tip: tip.history_tokens, default=None)
+
+
+def _messages_of(lane: Lane) -> int:
+    return lane.end_depth - lane.start_depth + 1
+
+
+def read_shape(
+    session: ChatSession, budget: Budget | None, before: int | None = None, *, quotes: bool = True
+) -> SessionShape:
+    """One page of a session's lanes; without ``quotes`` no text is read."""
+    page = read_lanes(session, limit=LANES + 1, before=before)
+    has_older, lanes = len(page) > LANES, page[:LANES]
+    counted: Counted | None = None
+    guests: tuple[Lane, ...] = ()
+    if has_older or before:
+        counted, guests = _count(session, before), _trunk(session, lanes)
+        lanes += guests
+    spans = read_summary_spans(session, limit=SUMMARIES)
+    filled = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session))
+    places: tuple[Place, ...] = ()
+    beginnings: dict[int, Beginning] = {}
+    if is_small(lanes):
+        # Few enough to read all of them at once, and to mark each.
+        starts = [lane.start_id for lane in lanes]
+        summaries = [span.summary_id for span in spans if span.cutoff_lane_id in starts]
+        on_lanes = Q(lane__in=starts, kind=Kind.MESSAGE) | Q(pk__in=[*starts, *summaries])
+        beginnings = _beginnings(session, on_lanes, quotes)
+        places = tuple(Place(pk, b.depth, b.lane_id) for pk, b in beginnings.items() if not b.is_summary)
+    first = (counted.newer if counted else 0) + 1
+    picture = draw(lanes, spans, filled, budget, places, first=first, guests=[lane.start_id for lane in guests])
+    if not beginnings:
+        beginnings = _beginnings(session, Q(pk__in=picture.ids), quotes)
+    return SessionShape(
+        lanes=lanes,
+        has_older=has_older,
+        is_older_page=before is not None,
+        counted=counted,
+        spans=spans,
+        histories=filled,
+        picture=picture,
+        beginnings=beginnings,
+        budget=budget,
+    )
+
+
+def _count(session: ChatSession, before: int | None) -> Counted:
+    lanes = ChatMessage.objects.using(database_of(session)).filter(session=session, lane__isnull=True)
+    # From the newest on, as their index has them, so that those newer than the page are among the counted.
+    newest = lanes.order_by("-id")[: MOST_COUNTED + 1]
+    newer = Count("pk", filter=Q(pk__gte=before)) if before else Count("pk", filter=Q(pk__lt=0))
+    return Counted(**newest.aggregate(lanes=Count("pk"), newer=newer))
+
+
+def _trunk(session: ChatSession, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    """The lane that most of these leave, where it is older than they are."""
+    shown = {lane.start_id for lane in lanes}
+    left = Counter(lane.parent_lane_id for lane in lanes if lane.parent_lane_id and lane.parent_lane_id not in shown)
+    if not left:
+        return ()
+    [(trunk, _)] = left.most_common(1)
+    return read_lanes(session, limit=1, before=trunk + 1)
+
+
+def _beginnings(session: ChatSession, condition: Q, quotes: bool) -> dict[int, Beginning]:
+    beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
+    rows = (
+        ChatMessage.objects.using(database_of(session))
+        .filter(condition, session=session)
+        .annotate(beginning=beginning)
+        .values_list("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")
+    )
+    return {
+        pk: Beginning(
+            None if text is None else shortened(text, TEXT), role, tokens, depth, lane_id or pk, kind == Kind.SUMMARY
         )
-        line.bars.append(bar)
+        for pk, text, role, tokens, depth, lane_id, kind in rows
+    }
 
-    def _strips(self, line: Line) -> list[list[Bar]]:
-        """Bars that do not touch share a strip; those in use stand nearest to the line."""
-        strips: list[list[Bar]] = []
-        for bar in sorted(line.bars, key=lambda bar: (not bar.is_in_use, not bar.is_live, bar.x1, -bar.summary_id)):
-            free = (strip for strip in strips if all(bar.x1 > other.x2 or bar.x2 < other.x1 for other in strip))
-            strip = next(free, None)
-            if strip is not None:
-                strip.append(bar)
-            elif len(strips) < _MOST_STRIPS or bar.is_in_use:
-                strips.append([bar])
-        return strips
 
-    # -- rows ---------------------------------------------------------------------------------------------
+# -- links and words ----------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A mark, a bar or a stretch with the address it leads to and its description."""
+
+    part: Any
+    url: str
+    name: str
+    is_stretch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedLane:
+    lane: DrawnLane
+    bars: tuple[Linked, ...]
+    #: Marks, and the stretches between them, along the lane.
+    marks: tuple[Linked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A branch in words; addresses may be ""."""
+
+    name: str
+    url: str
+    forks_from: str
+    forks_from_url: str
+    messages: int
+    tokens: int
+    fullness: str
+    is_over: bool
+    summary: str
+    summary_url: str
+
+
+@dataclass(frozen=True)
+class BranchMap:
+    """The picture with links and descriptions, and the same as a table."""
+
+    shape: SessionShape
+    admin: RecordAdmin
+    session: ChatSession
+
+    @property
     def picture(self) -> Picture:
-        extents = {line.id: self._extent(line) for line in self.lines.values()}
-        row_of = pack(self.order, extents)
-        rows = self._rows(row_of)
-        lanes = tuple(self._lane(line, row_of[line.id], extents[line.id]) for line in self.order)
-        newest = max((line.lane.end_id, line.id) for line in self.order if line.lane) if lanes else (0, 0)
-        return Picture(
-            width=max((right for _, right in extents.values()), default=_LEFT) + _MARGIN,
-            height=(rows[-1].top + rows[-1].height if rows else self.axis) + 4,
-            axis=self.axis,
-            scale=self.scale,
-            rows=rows,
-            lanes=lanes,
-            newest=extents.get(newest[1], (0, 0))[1],
-            left_out=self.left_out,
-        )
+        return self.shape.picture
 
-    def _extent(self, line: Line) -> tuple[int, int]:
-        """From the message that it forks from to the end of what is written beside it, or of its bars."""
-        scale = self.scale
-        left = scale.x(line.start - 1) if line.parent_id is not None else scale.x(line.start) - _BESIDE_START
-        right = scale.x(line.end) + self._after(line)
-        return left, max([right, *(bar.x2 + REACH for bar in line.bars)])
+    @property
+    def is_empty(self) -> bool:
+        return not self.shape.lanes
 
-    def _after(self, line: Line) -> int:
-        """Pixels from a lane's end to the end of what is written beside it."""
-        gauge = self.gauges.get(line.id)
-        if line.lane is None:
-            return REACH
-        text: float = len(str(line.number)) * BOLD_CHARACTER
-        if gauge:
-            character = BOLD_CHARACTER if gauge.is_over else CHARACTER
-            text = max(GAUGE_WIDTH, text + _WORD_SPACE + len(gauge.label) * character)
-        return _BESIDE_TIP + ceil(text)
+    @property
+    def name(self) -> str:
+        """What the picture shows, for screen readers."""
+        bars = sum(len(bar.summary_ids) for lane in self.picture.lanes for bar in lane.bars)
+        found = f"{plural(len(self.shape.lanes), 'branch', 'branches')}, {plural(bars, 'summary', 'summaries')}"
+        return f"Branch map: {found}. Messages run from left to right; forks are below the branch that they leave."
 
-    def _rows(self, row_of: Mapping[int, int]) -> tuple[Row, ...]:
-        """The stripes, each as high as what stands in it; and for each lane where its line runs."""
-        inside: dict[int, list[Line]] = defaultdict(list)
-        for line in self.order:
-            inside[row_of[line.id]].append(line)
-        anchored = {span.anchor_lane_id for span in self.spans}
-        rows: list[Row] = []
-        top = self.axis
-        for row in sorted(inside):
-            above = _ABOVE_LINE + _STRIP * max(len(self.strips[line.id]) for line in inside[row])
-            below = _BELOW_ANCHORS if any(line.id in anchored for line in inside[row]) else _BELOW_LINE
-            self.y |= {line.id: top + above for line in inside[row]}
-            rows.append(Row(top, above + below))
-            top += above + below
-        return tuple(rows)
-
-    def _lane(self, line: Line, row: int, extent: tuple[int, int]) -> DrawnLane:
-        y, gauge, bars = self.y[line.id], self.gauges.get(line.id), self._bars(line)
-        at_end = self.scale.x(line.end) + _BESIDE_TIP
-        marks = marks_of(line, self.scale, y, self.places[line.id], self.spans, bars)
-        return DrawnLane(
-            lane_id=line.id,
-            number=line.number,
-            is_elsewhere=line.lane is None,
-            row=row,
-            y=y,
-            left=extent[0],
-            right=extent[1],
-            line=tuple(self.scale.stretches(line.start, line.end)),
-            fork=self._fork(line, y),
-            bars=bars,
-            marks=marks,
-            stretches=stretches_of(line, self.scale, marks),
-            gauge=replace(gauge, x=at_end, y=y + 1) if gauge else None,
-            label_x=at_end if line.lane else extent[0],
-            label_y=y - 4 if gauge else y + 4,
-        )
-
-    def _bars(self, line: Line) -> tuple[Bar, ...]:
-        return tuple(
-            replace(bar, y=self.y[line.id] - _ABOVE_LINE // 2 - _STRIP * level - _BAR)
-            for level, strip in enumerate(self.strips[line.id])
-            for bar in sorted(strip, key=lambda bar: bar.x1)
-        )
-
-    def _fork(self, line: Line, y: int) -> str:
-        if line.parent_id is None:
+    @property
+    def range(self) -> str:
+        """Which of the session's branches these are; "" where they are all."""
+        found = self.shape.counted
+        if found is None or self.is_empty:
             return ""
-        x, end = self.scale.x(line.start - 1), self.scale.x(line.start)
-        return f"M{x} {self.y[line.parent_id] + 5}V{y - _CURVE}Q{x} {y} {min(x + _CURVE, end)} {y}H{end}"
+        of = number(found.lanes) if found.lanes <= MOST_COUNTED else f"more than {number(MOST_COUNTED)}"
+        if found.newer > MOST_COUNTED:
+            return f"Branches beyond the newest {number(MOST_COUNTED)}"
+        last = found.newer + len(self.shape.lanes[:LANES])
+        return f"Branches {number(found.newer + 1)} to {number(last)} of {of}, newest first"
 
-    # -- gauges -------------------------------------------------------------------------------------------
+    @property
+    def older_before(self) -> int | None:
+        """Where the next page begins; None on the last."""
+        newest = self.shape.lanes[:LANES]
+        return newest[-1].start_id if self.shape.has_older else None
 
-    def _gauge(self, line: Line) -> Gauge | None:
-        """Without its place."""
-        lane, limits = line.lane, self.limits
-        filling = self.fillings.get(lane.end_id) if lane and lane.is_tip else None
-        if filling is None or limits is None:
-            return None
-        share = filling.history_tokens / limits.available
-        return Gauge(
-            x=0,
-            y=0,
-            # A session whose sums are wrong is looked at too: a browser takes no negative width.
-            filled=round(max(0.0, min(1.0, share)) * GAUGE_WIDTH),
-            threshold=round(min(1.0, limits.threshold / limits.available) * GAUGE_WIDTH),
-            percent=filling.history_tokens * 100 // limits.available,
-            is_over=filling.history_tokens > limits.threshold,
+    @property
+    def left_out(self) -> str:
+        count = self.picture.left_out
+        return f"{plural(count, 'more summary', 'more summaries')} not drawn." if count else ""
+
+    @property
+    def lanes(self) -> list[LinkedLane]:
+        spans = {span.summary_id: span for span in self.shape.spans}
+        return [
+            LinkedLane(lane, tuple(self._bar(bar, spans) for bar in lane.bars), tuple(self._along(lane)))
+            for lane in self.picture.lanes
+        ]
+
+    def _message_url(self, pk: int) -> str:
+        return self.admin.url("chatmessage_change", pk)
+
+    def _list_url(self, **query: Any) -> str:
+        return self.admin.url("chatmessage_changelist", session=self.session.pk, **query)
+
+    def _along(self, lane: DrawnLane) -> list[Linked]:
+        marks = [Linked(mark, self._message_url(mark.message_id), self._mark_words(mark, lane)) for mark in lane.marks]
+        for part in lane.stretches:
+            # The filters of the list have these names.
+            url = self._list_url(lane=lane.lane_id, from_depth=part.first, to_depth=part.last)
+            marks.append(Linked(part, url, _stretch_words(part, lane), is_stretch=True))
+        return sorted(marks, key=lambda linked: (linked.part.depth, linked.part.x))
+
+    def _mark_words(self, mark: Mark, lane: DrawnLane) -> str:
+        if mark.kind in (MarkKind.CUTOFF, MarkKind.ANCHOR):
+            whose = ", ".join(map(str, mark.summary_ids))
+            of = f"summary {whose}" if len(mark.summary_ids) == 1 else f"summaries {whose}"
+            retired = ", retired" if mark.is_retired else ""
+            name = f"{mark.kind.capitalize()} of {of}{retired}: message {mark.message_id}"
+            return self._quoted(name, mark.message_id)
+        words = [self._place_words(mark, lane)]
+        if mark.forks:
+            words.append(f"{plural(mark.forks, 'branch leaves', 'branches leave')} here")
+        if mark.kind == MarkKind.TIP and (tip := self.shape.histories.get(mark.message_id)):
+            words.append(fullness(tip, self.shape.budget))
+        return self._quoted("; ".join(words), mark.message_id)
+
+    def _place_words(self, mark: Mark, lane: DrawnLane) -> str:
+        beginning = self.shape.beginnings.get(mark.message_id)
+        message = f"message {mark.message_id}" + (f" ({beginning.role})" if beginning else "")
+        branch = _branch(lane)
+        if mark.kind == MarkKind.TIP:
+            return f"Tip of {branch}: {message}"
+        if mark.kind == MarkKind.END:
+            return f"End of {branch}, only forks continue: {message}"
+        if mark.is_start:
+            return f"Start of {branch}: {message}"
+        return f"{message.capitalize()} of {branch}"
+
+    def _bar(self, bar: Bar, spans: Mapping[int, SummarySpan]) -> Linked:
+        if not bar.summary_id:
+            words = f"{len(bar.summary_ids)} older live summaries, covering the first {number(bar.last)} messages."
+            return Linked(bar, self._list_url(kind=str(Kind.SUMMARY), state="live"), words)
+        span = spans[bar.summary_id]
+        name = f"Summary {bar.summary_id}"
+        if span.generation:
+            name += f", generation {span.generation}"
+        state = "in use" if bar.is_in_use else "live" if bar.is_live else "retired"
+        covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id}"
+        if bar.first > 1:
+            covered += f", {number(bar.last - bar.first + 1)} of them new"
+        words = self._quoted(f"{name}, {state}: {covered}; {plural(span.tokens, 'token')}", bar.summary_id)
+        return Linked(bar, self._message_url(bar.summary_id), words)
+
+    def _quoted(self, words: str, message_id: int) -> str:
+        """With the beginning of the message, for people who may read it."""
+        beginning = self.shape.beginnings.get(message_id)
+        if beginning is None or beginning.words is None:
+            return f"{words}."
+        quote = f"“{_ISOLATE}{beginning.words}{_END_OF_ISOLATE}”" if beginning.words else "No text."
+        return f"{words}. {quote}"
+
+    @property
+    def table(self) -> list[TableRow]:
+        lanes = {lane.start_id: lane for lane in self.shape.lanes}
+        numbers = {lane.lane_id: lane.number for lane in self.picture.lanes}
+        return [
+            self._row(lanes[drawn.lane_id], drawn, numbers) for drawn in self.picture.lanes if not drawn.is_elsewhere
+        ]
+
+    def _row(self, lane: Lane, drawn: DrawnLane, numbers: Mapping[int, int]) -> TableRow:
+        tip = self.shape.histories.get(lane.end_id)
+        summary_id = tip.summary_id if tip else None
+        parent = numbers.get(lane.parent_lane_id or 0)
+        fork = f"message {lane.parent_id}" + (f" of branch {parent}" if parent else "")
+        return TableRow(
+            name=_branch(drawn).capitalize(),
+            url=self._message_url(lane.end_id),
+            forks_from="the start" if lane.parent_id is None else fork,
+            forks_from_url=self._message_url(lane.parent_id) if lane.parent_id else "",
+            messages=_messages_of(lane),
+            tokens=lane.end_path_tokens,
+            fullness=fullness(tip, self.shape.budget) if tip else "no tip: only forks continue",
+            is_over=drawn.gauge is not None and drawn.gauge.is_over,
+            summary=f"Summary {summary_id}" if summary_id else "none",
+            summary_url=self._message_url(summary_id) if summary_id else "",
         )
+
+
+def _branch(lane: DrawnLane) -> str:
+    return f"branch {number(lane.number)}" if lane.number else "an older branch"
+
+
+def _stretch_words(part: Stretch, lane: DrawnLane) -> str:
+    depth = f"depth {number(part.first)}" + (f" to {number(part.last)}" if part.last > part.first else "")
+    return f"List {plural(part.messages, 'message')} of {_branch(lane)}, {depth}."
+
+
+def fullness(tip: TipHistory, budget: Budget | None) -> str:
+    """The history at a tip, of what is available for it."""
+    history = number(tip.history_tokens)
+    if budget is None:
+        return f"{history} tokens"
+    percent = number(tip.history_tokens * 100 // budget.available)
+    # Without compaction the available tokens are the only limit.
+    limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
+    over = f", over {limit}" if tip.history_tokens > budget.threshold else ""
+    return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"

@@ -1,10 +1,10 @@
 """Runs, failures and tokens saved over time: counted in the database, drawn as SVG on the server.
 
-Drawn by hand: three rows of rectangles need no library, and every one that was looked at wants a script in the page,
-a style attribute (which a strict Content-Security-Policy forbids), or numpy on the server. Colours come from the
-stylesheet; the same numbers stand below as a table.
+No chart library was suitable: each needs a script in the page, a style attribute (which a strict
+Content-Security-Policy forbids), or numpy on the server. Colors come from the stylesheet, and the same numbers are
+below the chart as a table.
 
-Counting reads an index from the newest run back, and stops: what no longer fits is said to be not counted.
+Counting reads an index from the newest run back and stops at a bound. What is older is shown as not counted.
 """
 
 from __future__ import annotations
@@ -17,46 +17,34 @@ from typing import Any
 from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Sum, Value, When
 
 from compaction_app.admin import display
-from compaction_app.admin.days import Period, Stretch
+from compaction_app.admin.dates import Period, TimeRange
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 
-#: So many runs are counted for a chart at most, the newest ones.
+#: Runs that a chart counts, the newest ones.
 MOST_RUNS = 10_000
 #: Sizes in the drawing's own units: it is stretched to the width of the page.
 STEP, BAR, HEIGHT = 10, 8, 200
-#: What is there at all is seen, however much there is of something else.
+#: Height of the smallest bar, so that it is visible beside large ones.
 _SMALLEST = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """What happened to the runs that were opened in a stretch of time."""
+    """The runs that were opened in a range of time."""
 
     runs: int = 0
     failed: int = 0
-    #: Tokens of history before less those after, of the runs that succeeded.
+    #: Tokens of history before minus those after, of the runs that succeeded.
     saved: int = 0
     #: In the currency of ``PRICES``; None where no run has a known cost.
     cost: Decimal | None = None
-    #: Runs that a model was asked for and whose cost is not known.
+    #: Runs that called a model and have no known cost.
     unpriced: int = 0
 
     @property
-    def shown(self) -> dict[str, str]:
-        """For people."""
-        cost = display.EMPTY if self.cost is None else display.money(self.cost)
-        return {"runs": f"{self.runs:,}", "failed": f"{self.failed:,}", "saved": f"{self.saved:,}", "cost": cost}
-
-    def __add__(self, other: Figures) -> Figures:
-        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Figures(
-            runs=self.runs + other.runs,
-            failed=self.failed + other.failed,
-            saved=self.saved + other.saved,
-            cost=sum(costs, Decimal(0)) if costs else None,
-            unpriced=self.unpriced + other.unpriced,
-        )
+    def cost_shown(self) -> str:
+        return display.EMPTY if self.cost is None else display.money(self.cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +59,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A stretch of time in the chart and in its table."""
+    """A range of time in the chart and in its table."""
 
     label: str
-    #: None: not counted.
+    #: None where it was not counted.
     figures: Figures | None
     url: str = ""
     x: int = 0
@@ -83,12 +71,12 @@ class Column:
     saved: Bar | None = None
 
     @property
-    def said(self) -> str:
-        """In words, for who points at it or hears it."""
+    def description(self) -> str:
+        """For the pointer and for screen readers."""
         if self.figures is None:
             return f"{self.label}: not counted"
-        shown = self.figures.shown
-        return f"{self.label}: {shown['runs']} runs, {shown['failed']} failed, {shown['saved']} tokens saved"
+        runs, failed, saved = map(display.number, (self.figures.runs, self.figures.failed, self.figures.saved))
+        return f"{self.label}: {runs} runs, {failed} failed, {saved} tokens saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +85,15 @@ class Chart:
     columns: tuple[Column, ...]
     #: Of all that were counted.
     total: Figures
+    #: The highest bars.
     most_runs: int
     most_saved: int
     height: int = HEIGHT
     step: int = STEP
 
     @property
-    def most(self) -> dict[str, str]:
-        """The highest of each row of bars."""
-        return {"runs": f"{self.most_runs:,}", "saved": f"{self.most_saved:,}", "counted": f"{MOST_RUNS:,}"}
+    def most_counted(self) -> int:
+        return MOST_RUNS
 
     @property
     def width(self) -> int:
@@ -121,97 +109,49 @@ class Chart:
         labels = [column.label for column in self.columns]
         return (labels[0], labels[len(labels) // 2], labels[-1])
 
-    @property
-    def shows_cost(self) -> bool:
-        return self.total.cost is not None
-
-
-def counted(runs: QuerySet[CompactionRun], stretches: Sequence[Stretch]) -> list[Figures | None]:
-    """The figures of each stretch; None for those that lie behind the newest :data:`MOST_RUNS`. Two queries."""
-    inside = runs.filter(created_at__gte=stretches[0].start, created_at__lt=stretches[-1].end)
-    beyond = inside.order_by("-created_at").values_list("created_at", flat=True)[MOST_RUNS : MOST_RUNS + 1].first()
-    whole = [number for number, stretch in enumerate(stretches) if beyond is None or stretch.start > beyond]
-    found: list[Figures | None] = [None] * len(stretches)
-    if not whole:
-        return found
-    rows = inside.filter(created_at__gte=stretches[whole[0]].start)
-    sums = {row.pop("stretch"): Figures(cost=row.pop("spent"), **row) for row in _sums(rows, stretches)}
-    for number in whole:
-        found[number] = sums.get(number, Figures())
-    return found
-
-
-def _sums(runs: QuerySet[CompactionRun], stretches: Sequence[Stretch]) -> Iterable[dict[str, Any]]:
-    succeeded = Q(status=RunStatus.SUCCEEDED)
-    # Only columns of the index are named, so that no row has to be read.
-    sums: Iterable[Any] = (
-        runs.order_by()
-        .values(stretch=_number(stretches, 0))
-        .annotate(
-            runs=Count("*"),
-            failed=Count("created_at", filter=Q(status=RunStatus.FAILED)),
-            saved=Sum(F("tokens_before") - F("tokens_after"), filter=succeeded, default=0),
-            # Not "cost": the next line would mean the sum by it.
-            spent=Sum("cost"),
-            unpriced=Count("created_at", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
-        )
-    )
-    return sums
-
-
-def _number(stretches: Sequence[Stretch], first: int) -> Any:
-    """The number of the stretch that a run was opened in, by halving: five comparisons for thirty days.
-
-    Compared with instants, since computing the day of a row takes a call of Python for each on SQLite, and on
-    PostgreSQL the time zones that it knows.
-    """
-    if len(stretches) == 1:
-        return Value(first, output_field=IntegerField())
-    half = len(stretches) // 2
-    earlier = When(created_at__lt=stretches[half].start, then=_number(stretches[:half], first))
-    return Case(earlier, default=_number(stretches[half:], first + half), output_field=IntegerField())
-
 
 def chart_of(
-    title: str,
-    runs: QuerySet[CompactionRun],
-    stretches: Sequence[Stretch],
-    url_of: Callable[[Period], str],
+    title: str, runs: QuerySet[CompactionRun], ranges: Sequence[TimeRange], url_of: Callable[[Period], str]
 ) -> Chart:
-    """The chart of these runs over these stretches of time."""
-    figures = counted(runs, stretches)
+    """The chart of these runs over these ranges of time."""
+    figures = _counted(runs, ranges)
     known = [one for one in figures if one is not None]
     most_runs = max((one.runs for one in known), default=0)
-    # A policy may let a summary be larger than what it replaced; there is nothing to draw below nothing.
+    # A policy may allow a summary that is larger than what it replaces: no bar is negative.
     most_saved = max((one.saved for one in known), default=0)
-    columns = tuple(
-        _column(number, stretch, one, url_of, most_runs, most_saved)
-        for number, (stretch, one) in enumerate(zip(stretches, figures, strict=True))
+    columns = (
+        _column(number, range_, one, url_of, most_runs, most_saved)
+        for number, (range_, one) in enumerate(zip(ranges, figures, strict=True))
     )
-    return Chart(title, columns, sum(known, Figures()), most_runs, max(most_saved, 0))
+    costs = [one.cost for one in known if one.cost is not None]
+    total = Figures(
+        runs=sum(one.runs for one in known),
+        failed=sum(one.failed for one in known),
+        saved=sum(one.saved for one in known),
+        cost=sum(costs, Decimal(0)) if costs else None,
+        unpriced=sum(one.unpriced for one in known),
+    )
+    return Chart(title, tuple(columns), total, most_runs, max(most_saved, 0))
 
 
 def _column(
     number: int,
-    stretch: Stretch,
+    range_: TimeRange,
     figures: Figures | None,
     url_of: Callable[[Period], str],
     most_runs: int,
     most_saved: int,
 ) -> Column:
     x = number * STEP
-    url = url_of(stretch.period) if stretch.period and (figures is None or figures.runs) else ""
+    url = url_of(range_.period) if range_.period and (figures is None or figures.runs) else ""
     if figures is None:
-        return Column(stretch.label, None, url, x)
-    return Column(
-        stretch.label,
-        figures,
-        url,
-        x,
+        return Column(range_.label, None, url, x)
+    bars = (
         _bar(x, figures.runs, most_runs),
         _bar(x, figures.failed, most_runs),
         _bar(x, figures.saved, most_saved),
     )
+    return Column(range_.label, figures, url, x, *bars)
 
 
 def _bar(x: int, value: int, most: int) -> Bar | None:
@@ -219,3 +159,52 @@ def _bar(x: int, value: int, most: int) -> Bar | None:
         return None
     height = max(HEIGHT * value // most, _SMALLEST)
     return Bar(x + (STEP - BAR) // 2, HEIGHT - height, height)
+
+
+# -- counting -----------------------------------------------------------------------------------------------
+
+
+def _counted(runs: QuerySet[CompactionRun], ranges: Sequence[TimeRange]) -> list[Figures | None]:
+    """The figures of each range; None where it is older than the newest :data:`MOST_RUNS`. Two queries."""
+    inside = runs.filter(created_at__gte=ranges[0].start, created_at__lt=ranges[-1].end)
+    beyond = inside.order_by("-created_at").values_list("created_at", flat=True)[MOST_RUNS : MOST_RUNS + 1].first()
+    whole = [number for number, range_ in enumerate(ranges) if beyond is None or range_.start > beyond]
+    found: list[Figures | None] = [None] * len(ranges)
+    if not whole:
+        return found
+    rows = inside.filter(created_at__gte=ranges[whole[0]].start)
+    sums = {row.pop("range"): Figures(cost=row.pop("spent"), **row) for row in _sums(rows, ranges)}
+    for number in whole:
+        found[number] = sums.get(number, Figures())
+    return found
+
+
+def _sums(runs: QuerySet[CompactionRun], ranges: Sequence[TimeRange]) -> Iterable[dict[str, Any]]:
+    succeeded = Q(status=RunStatus.SUCCEEDED)
+    # Columns of the index only, so that no row is read.
+    sums: Iterable[Any] = (
+        runs.order_by()
+        .values(range=_range_number(ranges, 0))
+        .annotate(
+            runs=Count("*"),
+            failed=Count("created_at", filter=Q(status=RunStatus.FAILED)),
+            saved=Sum(F("tokens_before") - F("tokens_after"), filter=succeeded, default=0),
+            # Named "cost" it would shadow the column in the next line.
+            spent=Sum("cost"),
+            unpriced=Count("created_at", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
+        )
+    )
+    return sums
+
+
+def _range_number(ranges: Sequence[TimeRange], first: int) -> Any:
+    """The number of the range that a run was opened in, by bisection: five comparisons for thirty days.
+
+    Runs are compared with instants: computing the day of a row is a call of Python for each on SQLite, and on
+    PostgreSQL depends on the time zones that it knows.
+    """
+    if len(ranges) == 1:
+        return Value(first, output_field=IntegerField())
+    half = len(ranges) // 2
+    earlier = When(created_at__lt=ranges[half].start, then=_range_number(ranges[:half], first))
+    return Case(earlier, default=_range_number(ranges[half:], first + half), output_field=IntegerField())

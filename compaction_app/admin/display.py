@@ -1,10 +1,15 @@
-"""Values as safe HTML. All text of a conversation is untrusted: it only ever leaves through here, escaped."""
+"""Values as safe HTML. All text of a conversation is untrusted: it leaves only through here, escaped.
+
+Numbers have commas whatever the host's settings are, times are in the time zone and the language of the request, and
+bars are SVG with all sizes in attributes, so that no page needs an inline style.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,19 +23,22 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
 from compaction_app.messages.validation import canonical
+from compaction_app.values import ChatContext, Origin
 
-#: Stands where there is nothing to show.
+#: Shown where there is no value.
 EMPTY = "–"
 SHORT_TEXT = 200
+_LONGEST_TITLE = 500
 # A code of this app, or a name in JSON that is one.
 _CODE = re.compile(r"[a-z]+(?:_[a-z]+)*")
-#: Characters of a title.
-_LONGEST_TITLE = 500
 _NAMED_BY_ID = frozenset({"summary", "run", "message", "base", "session", "tip", "anchor", "cutoff"})
 
 
+# -- links --------------------------------------------------------------------------------------------------
+
+
 def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> str:
-    """Address of one of this app's admin pages (``chatmessage_change``); "" where a host took it out."""
+    """Address of one of this app's admin pages (``chatmessage_change``); "" where a host removed it."""
     try:
         url = reverse(f"admin:compaction_app_{page}", args=arguments, current_app=site)
     except NoReverseMatch:
@@ -42,47 +50,17 @@ def link(url: str, label: Any) -> str:
     return format_html('<a href="{}">{}</a>', url, label) if url else format_html("{}", label)
 
 
+def here(label: Any) -> SafeString:
+    """The entry for the current page in a row of links."""
+    return format_html('<strong aria-current="page">{}</strong>', label)
+
+
 def joined(parts: Iterable[str], separator: str = " · ") -> str:
     """Pieces of HTML in a row; a dash where there are none."""
     return format_html_join(separator, "{}", ((part,) for part in parts)) or EMPTY
 
 
-def text_block(text: str) -> str:
-    """A text as it was written: white space kept, its own direction, in a box that scrolls."""
-    if not text:
-        return EMPTY
-    return format_html('<div class="compaction-text" dir="auto" tabindex="0">{}</div>', text)
-
-
-def json_block(value: Any) -> str:
-    if value in (None, {}, [], ""):
-        return EMPTY
-    return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
-
-
-def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
-    """Each call with its name, its id and its arguments set out."""
-    blocks = []
-    for call in calls or ():
-        name, arguments = name_and_arguments(call)
-        heading = format_html("<strong>{}</strong> <code>{}</code>", name, call.get("id", ""))
-        blocks.append((heading, code_block(pretty_arguments(arguments))))
-    return format_html_join("", '<div class="compaction-call">{} {}</div>', blocks) or EMPTY
-
-
-def name_and_arguments(call: Mapping[str, Any]) -> tuple[str, str]:
-    function = call.get("function") or {}
-    return str(function.get("name", "")), str(function.get("arguments", ""))
-
-
-def pretty_arguments(arguments: str) -> str:
-    """The arguments' JSON set out; as they stand where they are no JSON, or hold what no page can be sent."""
-    try:
-        pretty = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-        pretty.encode()
-    except (ValueError, RecursionError):
-        return arguments
-    return pretty
+# -- text and JSON ------------------------------------------------------------------------------------------
 
 
 def shortened(text: str, length: int = SHORT_TEXT) -> str:
@@ -92,80 +70,103 @@ def shortened(text: str, length: int = SHORT_TEXT) -> str:
     return words if len(words) <= length and len(text) <= length * 4 else words[: length - 1] + "…"
 
 
-def titled(text: str, length: int) -> str:
-    """The beginning of a text on one line, the whole of it in a title where that is longer."""
-    cut, whole = shortened(text, length), " ".join(text.split())
-    if cut == whole:
-        return line(text)
-    return format_html('<span dir="auto" title="{}">{}</span>', shortened(text, _LONGEST_TITLE), cut)
-
-
 def line(text: str, *, is_cut: bool = False) -> str:
     """A text on one line, in its own direction."""
     flat = " ".join(text.split()) + ("…" if is_cut else "")
     return format_html('<span dir="auto">{}</span>', flat) if flat else EMPTY
 
 
-def here(label: Any) -> SafeString:
-    """The one among links that stands for this page."""
-    return format_html('<strong aria-current="page">{}</strong>', label)
+def titled(text: str, length: int) -> str:
+    """The beginning of a text on one line; a longer text in full in the ``title``."""
+    cut = shortened(text, length)
+    if cut == " ".join(text.split()):
+        return line(text)
+    return format_html('<span dir="auto" title="{}">{}</span>', shortened(text, _LONGEST_TITLE), cut)
 
 
-def moment(when: datetime | None) -> str:
-    """A time as the admin writes it, in the time zone and the language of the request."""
-    return EMPTY if when is None else _time(when, "DATETIME_FORMAT")
+def text_block(text: str) -> str:
+    """A text as it was written: white space kept, its own direction, in a box that scrolls."""
+    if not text:
+        return EMPTY
+    return format_html('<div class="compaction-text" dir="auto" tabindex="0">{}</div>', text)
 
 
-def exact_moment(when: datetime | None) -> str:
-    """The same to the second, for what comes about several times a minute."""
-    return EMPTY if when is None else _time(when, with_seconds(get_format("DATETIME_FORMAT")))
+def code_block(text: str) -> str:
+    """Code and JSON run from left to right, whatever the page does."""
+    return format_html('<pre class="compaction-code" dir="ltr" tabindex="0">{}</pre>', text)
 
 
-def with_seconds(pattern: str) -> str:
-    """A pattern for a date and time, in which Django's languages write no seconds, with them."""
-    if "P" in pattern:
-        # "10 a.m.", "noon": words that have no place for seconds.
-        return pattern.replace("P", "g:i:s a")
-    # The minutes, and what stands between them and the hour; not a letter that stands for itself.
-    return re.sub(r"(?<=[gGhH])([.:])i", r"\1i\1s", pattern)
+def json_block(value: Any) -> str:
+    if value in (None, {}, [], ""):
+        return EMPTY
+    return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
 
 
-def _time(when: datetime, pattern: str) -> str:
-    local = localtime(when)
-    return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, pattern))
+def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
+    """Each call with its name, its id and its formatted arguments."""
+    blocks = []
+    for call in calls or ():
+        name, arguments = name_and_arguments(call)
+        heading = format_html("<strong>{}</strong> <code>{}</code>", name, call.get("id", ""))
+        blocks.append((heading, code_block(_pretty(arguments))))
+    return format_html_join("", '<div class="compaction-call">{} {}</div>', blocks) or EMPTY
+
+
+def name_and_arguments(call: Mapping[str, Any]) -> tuple[str, str]:
+    function = call.get("function") or {}
+    return str(function.get("name", "")), str(function.get("arguments", ""))
+
+
+def _pretty(arguments: str) -> str:
+    """JSON formatted; unchanged where it is not JSON, or decodes to what no page can encode."""
+    try:
+        pretty = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+        pretty.encode()
+    except (ValueError, RecursionError):
+        return arguments
+    return pretty
+
+
+# -- words and numbers --------------------------------------------------------------------------------------
+
+
+def words(code: str) -> str:
+    """A stored code in plain words."""
+    return code.replace("_", " ")
+
+
+def badge(state: str, label: str) -> SafeString:
+    """A word with a color. The word alone says it as well."""
+    return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
 
 
 def number(value: int | None) -> str:
     return EMPTY if value is None else f"{value:,}"
 
 
-def lasted(span: timedelta) -> str:
-    """How long something took, to two figures that matter: "0.8 s", "4 min 10 s", "2 d 3 h"."""
-    seconds = max(span.total_seconds(), 0.0)
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    left = round(seconds)
-    for unit, size, below, size_below in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if left >= size:
-            return f"{left // size} {unit} {left % size // size_below} {below}"
-    return f"{left} s"
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 branch``, ``2 branches``; ``many`` is ``one`` with an "s" unless it is given."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    return EMPTY if value is None else f"{value:.{digits}%}"
 
 
 def money(amount: Decimal) -> str:
-    """An amount as people write it, without the zeros that the column keeps."""
+    """Without the zeros that the column keeps."""
     return f"{amount:,.8f}".rstrip("0").rstrip(".")
 
 
 def figures(payload: Mapping[str, Any]) -> str:
-    """What an event carries on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
-    parts = [
-        f"{words_of(key)} ({figures(value)})"
-        if isinstance(value, Mapping)
-        else f"{words_of(key)} {_figure(key, value)}"
-        for key, value in sorted(payload.items())
-        # A count of nothing inside a count says nothing.
-        if not (isinstance(value, Mapping) and not any(value.values()))
-    ]
+    """An event's payload on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
+    parts = []
+    for key, value in sorted(payload.items()):
+        name = _words_if_code(key)
+        if not isinstance(value, Mapping):
+            parts.append(f"{name} {_figure(key, value)}")
+        elif any(value.values()):
+            parts.append(f"{name} ({figures(value)})")
     return " · ".join(parts) or EMPTY
 
 
@@ -179,44 +180,146 @@ def _figure(key: str, value: Any) -> str:
     if isinstance(value, int):
         # An id is a name: it has no commas.
         return str(value) if key in _NAMED_BY_ID or key.endswith("_id") else f"{value:,}"
-    return words_of(str(value))
+    return _words_if_code(str(value))
 
 
-def words(code: str) -> str:
-    """A stored code as people read it."""
-    return code.replace("_", " ")
-
-
-def words_of(text: str) -> str:
-    """The same for what may be a code; anything else as it stands."""
+def _words_if_code(text: str) -> str:
     return words(text) if _CODE.fullmatch(text) else text
 
 
-def figure(column: str, description: str = "") -> Any:
-    """A column of whole numbers for lists and pages, with commas whatever the host's settings are."""
+# -- times --------------------------------------------------------------------------------------------------
 
-    @admin.display(description=description or words(column))
+
+def moment(when: datetime | None) -> str:
+    """A time as the admin writes it."""
+    return _time(when, get_format("DATETIME_FORMAT"))
+
+
+def exact_moment(when: datetime | None) -> str:
+    """The same to the second, for what happens several times a minute."""
+    return _time(when, with_seconds(get_format("DATETIME_FORMAT")))
+
+
+def with_seconds(pattern: str) -> str:
+    """A date and time pattern with seconds added: Django's languages have none in theirs."""
+    if "P" in pattern:
+        # "10 a.m.", "noon": words that have no place for seconds.
+        return pattern.replace("P", "g:i:s a")
+    # The minutes, and what separates them from the hour; not a letter that is escaped.
+    return re.sub(r"(?<=[gGhH])([.:])i", r"\1i\1s", pattern)
+
+
+def _time(when: datetime | None, pattern: str) -> str:
+    if when is None:
+        return EMPTY
+    local = localtime(when)
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, pattern))
+
+
+def lasted(span: timedelta) -> str:
+    """A duration in its two largest units: "0.8 s", "4 min 10 s", "2 d 3 h"."""
+    seconds = max(span.total_seconds(), 0.0)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    left = round(seconds)
+    for unit, size, below, size_below in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if left >= size:
+            return f"{left // size} {unit} {left % size // size_below} {below}"
+    return f"{left} s"
+
+
+# -- columns ------------------------------------------------------------------------------------------------
+
+
+def column(description: str, value: Callable[[Any, Any], str]) -> Any:
+    """A column of a list, or a field of a page, as an attribute of a ``ModelAdmin``: ``value(model_admin, obj)``."""
+
+    @admin.display(description=description)
     def shown(model_admin: Any, obj: Any) -> str:
-        return number(getattr(obj, column))
+        return value(model_admin, obj)
 
     return shown
 
 
-def time_of(column: str, description: str = "", *, exact: bool = True) -> Any:
-    """A column of times for lists and pages."""
-
-    @admin.display(description=description or words(column))
-    def shown(model_admin: Any, obj: Any) -> str:
-        return (exact_moment if exact else moment)(getattr(obj, column))
-
-    return shown
+def figure(name: str, description: str = "") -> Any:
+    """A column of whole numbers."""
+    return column(description or words(name), lambda _, obj: number(getattr(obj, name)))
 
 
-def badge(state: str, label: str) -> SafeString:
-    """A word with a colour; the word alone says it as well."""
-    return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
+def time_of(name: str, *, exact: bool = True) -> Any:
+    """A column of times."""
+    return column(words(name), lambda _, obj: (exact_moment if exact else moment)(getattr(obj, name)))
 
 
-def code_block(text: str) -> str:
-    """Code and JSON run from left to right, whatever the page does."""
-    return format_html('<pre class="compaction-code" dir="ltr" tabindex="0">{}</pre>', text)
+def json_of(name: str, description: str = "") -> Any:
+    return column(description or words(name), lambda _, obj: json_block(getattr(obj, name)))
+
+
+def text_of(name: str, description: str = "") -> Any:
+    return column(description or words(name), lambda _, obj: text_block(getattr(obj, name)))
+
+
+# -- bars ---------------------------------------------------------------------------------------------------
+
+#: Units across a bar; its height is the template's.
+WIDTH = 1000
+#: Width of a mark: one at the end of a bar is drawn inside it.
+MARK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    #: Names its color.
+    origin: str
+    words: str
+    start: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    words: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    parts: tuple[Part, ...]
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The bar in words, for screen readers."""
+        return "; ".join([part.words for part in self.parts] + [mark.words for mark in self.marks])
+
+
+def bar(parts: Sequence[tuple[str, str, int]], marks: Sequence[tuple[str, int]] = (), scale: int = 0) -> Bar:
+    """``parts``: (origin, words, tokens) from left to right; ``scale``: tokens that fill the bar."""
+    scale = max(scale, sum(tokens for *_, tokens in parts), *(tokens for _, tokens in marks), 1)
+    drawn, before = [], 0
+    for origin, name, tokens in parts:
+        start, end = before * WIDTH // scale, (before + tokens) * WIDTH // scale
+        before += tokens
+        if tokens > 0:
+            # However small, it is visible.
+            drawn.append(Part(origin, f"{name} {number(tokens)}", start, max(end - start, 2)))
+    placed = (Mark(f"{name} {number(tokens)}", min(tokens * WIDTH // scale, WIDTH - MARK)) for name, tokens in marks)
+    return Bar(tuple(drawn), tuple(placed))
+
+
+def history_bar(context: ChatContext, whole_history: int, *, is_off: bool) -> Bar:
+    """The history of a context within the tokens available for it, with threshold and target where there are any."""
+    names = {"summary": "Summary", "pinned": "Pinned", "pruned": "Pruned results", "verbatim": "Verbatim"}
+    parts = [
+        (origin, name, sum(message.tokens for message in context.messages if message.origin == Origin(origin)))
+        for origin, name in names.items()
+    ]
+    parts.append(("dropped", "Not sent", max(whole_history - sum(tokens for *_, tokens in parts), 0)))
+    limits = [] if is_off else [("target", context.target), ("threshold", context.threshold)]
+    return bar(parts, [*limits, ("available", context.available_tokens)], context.available_tokens)
+
+
+def before_and_after(before: int, after: int, first: str = "Before", then: str = "after") -> tuple[Bar, Bar]:
+    """Two bars with one scale."""
+    scale = max(before, after)
+    return bar([("verbatim", first, before)], scale=scale), bar([("summary", then, after)], scale=scale)

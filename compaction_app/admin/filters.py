@@ -1,18 +1,23 @@
-"""Filters whose choices need no query: they are this app's own words, or stand in the address."""
+"""Filters whose choices need no query: they are this app's own codes, or given in the address.
+
+The branch map links to the message list narrowed to part of a branch: its address has ``session``, ``lane`` (the id of
+the lane's first message), ``from_depth`` and ``to_depth``, and the list says above its rows what it is narrowed to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 
+from compaction_app.admin.records import RecordList, as_uuid
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models.tables import display_words
@@ -21,15 +26,25 @@ from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Kind, SkipReason
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
-
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
+#: Digits of the largest depth.
+_DEPTH_DIGITS = 9
+#: Parameters of the message list's address, in words.
+_NARROWED_TO = {
+    "session": "messages of {}",
+    "lane": "on the branch that starts at message {}",
+    "from_depth": "from depth {}",
+    "to_depth": "to depth {}",
+}
+
+
+# -- messages and summaries ---------------------------------------------------------------------------------
 
 
 class KindFilter(admin.SimpleListFilter):
     """Messages, or summaries: two lists of one table, never mixed."""
 
-    title = "kind"
-    parameter_name = "kind"
+    title = parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(kind), title) for kind, title in KIND_WORDS.items()]
@@ -43,10 +58,7 @@ class KindFilter(admin.SimpleListFilter):
             }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if shown_kind(self.value()) == Kind.MESSAGE:
-            return queryset.filter(kind=Kind.MESSAGE)
-        # Both conditions say the same; the second is the one that an index knows.
-        return queryset.filter(kind=Kind.SUMMARY, last_summarized_message__isnull=False)
+        return of_kind(queryset, shown_kind(self.value()))
 
 
 def shown_kind(value: str | None) -> Kind:
@@ -54,9 +66,15 @@ def shown_kind(value: str | None) -> Kind:
     return Kind.SUMMARY if value == Kind.SUMMARY else Kind.MESSAGE
 
 
+def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
+    if kind == Kind.MESSAGE:
+        return queryset.filter(kind=kind)
+    # Only summaries have a cutoff. The second condition is the one that the partial index has.
+    return queryset.filter(kind=kind, last_summarized_message__isnull=False)
+
+
 class LiveFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
+    title = parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [("live", "Live"), ("retired", "Retired")]
@@ -68,10 +86,9 @@ class LiveFilter(admin.SimpleListFilter):
 
 
 class TipFilter(admin.SimpleListFilter):
-    """The tips of one session, of its newest branches: each of them is looked for by itself."""
+    """The tips of a session's newest branches. Each of them is looked up separately."""
 
-    title = "place"
-    parameter_name = "place"
+    title = parameter_name = "place"
     newest = 1000
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -80,45 +97,41 @@ class TipFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() != "tip":
             return queryset
-        try:
-            session_id = UUID(request.GET.get("session", ""))
-        except ValueError as error:
-            raise IncorrectLookupParameters(error) from error
+        session_id = as_uuid(request.GET.get("session", ""))
+        if session_id is None:
+            raise IncorrectLookupParameters("Tips are listed within one session.")
         tips: QuerySet[Any] = queryset.tips_of(session_id, newest=self.newest)  # type: ignore[attr-defined]  # our own
         return tips
+
+
+# -- codes --------------------------------------------------------------------------------------------------
 
 
 class CodeFilter(admin.SimpleListFilter):
     """By a code of this app: Django's own filter would read the whole table to list the codes in use."""
 
     codes: type[StrEnum]
-    field: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return display_words(self.codes)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
 
 
 class SkipReasonFilter(CodeFilter):
-    title = "skip reason"
-    parameter_name = field = "skip_reason"
-    codes = SkipReason
+    title, parameter_name, codes = "skip reason", "skip_reason", SkipReason
 
 
 class ErrorCodeFilter(CodeFilter):
-    title = "error code"
-    parameter_name = field = "error_code"
-    codes = ErrorCode
+    title, parameter_name, codes = "error code", "error_code", ErrorCode
 
 
 class ModelFilter(admin.SimpleListFilter):
-    """By the model that was asked last. Its choices are those of the site's settings, and the one of the address:
-    the names that are in use are known by reading the whole table only."""
+    """By summarizer model. The choices are the models in the site's settings and the one in the address: listing
+    the names in use would read the whole table."""
 
-    title = "model"
-    parameter_name = "model"
+    title = parameter_name = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         names = [*_configured_models(), EXTRACTIVE_MODEL, *filter(None, [self.value()])]
@@ -132,18 +145,27 @@ def _configured_models() -> list[str]:
     try:
         entries = site_setting("SUMMARIZER_MODELS")
     except ConfigurationError:
-        # A list is to be looked at also where the settings are wrong; `manage.py check` says so.
+        # The list works although the settings are invalid; `manage.py check` reports them.
         return []
     return [str(entry if isinstance(entry, str) else entry["model"]) for entry in entries]
 
 
-class RelatedFilter(admin.SimpleListFilter):
-    """What belongs to one session, run or message. Set by a link from its page, and shown only then, so that
-    one can see it and take it off again."""
+# -- related records ----------------------------------------------------------------------------------------
+
+
+class GivenFilter(admin.SimpleListFilter):
+    """Set by a link from another page, and shown only then, so that people can see it and remove it."""
+
+    #: How the chosen value is shown.
+    words = "{}"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         value = self.value()
-        return [(str(value), f"{self.title} {value}")] if value else []
+        return [(str(value), self.words.format(value))] if value else []
+
+
+class RelatedFilter(GivenFilter):
+    """Rows of one session, run or message."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.value():
@@ -159,19 +181,79 @@ class RelatedFilter(admin.SimpleListFilter):
         return queryset.filter(**{str(self.parameter_name): related})
 
 
+def related_filters(**titles: str) -> Iterable[type[RelatedFilter]]:
+    """A filter for each foreign key: ``related_filters(session="session", tip="tip")``."""
+    return tuple(
+        type(
+            f"{name.title()}Filter",
+            (RelatedFilter,),
+            {"title": title, "parameter_name": name, "words": f"{title} {{}}"},
+        )
+        for name, title in titles.items()
+    )
+
+
 class SessionOfMessagesFilter(RelatedFilter):
-    """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as :meth:`in_session` wants it."""
+    """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
     title = parameter_name = "session"
+    words = "session {}"
 
     def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
         found: QuerySet[Any] = queryset.in_session(related)  # type: ignore[attr-defined]  # our own
         return found
 
 
-def related_filters(**titles: str) -> Iterable[type[RelatedFilter]]:
-    """A filter for each foreign key: ``related_filters(session="session", tip="tip")``."""
-    return tuple(
-        type(f"{name.title()}Filter", (RelatedFilter,), {"title": title, "parameter_name": name})
-        for name, title in titles.items()
-    )
+class LaneFilter(RelatedFilter):
+    """The messages that the branch map draws as one line, by the first of them."""
+
+    title, parameter_name = "branch", "lane"
+    words = "from message {}"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() and "session" not in request.GET:
+            raise IncorrectLookupParameters("A lane is listed within its session.")
+        return super().queryset(request, queryset)
+
+    def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
+        # The first message of a lane has no lane itself.
+        return queryset.filter(Q(lane=related) | Q(pk=related))
+
+
+class DepthFilter(GivenFilter):
+    """From a depth on, or up to one, within a session: no index has depths alone."""
+
+    #: ``gte`` or ``lte``.
+    lookup = ""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        depth = self.value()
+        if not depth:
+            return queryset
+        if not (depth.isascii() and depth.isdecimal() and len(depth) <= _DEPTH_DIGITS):
+            raise IncorrectLookupParameters(f"{depth!r} is not a depth.")
+        return queryset.filter(**{f"depth__{self.lookup}": int(depth)})
+
+
+class FromDepthFilter(DepthFilter):
+    title, parameter_name, lookup = "from depth", "from_depth", "gte"
+
+
+class ToDepthFilter(DepthFilter):
+    title, parameter_name, lookup = "to depth", "to_depth", "lte"
+
+
+class MessageList(RecordList):
+    """A list that says what it is narrowed to."""
+
+    @property
+    def narrowing(self) -> list[str]:
+        return [format_html(words, self._name(key)) for key, words in _NARROWED_TO.items() if self.params.get(key)]
+
+    def _name(self, key: str) -> str:
+        value = str(self.params[key])
+        if key == "session":
+            # Its title comes with the rows.
+            rows = list(self.result_list[:1])
+            return self.model_admin.link_to_session(rows[0].session) if rows else f"session {as_uuid(value)}"
+        return self.model_admin.link_to("chatmessage", value, value) if key == "lane" else value

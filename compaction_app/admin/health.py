@@ -1,16 +1,19 @@
-"""What is wrong with the background work right now, for people who look at the admin.
+"""What is wrong with the background work right now, as warnings at the top of the admin's pages.
 
-Runs that wait without a worker, claims that died and were not swept up, breakers that hold compactions back, a broker
-that does not answer: each said with since when, and with what to do. A page shows them with one line::
+Runs that wait without a worker, claims of dead workers that no sweep has reassigned, open breakers, a broker that does
+not answer: each with the time since when, and what to do. A template shows them with one line::
 
     {% load compaction_health %}{% compaction_warnings %}
 
-Three queries, each of them bounded: open runs are found by their own index, and failures among the newest runs.
+Three queries, each bounded: open runs are found by their own index, and failures among the newest runs. The broker is
+asked at most twice a minute in a process, in a thread: a page waits a moment for the answer and continues without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +24,9 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
 
-from compaction_app.admin import broker, display
+from compaction_app import tasks
+from compaction_app.admin import display
+from compaction_app.admin.display import plural
 from compaction_app.admin.records import Tool
 from compaction_app.compaction.trigger import NO_PROGRESS_FAILURES
 from compaction_app.conf import Mode, Settings, get_settings, site_setting
@@ -30,41 +35,40 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.values import ErrorCode, RunStatus
 
-#: A run that is due for longer than this has missed the sweep that a lost task waits for, and more than one.
+#: A run that is due for longer than this has missed more than one sweep that looks for lost tasks.
 LATE_SECONDS = 3 * LOST_AFTER_SECONDS
-#: Open runs that are looked at, of either status; beyond it a number is said to be larger.
+#: Open runs of each status that are counted.
 MOST_OPEN = 1000
 #: Failures are looked for among so many of the newest runs.
 NEWEST_RUNS = 500
-#: Sessions that a sentence names.
+#: Sessions that a warning names.
 NAMED = 5
-#: No breaker is thought to stay open for longer.
+#: No breaker stays open for longer.
 _LONGEST_BREAKER = timedelta(days=1)
+#: An answer of the broker, or none, is believed for this long.
+FRESH_SECONDS = 30.0
+#: The longest that a page waits for it. A broker nearby answers in milliseconds.
+PAGE_WAITS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
-    """Something that a person should know, and can do something about."""
+    """Something that a person should know and can act on."""
 
     #: What is wrong, in a sentence.
     text: str
     #: What to do about it, in a sentence or two.
     remedy: str
     since: datetime | None = None
-    #: To be typed; "" where nothing is.
+    #: For a shell; "" where there is none.
     command: str = ""
     links: tuple[Tool, ...] = ()
     is_error: bool = True
 
 
 def may_see(request: HttpRequest) -> bool:
-    """Those who may see the runs that the sentences speak of."""
+    """People who may view the runs that the warnings mention."""
     return _may_any(request, "view_compactionrun", "change_compactionrun")
-
-
-def may_see_broker(request: HttpRequest) -> bool:
-    """Those too who may ask for a compaction: they want to know that nobody takes it."""
-    return may_see(request) or _may_any(request, "compact_chatsession")
 
 
 def _may_any(request: HttpRequest, *names: str) -> bool:
@@ -73,9 +77,11 @@ def _may_any(request: HttpRequest, *names: str) -> bool:
 
 
 def warnings(request: HttpRequest) -> list[Alert]:
-    """All that is wrong now, as far as a person may see it. Three queries; none for those who may not see runs."""
-    found = [*_broker()] if may_see_broker(request) else []
-    if not may_see(request):
+    """All that is wrong now, as far as the user may see it. Three queries; none for people who may not view runs."""
+    sees_runs = may_see(request)
+    # People who may request compactions want to know that nothing takes them.
+    found = [*_broker()] if sees_runs or _may_any(request, "compact_chatsession") else []
+    if not sees_runs:
         return found
     site = getattr(request, "current_app", None) or "admin"
     now = timezone.now()
@@ -86,38 +92,97 @@ def warnings(request: HttpRequest) -> list[Alert]:
 # -- the broker ---------------------------------------------------------------------------------------------
 
 
-def _broker() -> Iterator[Alert]:
-    if not _needs_broker():
-        return
-    if silence := broker.watch.silence():
-        yield Alert(
-            text=f"The message broker does not answer ({silence.error}).",
-            remedy=(
-                "Start it, or correct the broker's address in Celery's settings. Chats go on and nothing is lost: "
-                "compactions wait in the database and are handed over by the next sweep."
-            ),
-            since=silence.since,
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A broker that did not answer."""
+
+    #: When this process first noticed.
+    since: datetime
+    #: The class of the exception.
+    error: str
+
+
+def knock() -> None:
+    """Connect to the broker as enqueueing does; raises what that raises where nothing answers."""
+    with tasks.impatient_connection() as connection:
+        connection.ensure_connection(
+            max_retries=1, interval_start=0, interval_step=0, timeout=tasks.ENQUEUE_TIMEOUT_SECONDS
         )
 
 
-def _needs_broker() -> bool:
-    """Modes that belong to the whole site and enqueue nothing need none."""
+class Watch:
+    """What this process knows of the broker."""
+
+    def __init__(self, knock: Callable[[], None] = knock) -> None:
+        self._knock = knock
+        self._lock = threading.Lock()
+        self._next_look = 0.0
+        self._silence: Silence | None = None
+
+    def silence(self) -> Silence | None:
+        """None where the broker answers, none is needed, or nothing is known of it yet."""
+        if current_app.conf.task_always_eager:
+            return None
+        if self._is_due():
+            looked = threading.Event()
+            # In a thread: no socket timeout applies to a name server that hangs.
+            threading.Thread(target=self._look, args=(looked,), daemon=True, name="compaction-broker").start()
+            looked.wait(PAGE_WAITS_SECONDS)
+        return self._silence
+
+    def _is_due(self) -> bool:
+        # By the clock, not by a flag that a look is under way: a process forked meanwhile would wait forever.
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_look:
+                return False
+            self._next_look = now + FRESH_SECONDS
+            return True
+
+    def _look(self, looked: threading.Event) -> None:
+        try:
+            self._knock()
+        except Exception as error:
+            # A broker can raise anything. The page shows it, and a failing enqueue logs it.
+            since = self._silence.since if self._silence else timezone.now()
+            self._silence = Silence(since, type(error).__name__)
+        else:
+            self._silence = None
+        finally:
+            looked.set()
+
+
+#: The one of this process.
+watch = Watch()
+
+
+def _broker() -> Iterator[Alert]:
     try:
-        return site_setting("MODE") not in (Mode.OFF, Mode.DETERMINISTIC)
+        # A mode for the whole site that enqueues nothing needs no broker.
+        needs_broker = site_setting("MODE") not in (Mode.OFF, Mode.DETERMINISTIC)
     except ConfigurationError:
-        return True
+        needs_broker = True
+    if needs_broker and (silence := watch.silence()):
+        yield Alert(
+            text=f"The message broker does not answer ({silence.error}).",
+            remedy=(
+                "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
+                "compactions wait in the database, and the next sweep enqueues them."
+            ),
+            since=silence.since,
+        )
 
 
 # -- open runs ----------------------------------------------------------------------------------------------
 
 
 def due_since(run: CompactionRun) -> datetime:
-    """Since when a ready run could have been claimed; in the future where it is put off."""
+    """Since when a ready run could have been claimed; in the future where it is postponed."""
     return run.next_attempt_at or run.started_at or run.created_at
 
 
 def is_late(run: CompactionRun, now: datetime) -> bool:
-    """Whether a run should have been claimed, or claimed anew, long ago."""
+    """Whether a run should have been claimed, or reassigned, long ago."""
     late = now - timedelta(seconds=LATE_SECONDS)
     if run.status == RunStatus.RUNNING:
         return run.lease_expires_at is not None and run.lease_expires_at < late
@@ -126,91 +191,68 @@ def is_late(run: CompactionRun, now: datetime) -> bool:
 
 def _open_runs(now: datetime, site: str) -> Iterator[Alert]:
     late = now - timedelta(seconds=LATE_SECONDS)
-    running = _at_most(_open(RunStatus.RUNNING)).aggregate(
+    running = _open(RunStatus.RUNNING)[: MOST_OPEN + 1].aggregate(
         working=Count("pk", filter=Q(lease_expires_at__gte=now)),
         stalled=Count("pk", filter=Q(lease_expires_at__lt=late)),
         since=Min("lease_expires_at"),
     )
     waits = Q(due__lt=late)
-    # Most overdue first, in the order of the index, so that those are seen where not all are.
+    # Most overdue first, in the order of the index: those are counted where not all are.
     ready = _open(RunStatus.READY).annotate(due=Coalesce("next_attempt_at", "started_at", "created_at"))
-    waiting = _at_most(ready.order_by("next_attempt_at")).aggregate(
+    waiting = ready.order_by("next_attempt_at")[: MOST_OPEN + 1].aggregate(
         late=Count("pk", filter=waits),
-        handed_over=Count("enqueued_at", filter=waits),
-        last_handed_over=Max("enqueued_at", filter=waits),
+        enqueued=Count("enqueued_at", filter=waits),
+        last_enqueued=Max("enqueued_at", filter=waits),
         since=Min("due", filter=waits),
     )
     if waiting["late"]:
         yield _waiting(waiting, running["working"], late, site)
-    if running["stalled"]:
-        yield _stalled(running, site)
+    if number := running["stalled"]:
+        was, it = ("was", "it") if number == 1 else ("were", "them")
+        yield Alert(
+            text=f"{_count(number)} {was} claimed by a worker that is gone, and no sweep has reassigned {it}.",
+            remedy="Start beat, whose sweep does it, or run:",
+            command="python manage.py recover_compactions",
+            since=running["since"],
+            links=(_listed(RunStatus.RUNNING, site),),
+        )
 
 
 def _open(status: RunStatus) -> QuerySet[CompactionRun]:
-    # Said twice, the second time in the words of the partial index.
+    # open() is the condition of the partial index.
     return CompactionRun.objects.open().filter(status=status)
 
 
-def _at_most(runs: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
-    return runs[: MOST_OPEN + 1]
-
-
 def _waiting(found: dict[str, Any], working: int, late: datetime, site: str) -> Alert:
-    runs, link = _number(found["late"]), _listed(RunStatus.READY, site)
-    them = "it" if found["late"] == 1 else "them"
-    if not found["handed_over"]:
-        return Alert(
-            text=f"{runs}: no broker has taken {them}.",
-            remedy="Let beat run, whose sweep hands them over, once the broker answers; or do it by hand:",
-            command="python manage.py recover_compactions",
-            since=found["since"],
-            links=(link,),
-        )
-    if working:
-        return Alert(
-            text=f"{runs}, while {working:,} are worked on: there are too few workers, or too slow ones.",
-            remedy="Start another worker, or ask a faster model first (SUMMARIZER_MODELS, SUMMARIZER_TIMEOUT).",
-            command=_worker(),
-            since=found["since"],
-            links=(link,),
-            is_error=False,
-        )
-    swept = found["last_handed_over"] >= late
-    remedy = "Start one that reads their queue:" if swept else f"No sweep hands {them} over again either. Start both:"
-    return Alert(
-        text=f"{runs}: no worker takes {them}.",
-        remedy=remedy,
-        command=_worker() if swept else f"{_worker()} --beat",
-        since=found["since"],
-        links=(link,),
-    )
-
-
-def _stalled(found: dict[str, Any], site: str) -> Alert:
-    number = found["stalled"]
-    verb, them = ("was", "it") if number == 1 else ("were", "them")
-    return Alert(
-        text=f"{_count(number)} {verb} claimed by a worker that is gone, and no sweep has given {them} to another.",
-        remedy="Let beat run, whose sweep does it; or do it by hand:",
-        command="python manage.py recover_compactions",
-        since=found["since"],
-        links=(_listed(RunStatus.RUNNING, site),),
-    )
-
-
-def _number(late: int) -> str:
-    return f"{_count(late)} {'waits' if late == 1 else 'wait'} longer than {'it' if late == 1 else 'they'} should"
+    """Runs that nothing takes: because of the broker, of too few workers, or of none."""
+    is_one = found["late"] == 1
+    runs = f"{_count(found['late'])} {'waits longer than it' if is_one else 'wait longer than they'} should"
+    them = "it" if is_one else "them"
+    is_error = True
+    if not found["enqueued"]:
+        text = f"{runs}: no broker has taken {them}."
+        remedy = f"Start beat, whose sweep enqueues {them} once the broker answers, or run:"
+        command = "python manage.py recover_compactions"
+    elif working:
+        at_work = plural(working, "run is", "runs are")
+        text = f"{runs}, while {at_work} in progress: there are too few workers, or they are too slow."
+        remedy = "Start another worker, or put a faster model first (SUMMARIZER_MODELS, SUMMARIZER_TIMEOUT)."
+        command, is_error = _worker(), False
+    elif found["last_enqueued"] >= late:
+        text, remedy, command = f"{runs}: no worker takes {them}.", "Start one that reads their queue:", _worker()
+    else:
+        text = f"{runs}: no worker takes {them}."
+        remedy, command = f"No sweep enqueues {them} again either. Start both:", f"{_worker()} --beat"
+    links = (_listed(RunStatus.READY, site),)
+    return Alert(text=text, remedy=remedy, command=command, since=found["since"], links=links, is_error=is_error)
 
 
 def _count(number: int) -> str:
-    if number > MOST_OPEN:
-        return f"More than {MOST_OPEN:,} runs"
-    return "1 run" if number == 1 else f"{number:,} runs"
+    return f"More than {MOST_OPEN:,} runs" if number > MOST_OPEN else plural(number, "run")
 
 
-def _listed(status: RunStatus, site: str) -> Tool:
-    url = display.page_url("compactionrun_changelist", site=site, status__exact=str(status))
-    return Tool("Show them", url)
+def _listed(status: RunStatus, site: str, label: str = "Show them") -> Tool:
+    return Tool(label, display.page_url("compactionrun_changelist", site=site, status__exact=str(status)))
 
 
 def _worker() -> str:
@@ -225,36 +267,35 @@ def _worker() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A session in which a breaker is open."""
-
+class OpenBreaker:
     session: ChatSession
     failures: int
     since: datetime
     until: datetime
 
 
-def open_breakers(now: datetime) -> list[Held]:
-    """Sessions in which failures in a row hold a branch's compactions back, by the rule of ``guard``; one query.
+def open_breakers(now: datetime) -> list[OpenBreaker]:
+    """Sessions in which failures in a row hold back a branch's compactions, by the rule of ``guard``. One query.
 
-    The guard counts those of one branch. Here they are those that started from one summary: of forks below it that
-    fail by turns this may tell a little early. A session whose settings are wrong compacts nothing, so it is left out.
+    The guard counts the failures of one branch; here those that started from one summary are counted, so forks below
+    it that fail in turn may be reported a little early. A session with invalid settings compacts nothing and is left
+    out.
     """
     rows: dict[tuple[Any, int | None], list[CompactionRun]] = {}
     for run in _failures(now):
         rows.setdefault((run.session_id, run.base_id), []).append(run)
-    found: dict[Any, Held] = {}
+    found: dict[Any, OpenBreaker] = {}
     for failed in rows.values():
-        held = _held(failed, now)
-        if held and (held.session.pk not in found or held.until > found[held.session.pk].until):
-            found[held.session.pk] = held
-    return sorted(found.values(), key=lambda held: held.since)
+        breaker = _breaker(failed, now)
+        if breaker and (breaker.session.pk not in found or breaker.until > found[breaker.session.pk].until):
+            found[breaker.session.pk] = breaker
+    return sorted(found.values(), key=lambda breaker: breaker.since)
 
 
 def _failures(now: datetime) -> Iterable[CompactionRun]:
     """Failed runs, newest first, that no success on the same base has followed."""
     newest = CompactionRun.objects.order_by("-pk").values("pk")[:NEWEST_RUNS]
-    # 0 is no id: two runs that started from no summary at all are of one base as well.
+    # 0 is not an id: two runs that started from no summary have the same base, too.
     runs = CompactionRun.objects.annotate(on_base=Coalesce("base_id", 0))
     followed = runs.filter(
         session=OuterRef("session"), on_base=OuterRef("on_base"), pk__gt=OuterRef("pk"), status=RunStatus.SUCCEEDED
@@ -267,13 +308,16 @@ def _failures(now: datetime) -> Iterable[CompactionRun]:
     )
 
 
-def _held(failed: list[CompactionRun], now: datetime) -> Held | None:
-    newest, oldest = failed[0].finished_at, failed[-1].finished_at
-    settings = _settings_of(failed[0].session)
-    if settings is None or newest is None or oldest is None or not _is_open(failed, settings):
+def _breaker(failed: list[CompactionRun], now: datetime) -> OpenBreaker | None:
+    newest, oldest, session = failed[0].finished_at, failed[-1].finished_at, failed[0].session
+    try:
+        settings = get_settings(session.settings)
+    except ConfigurationError:
+        return None
+    if newest is None or oldest is None or not _is_open(failed, settings):
         return None
     until = newest + timedelta(seconds=settings.breaker_seconds)
-    return Held(failed[0].session, len(failed), oldest, until) if until > now else None
+    return OpenBreaker(session, len(failed), oldest, until) if until > now else None
 
 
 def _is_open(failed: list[CompactionRun], settings: Settings) -> bool:
@@ -284,33 +328,26 @@ def _is_open(failed: list[CompactionRun], settings: Settings) -> bool:
     return stuck or len(failed) >= settings.breaker_failures
 
 
-def _settings_of(session: ChatSession) -> Settings | None:
-    try:
-        return get_settings(session.settings)
-    except ConfigurationError:
-        return None
-
-
 def _breakers(now: datetime, site: str, names_sessions: bool) -> Iterator[Alert]:
-    held = open_breakers(now)
-    if not held:
+    found = open_breakers(now)
+    if not found:
         return
-    sessions = "1 session" if len(held) == 1 else f"{len(held):,} sessions"
-    failures, until = max(one.failures for one in held), max(one.until for one in held)
-    # A title may be how a message began, and the page behind it is for those who may see sessions.
-    links = [_session_link(one, site) for one in held[:NAMED]] if names_sessions else []
+    failures, until = max(one.failures for one in found), max(one.until for one in found)
+    # A title may quote a message, and the page behind it is for people who may view sessions.
+    links = [
+        Tool(
+            display.shortened(str(one.session), 40),
+            display.page_url("chatsession_change", one.session.pk, site=site),
+        )
+        for one in (found[:NAMED] if names_sessions else ())
+    ]
     yield Alert(
-        text=f"The breaker is open in {sessions}, after up to {failures} failures in a row.",
+        text=f"The breaker is open in {plural(len(found), 'session')}, after up to {failures} failures in a row.",
         remedy=(
-            f"It closes by itself, the last at {timezone.localtime(until):%H:%M}, and the next turn tries again. "
-            "The error codes of the failed runs say what to mend; compacting by hand does not wait for the breaker."
+            f"It closes by itself, the last one at {timezone.localtime(until):%H:%M}, and the next turn tries again. "
+            "The error codes of the failed runs say what to fix. Compacting from the admin ignores the breaker."
         ),
-        since=min(one.since for one in held),
-        links=(*links, Tool("Failed runs", _listed(RunStatus.FAILED, site).url)),
+        since=min(one.since for one in found),
+        links=(*links, _listed(RunStatus.FAILED, site, "Failed runs")),
         is_error=False,
     )
-
-
-def _session_link(held: Held, site: str) -> Tool:
-    label = display.shortened(str(held.session), 40)
-    return Tool(label, display.page_url("chatsession_change", held.session.pk, site=site))

@@ -1,81 +1,160 @@
-"""What the branch map is made of: what it reads, and what it draws. Pure.
+"""What the branch map is drawn from: the scale, and the parts of the picture. Pure.
 
-What it reads has the names of ``lanes`` and ``values``, which stand on other floors than the drawing does.
+The scale turns depths into pixels. Only depths where something is drawn get a place. The messages between two places
+are collapsed to the width of a label, however many they are, so a map of five messages and one of a hundred thousand
+are equally readable.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from itertools import pairwise
 
-from compaction_app.admin.map_scale import Scale
-
-#: Pixels of a gauge: what is available.
+#: Pixels of a gauge: the available tokens.
 GAUGE_WIDTH = 48
+#: Pixels that a character of a label takes, at the size that the style sheet gives it.
+CHARACTER = 6.5
+#: Pixels between two labels.
+_APART = 6
 
 
-class Lane(Protocol):
-    """As ``lanes.Lane`` has it."""
+@dataclass(frozen=True, slots=True)
+class Density:
+    """Distances for a scale of at most this many places."""
 
-    @property
-    def start_id(self) -> int: ...
-    @property
-    def start_depth(self) -> int: ...
-    @property
-    def parent_id(self) -> int | None: ...
-    @property
-    def parent_lane_id(self) -> int | None: ...
-    @property
-    def end_id(self) -> int: ...
-    @property
-    def end_depth(self) -> int: ...
-    @property
-    def is_tip(self) -> bool: ...
+    places: int
+    #: Pixels between neighbors.
+    step: int
+    #: Pixels between a place and the collapsed messages beside it.
+    shoulder: int
+    #: Labels say "12 messages", not only "12".
+    in_words: bool
 
 
-class Span(Protocol):
-    """As ``lanes.SummarySpan`` has it."""
-
-    @property
-    def summary_id(self) -> int: ...
-    @property
-    def is_live(self) -> bool: ...
-    @property
-    def anchor_id(self) -> int: ...
-    @property
-    def anchor_depth(self) -> int: ...
-    @property
-    def anchor_lane_id(self) -> int: ...
-    @property
-    def cutoff_id(self) -> int: ...
-    @property
-    def cutoff_depth(self) -> int: ...
-    @property
-    def cutoff_lane_id(self) -> int: ...
+DENSITIES = (Density(14, 28, 12, True), Density(40, 20, 9, False), Density(10**9, 14, 7, False))
 
 
-class Filling(Protocol):
-    """As ``lanes.TipHistory`` has it."""
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A depth that is labeled on the axis."""
+
+    x: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Collapsed messages: those strictly between two places."""
+
+    x1: int
+    x2: int
+    #: Depth of the first and the last of them.
+    first: int
+    last: int
+    label: str
 
     @property
-    def history_tokens(self) -> int: ...
-    @property
-    def summary_id(self) -> int | None: ...
-
-
-class Limits(Protocol):
-    """As ``values.Budget`` has it."""
+    def messages(self) -> int:
+        return self.last - self.first + 1
 
     @property
-    def available(self) -> int: ...
-    @property
-    def threshold(self) -> int: ...
+    def middle(self) -> int:
+        return (self.x1 + self.x2) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Depth → x, rising with the depth."""
+
+    #: (depth, x), rising; depths between two are interpolated.
+    knots: tuple[tuple[int, int], ...]
+    ticks: tuple[Tick, ...]
+    folds: tuple[Fold, ...]
+    #: Half of what a place may take to each side without touching its neighbour.
+    reach: int
+
+    def x(self, depth: int) -> int:
+        """Where a message of this depth is, or would be."""
+        after = bisect_right(self.knots, (depth, 10**9))
+        if after in (0, len(self.knots)):
+            return self.knots[after and -1][1]
+        (depth1, x1), (depth2, x2) = self.knots[after - 1], self.knots[after]
+        return round(x1 + (x2 - x1) * (depth - depth1) / (depth2 - depth1))
+
+    def stretches(self, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
+        """A line from one depth to another in pieces: (x1, x2, whether it is collapsed)."""
+        at, end = self.x(first), self.x(last)
+        for fold in self.folds:
+            if fold.x2 <= at or fold.x1 >= end:
+                continue
+            if fold.x1 > at:
+                yield at, fold.x1, False
+            yield max(at, fold.x1), min(end, fold.x2), True
+            at = min(end, fold.x2)
+        if at < end or first == last:
+            yield at, end, False
+
+
+def make_scale(
+    depths: Collection[int], left: int, room: Mapping[int, Collection[tuple[int, int]]] | None = None
+) -> Scale:
+    """A scale on which each of ``depths`` has a place, the first at ``left``.
+
+    ``room``: for some depths the earlier depths that must be at least so many pixels away.
+    """
+    room = room or {}
+    places = sorted(depths) or [1]
+    density = next(density for density in DENSITIES if len(places) <= density.places)
+    folds: list[Fold] = []
+    knots = [(places[0], left)]
+    x_of = {places[0]: left}
+    for depth, following in pairwise(places):
+        x = knots[-1][1]
+        least = max((x_of[other] + pixels for other, pixels in room.get(following, ())), default=0)
+        hidden = following - depth - 1
+        if not hidden:
+            x_of[following] = max(least, x + density.step)
+            knots.append((following, x_of[following]))
+            continue
+        label, side = _stretch(hidden, density), density.shoulder
+        end = max(least, x + 2 * side + max(round(len(label) * CHARACTER), density.step // 2))
+        x_of[following] = end
+        folds.append(Fold(x + side // 2, end - side // 2, depth + 1, following - 1, label))
+        # The first and the last that are collapsed; of a single one only the first.
+        knots += [(depth + 1, x + side), (following - 1, end - side)][:hidden]
+        knots.append((following, end))
+    ticks = _ticks(places, x_of)
+    return Scale(tuple(knots), ticks, tuple(folds), reach=density.step // 2 - 2)
+
+
+def _stretch(messages: int, density: Density) -> str:
+    if not density.in_words:
+        return f"{messages:,}"
+    return f"{messages:,} message{'' if messages == 1 else 's'}"
+
+
+def _ticks(places: Sequence[int], x_of: dict[int, int]) -> tuple[Tick, ...]:
+    """As many labels as fit without touching each other, the first and the last depth before the others."""
+    taken: list[tuple[float, float]] = []
+    found = []
+    for place in [places[0], places[-1], *places[1:-1]]:
+        half = len(f"{place:,}") * CHARACTER / 2
+        x = x_of[place]
+        if all(x + half + _APART <= low or x - half - _APART >= high for low, high in taken):
+            taken.append((x - half, x + half))
+            found.append(Tick(x, f"{place:,}"))
+    return tuple(sorted(found, key=lambda tick: tick.x))
+
+
+# -- parts -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message that gets a mark although nothing but it is there."""
+    """A message that gets a mark although it is nothing but a message."""
 
     message_id: int
     depth: int
@@ -83,7 +162,7 @@ class Place:
 
 
 class MarkKind(StrEnum):
-    """What a mark stands for; a message that is several of the first five is drawn as the first of them."""
+    """What a mark shows; a message that is several of the first five is drawn as the first of them."""
 
     TIP = "tip"
     END = "end"
@@ -120,25 +199,25 @@ class Mark:
 
     @property
     def is_message(self) -> bool:
-        """It stands for a message, and not for where a summary ends or is anchored."""
+        """It shows a message, not a summary's cutoff or anchor."""
         return self.kind not in (MarkKind.CUTOFF, MarkKind.ANCHOR)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bar:
-    """A summary over what it covers; or, where there are many, several of one lane as one bar."""
+    """A summary above what it covers; where there are many, several of one lane as one bar."""
 
     summary_ids: tuple[int, ...]
     x1: int
     x2: int
     y: int
-    #: Depths of the first and the last message that it, and no summary before it, covers.
+    #: Depths of the first and the last message that it covers and no summary before it does.
     first: int
     last: int
     is_live: bool
     #: It applies at one of the tips drawn.
     is_in_use: bool
-    #: It also covers messages above this lane's first one, beyond the summary before it.
+    #: It begins before this lane's first message.
     is_open: bool
 
     @property
@@ -147,7 +226,7 @@ class Bar:
 
     @property
     def outline(self) -> str:
-        """Its shape: round at both ends, or an arrow to the left where it goes on above its lane."""
+        """Its shape: round at both ends, or pointed to the left where it begins before its lane."""
         end = f"H{self.x2 - 3}a3 3 0 0 1 3 3v1a3 3 0 0 1 -3 3"
         if self.is_open:
             return f"M{self.x1 + 3} {self.y}{end}H{self.x1 + 3}l-4 -3.5z"
@@ -155,7 +234,7 @@ class Bar:
 
     @property
     def summary_id(self) -> int:
-        """The only one; 0 where it stands for several."""
+        """0 where the bar shows several."""
         return self.summary_ids[0] if len(self.summary_ids) == 1 else 0
 
 
@@ -179,7 +258,7 @@ class Gauge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stretch:
-    """Messages of a lane without a mark of their own, between two that have one."""
+    """Messages of a lane that have no mark, between two that have one."""
 
     #: Depth of the first and the last of them.
     first: int
@@ -198,20 +277,20 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnLane:
-    """A lane with all that is drawn of it."""
+    """A lane with everything drawn for it."""
 
     lane_id: int
-    #: 0 for a lane of an older page, which is there because others leave it.
+    #: 0 for a lane of an older page, which is drawn because others leave it.
     number: int
     #: Only its forks are known, neither its own end nor its beginning.
     is_elsewhere: bool
-    #: Which row of the picture it stands in, from 0 on; and where its line runs.
+    #: Its row in the picture, from 0 on, and the y of its line.
     row: int
     y: int
-    #: What it takes of its row, its line from above and what is written beside it included.
+    #: Its extent in the row, with its line from above and its label.
     left: int
     right: int
-    #: Pieces of its line: x1, x2, whether messages are folded there.
+    #: Pieces of its line: x1, x2, whether messages are collapsed there.
     line: tuple[tuple[int, int, bool], ...]
     #: From the message it forks from; "" for a root.
     fork: str
@@ -219,14 +298,14 @@ class DrawnLane:
     marks: tuple[Mark, ...]
     stretches: tuple[Stretch, ...]
     gauge: Gauge | None
-    #: Where its number stands: beside its end.
+    #: Of its number, beside its end.
     label_x: int
     label_y: int
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stripe of the picture, with one lane or with several side by side."""
+    """A stripe of the picture, with one lane or several side by side."""
 
     top: int
     height: int
@@ -241,9 +320,9 @@ class Picture:
     rows: tuple[Row, ...]
     #: In the order of their numbers, which is the keyboard's too.
     lanes: tuple[DrawnLane, ...]
-    #: The right end of the lane with the newest message: what one wants to see first.
+    #: The right end of the lane with the newest message, to scroll to first.
     newest: int
-    #: Summaries that stand on these lanes and are not drawn: retired ones, and those that found no room.
+    #: Summaries of these lanes that are not drawn: retired ones, and those without room.
     left_out: int
 
     @property
@@ -255,10 +334,10 @@ class Picture:
 
     @property
     def has_open(self) -> bool:
-        """One of the bars goes on above the lane that it stands over."""
+        """One of the bars begins before the lane that it is above."""
         return any(bar.is_open for lane in self.lanes for bar in lane.bars)
 
     @property
     def has_many(self) -> bool:
-        """One of the bars stands for several summaries."""
+        """One of the bars shows several summaries."""
         return any(not bar.summary_id for lane in self.lanes for bar in lane.bars)

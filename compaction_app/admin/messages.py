@@ -1,56 +1,237 @@
-"""Messages and summaries: two lists of one table, and a page for each that shows what the model sees."""
+"""Messages and summaries: two lists of one table, and a page for each that shows what the model sees.
+
+A message's page has its texts, its place in the tree and what was recorded with it. A text may be four megabytes long,
+so a page shows its beginning, and an address of its own has all of it as plain text.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.contrib import messages as notes
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
+from django.utils.html import format_html
 
 from compaction_app import chat
-from compaction_app.admin import long_texts, message_fields, summaries, summary_page
-from compaction_app.admin.compacting import CompactForm, Report, at_most, is_off
+from compaction_app.admin import display, summaries
+from compaction_app.admin.actions import CompactForm, Report, RetiringAdmin, is_off
 from compaction_app.admin.contexts import context_here
-from compaction_app.admin.erasing import ErasingAdmin
+from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.filters import (
     KIND_WORDS,
+    FromDepthFilter,
     KindFilter,
+    LaneFilter,
     LiveFilter,
+    MessageList,
     SessionOfMessagesFilter,
     TipFilter,
+    ToDepthFilter,
     shown_kind,
 )
-from compaction_app.admin.message_fields import SHOWN_IN_LISTS, MessageFields
-from compaction_app.admin.narrowing import FromDepthFilter, LaneFilter, MessageList, ToDepthFilter
-from compaction_app.admin.records import Tool, is_id
-from compaction_app.admin.retiring import RetiringAdmin
-from compaction_app.admin.sent import context_then
+from compaction_app.admin.records import SESSION_TEXTS, RecordAdmin, Tool, is_id, message_column, session_column
+from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
+
+COLUMNS = ("message", "role", "begins_with", "in_session", "depth_shown", "own_tokens", "from_root", "created")
+#: Characters of a message that a list shows.
+SHOWN_IN_LISTS = 80
+#: Characters of a text, and tool calls, that a page shows.
+SHOWN = 20_000
+_MOST_CALLS = 50
+#: Neighbors that a page links to.
+_MOST_NEIGHBORS = 50
+#: Texts that have an address of their own, by their name in it.
+_TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
+
+FIELDSETS: tuple[tuple[str | None, tuple[str | tuple[str, ...], ...]], ...] = (
+    (None, ("in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned")),
+    (
+        "Place",
+        (
+            ("parent_link", "variants"),
+            "following",
+            "summaries_here",
+            "runs_here",
+            ("depth_shown", "own_tokens", "from_root"),
+        ),
+    ),
+    (
+        "Record",
+        ("created", "redacted", "model", "usage_block", "sent", "metadata_block", "external_id", "idempotency_key"),
+    ),
+)
+#: Fields that most messages do not have → the column that says whether this one does.
+_SHOWN_IF_SET = {
+    "calls": "tool_calls",
+    "tool_call_id": "tool_call_id",
+    "name": "name",
+    "attached": "attachments",
+    "reasoned": "reasoning",
+    "model": "model",
+    "usage_block": "usage",
+    "sent": "sent_context",
+    "metadata_block": "metadata",
+    "external_id": "external_id",
+    "idempotency_key": "idempotency_key",
+    "redacted": "redacted_at",
+}
+
+
+# -- texts of any size --------------------------------------------------------------------------------------
+
+
+def _text_of(message: ChatMessage, part: str) -> str:
+    """One of ``_TEXTS``; JSON formatted."""
+    value: Any = getattr(message, part)
+    if part == "content":
+        return str(value)
+    return json.dumps(canonical(value), indent=2, ensure_ascii=False) if value else ""
+
+
+def _with_rest(block: str, left_out: int, url: str) -> str:
+    if left_out <= 0:
+        return block
+    return format_html(
+        '{}<p class="compaction-note">{} more characters are not shown: <a href="{}">show the full text</a>.</p>',
+        block,
+        display.number(left_out),
+        url,
+    )
+
+
+def _plain_text(text: str, status: int = 200) -> HttpResponse:
+    """No browser interprets it as anything but text, whatever it contains."""
+    headers = {
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Content-Disposition": "inline",
+        "Cache-Control": "private, no-store",
+    }
+    # JSON can escape what no encoding can send: lone surrogates.
+    body = text.encode("utf-8", "backslashreplace")
+    return HttpResponse(body, status=status, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+# -- fields -------------------------------------------------------------------------------------------------
+
+
+def _json_field(part: str) -> Any:
+    """The beginning of one of ``_TEXTS`` that is JSON."""
+
+    def shown(self: MessageFields, obj: ChatMessage) -> str:
+        text = _text_of(obj, part)
+        if not text:
+            return display.EMPTY
+        return _with_rest(display.code_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, part))
+
+    return display.column(display.words(part), shown)
+
+
+class MessageFields(RecordAdmin):
+    message = display.column("message", lambda _, message: f"Message {message.pk}")
+    in_session = session_column
+    depth_shown = display.figure("depth")
+    own_tokens = display.figure("token_count", "own tokens")
+    from_root = display.figure("path_tokens", "tokens from the root")
+    parent_link = message_column("parent_message_id", "parent")
+    created = display.time_of("created_at")
+    redacted = display.time_of("redacted_at")
+    attached = _json_field("attachments")
+    reasoned = _json_field("reasoning")
+    usage_block = _json_field("usage")
+    sent = _json_field("sent_context")
+    metadata_block = _json_field("metadata")
+
+    @admin.display(description="begins with")
+    def begins_with(self, obj: ChatMessage) -> str:
+        beginning: str = obj.beginning  # annotated by for_list
+        return display.line(beginning, is_cut=len(beginning) == SHOWN_IN_LISTS)
+
+    @admin.display(description="text")
+    def text(self, obj: ChatMessage) -> str:
+        text = obj.content
+        if obj.is_summary and obj.redacted_at and not text:
+            return f"Erased at {display.moment(obj.redacted_at)}: a message that it may have quoted was redacted."
+        return _with_rest(display.text_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, "content"))
+
+    @admin.display(description="tool calls")
+    def calls(self, obj: ChatMessage) -> str:
+        """Each call with its name, its id and its arguments, up to ``SHOWN`` characters of these."""
+        calls = obj.tool_calls or []
+        left, shown = SHOWN, []
+        for call in calls[:_MOST_CALLS]:
+            if left <= 0:
+                break
+            name, arguments = display.name_and_arguments(call)
+            shown.append({**call, "function": {"name": name, "arguments": arguments[:left]}})
+            left -= len(arguments)
+        whole, listed = (sum(len(display.name_and_arguments(call)[1]) for call in each) for each in (calls, shown))
+        block = _with_rest(display.tool_calls_block(shown), whole - listed, self.text_url(obj, "tool_calls"))
+        if len(shown) == len(calls):
+            return block
+        more = display.plural(len(calls) - len(shown), "more call")
+        return format_html('{}<p class="compaction-note">{}.</p>', block, more)
+
+    @admin.display(description="variants")
+    def variants(self, obj: ChatMessage) -> str:
+        """This message and its siblings, numbered as in a chat."""
+        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE)
+        found = list(siblings.values_list("pk", flat=True)[: _MOST_NEIGHBORS + 1])
+        ranked = enumerate(found[:_MOST_NEIGHBORS], start=1)
+        links = [
+            display.here(rank) if pk == obj.pk else self.link_to("chatmessage", pk, str(rank)) for rank, pk in ranked
+        ]
+        return _neighbors(links, found)
+
+    @admin.display(description="followed by")
+    def following(self, obj: ChatMessage) -> str:
+        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE)
+        found = list(children.only("id", "kind", "role")[: _MOST_NEIGHBORS + 1])
+        return _neighbors([self.link_to_record(node) for node in found], found) if found else "Nothing: this is a tip"
+
+    @admin.display(description="summaries anchored here")
+    def summaries_here(self, obj: ChatMessage) -> str:
+        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.SUMMARY)
+        found = list(children.only("id", "kind", "last_summarized_message", "retired_at")[: _MOST_NEIGHBORS + 1])
+        links = [display.joined((self.link_to_record(node), summaries.state_of(node)), " ") for node in found]
+        return _neighbors(links, found)
+
+    @admin.display(description="runs from here")
+    def runs_here(self, obj: ChatMessage) -> str:
+        return display.joined(
+            (
+                display.link(self.url("compactionrun_changelist", tip=obj.pk), "Runs with this tip"),
+                display.link(self.url("compactionrun_changelist", anchor=obj.pk), "with this anchor"),
+                display.link(self.url("compactionevent_changelist", message=obj.pk), "Events"),
+            )
+        )
+
+    def text_url(self, obj: ChatMessage, part: str) -> str:
+        return self.url("chatmessage_text", obj.pk, part)
+
+
+def _neighbors(links: list[Any], found: Sequence[Any]) -> str:
+    more = ["and more"] if len(found) > _MOST_NEIGHBORS else []
+    return display.joined(links[:_MOST_NEIGHBORS] + more)
+
+
+# -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
-    texts = (
-        "content",
-        "tool_calls",
-        "reasoning",
-        "attachments",
-        "usage",
-        "metadata",
-        "sent_context",
-        "session__system_prompt",
-        "session__settings",
-        "session__token_calibration",
-        "session__metadata",
-    )
+    texts = (*_TEXTS, *SESSION_TEXTS)
     change_form_template = "admin/compaction_app/chatmessage/change_form.html"
     change_list_template = "admin/compaction_app/chatmessage/change_list.html"
     list_select_related = ("session",)
@@ -69,17 +250,17 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         return MessageList
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        columns = summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else message_fields.COLUMNS
-        # Within one session all rows would name it.
+        columns = summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else COLUMNS
+        # Within one session every row would name it.
         return tuple(name for name in columns if name != "in_session" or "session" not in request.GET)
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
             return (KindFilter, LiveFilter, SessionOfMessagesFilter)
-        # No index knows roles or tips: they are looked for within one session, not in the whole table.
-        own = ("role", TipFilter) if "session" in request.GET else ()
-        depths = (FromDepthFilter, ToDepthFilter) if own else ()
-        return (KindFilter, *own, SessionOfMessagesFilter, LaneFilter, *depths)
+        # No index has roles, tips or depths: they are filtered within one session, not in the whole table.
+        if "session" not in request.GET:
+            return (KindFilter, SessionOfMessagesFilter, LaneFilter)
+        return (KindFilter, "role", TipFilter, SessionOfMessagesFilter, LaneFilter, FromDepthFilter, ToDepthFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -98,13 +279,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def search_help(self, request: HttpRequest) -> str:
         if "session" in request.GET:
-            return "What a text of this session holds, ids of messages, or external ids, whole."
-        return "Ids of messages. Texts are searched in the list of one session, to which its page leads."
+            return "Text of this session's messages, message ids, or whole external ids."
+        return "Message ids. Open a session to search its messages."
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ChatMessage], search_term: str
     ) -> tuple[QuerySet[ChatMessage], bool]:
-        """Within one session also by text, as it stands: the whole table's texts are never read for a search."""
+        """Within one session also by text: a search never reads the texts of the whole table."""
         found, has_duplicates = super().get_search_results(request, queryset, search_term)
         words = search_term.strip()
         if "session" not in request.GET or not words:
@@ -114,7 +295,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         return queryset.filter(Q(*conditions, _connector=Q.OR)), has_duplicates
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        """Messages by id; and by external id where the session is given, together with which it is indexed."""
+        """Messages by id; within a session also by external id: the index has both together."""
         found = Q(pk=int(term)) if is_id(term) else None
         if "session" in request.GET:
             external = Q(external_id=term)
@@ -132,6 +313,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         context = {"title": KIND_WORDS[kind], "compaction_tabs": tabs, "compaction_whole_list": whole_list}
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
+    def list_link(self, obj: ChatMessage | None = None) -> tuple[str, str]:
+        if obj is not None and obj.is_summary:
+            return self.url("chatmessage_changelist", kind=str(Kind.SUMMARY)), KIND_WORDS[Kind.SUMMARY]
+        return self.url("chatmessage_changelist"), KIND_WORDS[Kind.MESSAGE]
+
     # -- a message's page ---------------------------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
@@ -144,18 +330,27 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         return found
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
+        """The fields that are not empty. The record is collapsed, so that the contexts are near."""
         if obj is not None and obj.is_summary:
             return summaries.FIELDSETS
-        return message_fields.fieldsets_of(obj)
+
+        def is_shown(row: str | tuple[str, ...]) -> bool:
+            column = _SHOWN_IF_SET.get(row) if isinstance(row, str) else None
+            return column is None or bool(getattr(obj, column, None))
+
+        return [
+            (
+                title,
+                {
+                    "fields": [row for row in rows if is_shown(row)],
+                    "classes": ["collapse"] if title == "Record" else [],
+                },
+            )
+            for title, rows in FIELDSETS
+        ]
 
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"
-
-    def list_query(self, obj: ChatMessage | None) -> dict[str, Any]:
-        return {"kind": str(Kind.SUMMARY)} if obj is not None and obj.is_summary else {}
-
-    def list_name(self, obj: ChatMessage | None) -> str:
-        return KIND_WORDS[Kind.SUMMARY if obj is not None and obj.is_summary else Kind.MESSAGE]
 
     def tools(self, request: HttpRequest, obj: ChatMessage) -> list[Tool]:
         if obj.is_summary:
@@ -171,34 +366,37 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
         if obj.is_summary:
             return {
-                "events": self.with_urls(summaries.events_of(obj)),
-                "summary": summary_page.page_of(obj, self._message_url),
+                "events": self.event_rows(summaries.events_of(obj)),
+                "summary": summaries.page_of(obj, self),
             }
         prompt_url = self.url("chatsession_change", obj.session_id)
         return {
-            "then": context_then(obj, self._message_url, prompt_url),
-            "here": context_here(obj, self._message_url, prompt_url),
+            "then": context_then(obj, self, prompt_url),
+            "here": context_here(obj, self, prompt_url),
+            "as_sent_url": self.url("chatmessage_context", obj.pk),
         }
 
-    def _message_url(self, pk: int) -> str:
-        return self.url("chatmessage_change", pk)
+    def get_urls(self) -> list[URLPattern]:
+        return [
+            self.page("<int:pk>/compact/", self.compact_view, "chatmessage_compact", "compact"),
+            self.page("<int:pk>/context/", self.context_view, "chatmessage_context"),
+            self.page("<int:pk>/text/<str:part>/", self.text_view, "chatmessage_text"),
+            *super().get_urls(),
+        ]
 
-    # -- texts for themselves -----------------------------------------------------------------------------
+    def text_view(self, request: HttpRequest, message: ChatMessage, part: str) -> HttpResponse:
+        """One of a message's texts in full."""
+        if part not in _TEXTS:
+            raise Http404("A message has no such part.")
+        return _plain_text(_text_of(message, part))
 
-    def text_view(self, request: HttpRequest, message_id: int, part: str) -> HttpResponse:
-        """All of one of a message's texts."""
-        self.require(request, True)
-        return long_texts.plain(self.get_or_404(request, message_id), part)
-
-    def context_view(self, request: HttpRequest, message_id: int) -> HttpResponse:
-        """The list that the ``openai`` client would take, as JSON; or why there is none."""
-        self.require(request, True)
-        message = self.get_or_404(request, message_id)
+    def context_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
+        """The context as the ``openai`` client takes it, as JSON, or the reason why there is none."""
         try:
             sent = chat.get_context(message).to_openai()
         except CompactionError as error:
-            return long_texts.as_plain_text(str(error), status=409)
-        return long_texts.as_plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
+            return _plain_text(str(error), status=409)
+        return _plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
 
     # -- deleting -----------------------------------------------------------------------------------------
 
@@ -210,39 +408,28 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     ) -> HttpResponse:
         obj = self.get_object(request, object_id)
         if obj is not None and obj.is_summary and self.has_view_permission(request, obj):
-            self.message_user(request, "A summary is not deleted: retire it, and the record stays.", notes.WARNING)
-            return HttpResponseRedirect(self.url("chatmessage_change", obj.pk))
+            self.message_user(request, "A summary cannot be deleted. Retire it instead.", notes.WARNING)
+            return HttpResponseRedirect(self.page_of(obj))
         return super().delete_view(request, object_id, extra_context)
 
-    # -- compacting --------------------------------------------------------------------------------------
-
-    def get_urls(self) -> list[URLPattern]:
-        return [
-            self.page("<int:message_id>/compact/", self.compact_view, "chatmessage_compact"),
-            self.page("<int:message_id>/context/", self.context_view, "chatmessage_context"),
-            self.page("<int:message_id>/text/<str:part>/", self.text_view, "chatmessage_text"),
-            *super().get_urls(),
-        ]
+    # -- compacting ---------------------------------------------------------------------------------------
 
     @admin.action(description="Compact now, in the background", permissions=["compact"])
     def compact_now(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> None:
-        report = Report()
-        for tip in at_most(self, request, queryset):
-            self._ask(request, report, tip)
-        report.tell(self, request)
+        self._compact(request, self.selected(request, queryset))
 
-    def _ask(self, request: HttpRequest, report: Report, tip: ChatMessage, instructions: str = "") -> None:
-        if run := report.ask(tip, instructions):
-            self.log_change(request, tip, f"Compaction requested: run {run.pk}.")
+    def _compact(self, request: HttpRequest, tips: Sequence[ChatMessage], instructions: str = "") -> None:
+        report = Report(self, request)
+        for tip in tips:
+            if run := report.compact(tip, instructions):
+                self.log_change(request, tip, f"Compaction requested: run {run.pk}.")
+        report.send()
 
-    def compact_view(self, request: HttpRequest, message_id: int) -> HttpResponse:
-        self.require(request, self.has_compact_permission(request))
-        tip = self.get_or_404(request, message_id)
-        here, report = self.url("chatmessage_change", tip.pk), Report()
+    def compact_view(self, request: HttpRequest, tip: ChatMessage) -> HttpResponse:
+        here = self.page_of(tip)
         form = CompactForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
-            self._ask(request, report, tip, form.cleaned_data["instructions"])
-            report.tell(self, request)
+            self._compact(request, [tip], form.cleaned_data["instructions"])
             return HttpResponseRedirect(here)
         return self.confirm(
             request,

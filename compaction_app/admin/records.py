@@ -1,11 +1,11 @@
-"""What all pages share: read-only, a fixed number of queries, no list that reads conversations.
+"""The base of every admin here: read-only records, a fixed number of queries, and lists that read no texts.
 
-A list stays fast at any size of its table: it pages over a bounded number of rows, leaves out the columns
-that hold texts, orders by an index and searches for ids. What a person may do with a record stands in its
-page's tools; Django's deletion is replaced, since it would load every related row to list it.
+A list is fast at any table size: it pages over a bounded number of rows, defers the columns that contain texts,
+orders by an index and searches by id. Deleting goes through ``chat`` on a page of this app, since Django's own page
+loads every related row to list it.
 
-Each request is answered by a copy of the admin that knows who looks: a link is made only where that person may
-follow it, and what belongs to another sort of record is told only to those who may see that sort.
+Each request is answered by a copy of the admin that knows the request. So every link is made only for people who may
+open it, and texts and titles are shown only to people who may view the records that they belong to.
 """
 
 from __future__ import annotations
@@ -18,36 +18,87 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import UUID
 
 from django.apps import apps
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.functional import cached_property
 
 from compaction_app.admin import display
-from compaction_app.admin.pagers import BoundedPaginator
 from compaction_app.models import CompactionEvent
 
 if TYPE_CHECKING:
-    # Subscripting it works for type checkers only.
+    # Subscripting them works for type checkers only.
     AnyModelAdmin = admin.ModelAdmin[Any]
+    AnyPaginator = Paginator[Any]
 else:
-    AnyModelAdmin = admin.ModelAdmin
+    AnyModelAdmin, AnyPaginator = admin.ModelAdmin, Paginator
 
-#: An action takes at most this many records: each is a piece of work of its own.
+#: An action takes at most this many records: each is a separate piece of work.
 MOST_AT_ONCE = 100
-#: As many digits as the largest id has; more would be no id.
+#: Columns of a record's session that no list reads.
+SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
+#: Digits of the largest id.
 _ID_DIGITS = 19
-#: Ways to ask for a column in an address that no text is searched by.
+#: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
+
+
+def is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _ID_DIGITS
+
+
+def as_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+# -- bounded counts -----------------------------------------------------------------------------------------
+
+
+class BoundedPaginator(AnyPaginator):
+    """Counts and pages over the first rows only: counting a million takes longer than showing a page."""
+
+    limit = 10_000
+
+    @cached_property
+    def counted(self) -> int:
+        return count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
+
+    @cached_property
+    def count(self) -> int:
+        return min(self.counted, self.limit)
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.counted > self.limit
+
+
+def count_up_to(queryset: QuerySet[Any], limit: int) -> int:
+    """How many rows, or ``limit`` + 1 where there are more."""
+    # In the list's own order, which is an index's. Ids only: a list's annotations would be computed for all.
+    return queryset.values("pk")[: limit + 1].count()
+
+
+def bounded_count(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) -> str:
+    """Like "12", or "more than 10,000"."""
+    found = count_up_to(queryset, limit)
+    return f"more than {limit:,}" if found > limit else f"{found:,}"
+
+
+# -- the admin ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A button on a record's page."""
+    """A button on a record's page, or a link in a warning."""
 
     label: str
     url: str
@@ -63,7 +114,7 @@ class RecordList(ChangeList):
 
 
 class RecordAdmin(AnyModelAdmin):
-    """Shows records that the system wrote; what else is allowed each admin adds."""
+    """Shows records that the system wrote. Each subclass adds what else is allowed."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -71,49 +122,57 @@ class RecordAdmin(AnyModelAdmin):
     list_per_page = 50
     ordering: ClassVar[tuple[str, ...]] = ("-id",)
     sortable_by = ()
-    # Names no column to search: it makes the box appear, and search_for says what a term means.
+    # Makes the search box appear; search_for defines what a term matches.
     search_fields = ("id",)
     empty_value_display = display.EMPTY
     change_form_template = "admin/compaction_app/change_form.html"
-    #: What its pages and its lists are called.
+    delete_confirmation_template = "admin/compaction_app/delete.html"
+    #: Headings of a record's page and of the list.
     title = ""
     list_title = ""
     #: Columns that lists do not read.
     texts: tuple[str, ...] = ()
-    #: Fields that a person with the change permission may edit.
+    #: Fields that people with the change permission may edit.
     editable: tuple[str, ...] = ()
-    #: Whose request this copy answers; None for the one that is registered, which links to everything.
+    #: The request that this copy answers; None for the registered instance, which links to everything.
     request: HttpRequest | None = None
-    delete_confirmation_template = "admin/compaction_app/delete.html"
 
     class Media:
         css = {"all": ["compaction_app/admin.css", "compaction_app/runs.css"]}
         js = ["compaction_app/scrolling.js"]
 
-    # -- who looks ----------------------------------------------------------------------------------------
+    # -- permissions --------------------------------------------------------------------------------------
 
-    def seen_by(self, request: HttpRequest) -> Self:
-        """A copy for one request; Django has one instance for all, and asks columns without the request."""
-        seen = copy(self)
-        seen.request = request
-        return seen
+    def for_request(self, request: HttpRequest) -> Self:
+        """A copy for one request: Django shares one instance, and calls columns without the request."""
+        answering = copy(self)
+        answering.request = request
+        return answering
 
     def may_view(self, model_name: str) -> bool:
-        """Whether the person who looks may open records of this model, as the admin of that model says."""
+        """Whether the user may open records of this model, as the admin of that model decides."""
         if self.request is None:
             return True
         model = apps.get_model("compaction_app", model_name)
         site = self.admin_site
         return site.is_registered(model) and site.get_model_admin(model).has_view_permission(self.request)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return super(RecordAdmin, self.seen_by(request)).changeform_view(request, object_id, form_url, extra_context)
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self.editable) and super().has_change_permission(request, obj)
+
+    def has_compact_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("compaction_app.compact_chatsession")
+
+    def may_delete(self, obj: Any) -> bool:
+        """Whether this record can be deleted from its page, by people who have the permission.
+
+        The permission itself stays as Django has it: refusing it here would keep a host from deleting a user
+        together with the user's sessions.
+        """
+        return False
 
     # -- lists --------------------------------------------------------------------------------------------
 
@@ -122,10 +181,10 @@ class RecordAdmin(AnyModelAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if any("\0" in value for _, values in request.GET.lists() for value in values):
-            # No text holds it, and PostgreSQL refuses to look for it.
+            # No text contains it, and PostgreSQL refuses to search for it.
             return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
         context = {"title": self.list_title, **(extra_context or {})}
-        return super(RecordAdmin, self.seen_by(request)).changelist_view(request, context)
+        return super(RecordAdmin, self.for_request(request)).changelist_view(request, context)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
@@ -136,17 +195,14 @@ class RecordAdmin(AnyModelAdmin):
         return str(self.search_help_text or "")
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """By the columns of the filters and by ids: any other one would read the table, and search texts."""
+        """Columns that have a filter, and ids: any other column would read the whole table, or search texts."""
         name, _, how = lookup.partition("__")
         filters = [one[0] if isinstance(one, tuple) else one for one in self.get_list_filter(request)]
         names = {one if isinstance(one, str) else getattr(one, "parameter_name", "") for one in filters}
-        is_refused = name in self._columns and not (name in {"id", "pk", *names} and how in _LOOKUPS)
+        # Django ignores what is not a column.
+        is_column = name == "pk" or name in {field.name for field in self.opts.get_fields()}
+        is_refused = is_column and not (name in {"id", "pk", *names} and how in _LOOKUPS)
         return not is_refused and super().lookup_allowed(lookup, value, request)
-
-    @property
-    def _columns(self) -> set[str]:
-        # What is no column is ignored, as Django does with it.
-        return {"pk", *(field.name for field in self.opts.get_fields())}
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.defer(*self.texts)
@@ -154,7 +210,7 @@ class RecordAdmin(AnyModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Ids, any number of them: a search through texts would read the table."""
+        """Any number of ids: a search through texts would read the whole table."""
         terms = search_term.replace(",", " ").split()
         if not terms:
             return queryset, False
@@ -162,56 +218,40 @@ class RecordAdmin(AnyModelAdmin):
         return (queryset.filter(Q(*found, _connector=Q.OR)) if found else queryset.none()), False
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        """Rows that a search term names: by their own id, or by their session's."""
+        """Rows that a search term matches: by their own id, or by their session's."""
         if is_id(term):
             return Q(pk=int(term))
         session_id = as_uuid(term)
         return Q(session=session_id) if session_id else None
 
-    # -- what is allowed ----------------------------------------------------------------------------------
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(self.editable) and super().has_change_permission(request, obj)
-
-    def may_delete(self, obj: Any) -> bool:
-        """Whether this record can be deleted from its page, by those who have the permission.
-
-        The permission itself stays as Django has it: refusing it here would keep hosts from deleting a user
-        whose sessions go along.
-        """
-        return False
-
-    def has_compact_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("compaction_app.compact_chatsession")
-
-    def has_retire_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("compaction_app.retire_summary")
-
-    def require(self, request: HttpRequest, allowed: bool) -> None:
-        """Pages of their own are for those who may see the records and do what the page does."""
-        if not (allowed and self.has_view_permission(request)):
-            raise PermissionDenied
-
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
-        """Without bulk deletion: it goes record by record, through a page that says what goes along."""
+        """Without bulk deletion: each record has a page that says what else is deleted."""
         # Django passes the location from 6.1 on; before that it takes none.
         location = {} if action_location is None else {"action_location": action_location}
         actions: dict[str, Any] = dict(super().get_actions(request, **location))
         actions.pop("delete_selected", None)
         return actions
 
-    def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        obj = self.get_object(request, object_id)
-        if obj is not None and not self.may_delete(obj):
-            raise PermissionDenied
-        return super(RecordAdmin, self.seen_by(request)).delete_view(request, object_id, extra_context)
+    def selected(self, request: HttpRequest, queryset: Any) -> list[Any]:
+        """The records selected for an action; none, with a message, where there are too many for one request."""
+        found = list(queryset[: MOST_AT_ONCE + 1])
+        if len(found) > MOST_AT_ONCE:
+            self.message_user(request, f"Select at most {MOST_AT_ONCE}. Nothing was changed.", messages.WARNING)
+            return []
+        return found
 
     # -- a record's page ----------------------------------------------------------------------------------
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return super(RecordAdmin, self.for_request(request)).changeform_view(
+            request, object_id, form_url, extra_context
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
@@ -243,17 +283,56 @@ class RecordAdmin(AnyModelAdmin):
             context |= self.page_context(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
 
-    # -- pages of their own -------------------------------------------------------------------------------
+    def event_rows(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str, str]]:
+        """Each event with the address of its page and its payload on one line."""
+        return [
+            (event, self.url("compactionevent_change", event.pk), display.figures(event.payload)) for event in events
+        ]
 
-    def page(self, route: str, view: Callable[..., HttpResponse], name: str) -> URLPattern:
-        """A page for staff only, protected as Django's own admin pages are; ``view`` is a method of this admin."""
+    # -- deleting -----------------------------------------------------------------------------------------
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        obj = self.get_object(request, object_id)
+        if obj is not None and not self.may_delete(obj):
+            raise PermissionDenied
+        return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        obj = context["object"]
+        title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
+        own = {"crumbs": crumbs, "original": obj, "title": title, "back": crumbs[-1][0], "is_final": True}
+        return super().render_delete_form(request, {**context, **own})
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
+        """Back to the list: Django sends people without the change permission, here everybody, to its front page."""
+        answer = super().response_delete(request, obj_display, obj_id)
+        is_redirect = isinstance(answer, HttpResponseRedirect)
+        return HttpResponseRedirect(self.after_deletion(request)) if is_redirect else answer
+
+    def after_deletion(self, request: HttpRequest) -> str:
+        return self.list_link()[0]
+
+    # -- additional pages ---------------------------------------------------------------------------------
+
+    def page(self, route: str, view: Callable[..., HttpResponse], name: str, permission: str = "view") -> URLPattern:
+        """An additional page, protected as Django's own: for people who may view the records and have ``permission``.
+
+        ``view`` is a method of this admin. It is given the record that the route's ``pk`` names.
+        """
 
         @wraps(view)
-        def seen(request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponse:
-            answer: HttpResponse = getattr(self.seen_by(request), view.__name__)(request, *arguments, **named)
-            return answer
+        def answer(request: HttpRequest, *, pk: Any = None, **arguments: Any) -> HttpResponse:
+            answering = self.for_request(request)
+            is_allowed = getattr(answering, f"has_{permission}_permission")(request)
+            if not (is_allowed and answering.has_view_permission(request)):
+                raise PermissionDenied
+            records = () if pk is None else (answering.get_or_404(request, pk),)
+            found: HttpResponse = getattr(answering, view.__name__)(request, *records, **arguments)
+            return found
 
-        return path(route, self.admin_site.admin_view(seen), name=f"compaction_app_{name}")
+        return path(route, self.admin_site.admin_view(answer), name=f"compaction_app_{name}")
 
     def get_or_404(self, request: HttpRequest, pk: Any) -> Any:
         found = self.get_object(request, str(pk))
@@ -261,15 +340,17 @@ class RecordAdmin(AnyModelAdmin):
             raise Http404(f"There is no {self.opts.verbose_name} {pk}.")
         return found
 
-    def confirm(self, request: HttpRequest, *, obj: Any = None, **context: Any) -> HttpResponse:
+    def confirm(
+        self, request: HttpRequest, *, obj: Any = None, template: str = "confirm.html", **context: Any
+    ) -> HttpResponse:
         """A page that says what is going to happen and asks for it by POST.
 
-        ``is_final``: it can not be undone. ``is_work``: it asks for background work, and tells what is wrong there.
+        ``is_final``: it cannot be undone. ``is_work``: it starts background work, and shows the warnings about that.
         """
-        return self.own_page(request, "admin/compaction_app/confirm.html", obj=obj, **context)
+        return self.own_page(request, template, obj=obj, **context)
 
     def own_page(self, request: HttpRequest, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
-        """A page that Django has no view for, below the list of its records and the record that it is about."""
+        """A page that Django has no view for, below its list and the record that it is about."""
         request.current_app = self.admin_site.name  # as the admin's own views do
         context = {
             **self.admin_site.each_context(request),
@@ -279,72 +360,56 @@ class RecordAdmin(AnyModelAdmin):
             "crumbs": self.crumbs(obj),
             **context,
         }
-        return TemplateResponse(request, template, context)
+        return TemplateResponse(request, f"admin/compaction_app/{template}", context)
 
     def crumbs(self, obj: Any = None) -> list[tuple[str, str]]:
-        """(address, name) of what stands above a page: the list, and the record."""
-        above = [(self.url(f"{self.opts.model_name}_changelist", **self.list_query(obj)), self.list_name(obj))]
-        return above if obj is None else [*above, (self.url(f"{self.opts.model_name}_change", obj.pk), str(obj))]
+        """(address, name) of the pages above: the list, and the record."""
+        above = [self.list_link(obj)]
+        return above if obj is None else [*above, (self.page_of(obj), str(obj))]
 
-    def list_query(self, obj: Any) -> dict[str, Any]:
-        return {}
-
-    def list_name(self, obj: Any) -> str:
-        return self.list_title
-
-    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        obj = context["object"]
-        title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
-        mine = {"crumbs": crumbs, "original": obj, "title": title, "back": crumbs[-1][0], "is_final": True}
-        return super().render_delete_form(request, {**context, **mine})
-
-    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
-        """Django leads whoever may not change records, which is nobody here, to its front page."""
-        answer = super().response_delete(request, obj_display, obj_id)
-        is_redirect = isinstance(answer, HttpResponseRedirect)
-        return HttpResponseRedirect(self.after_deletion(request)) if is_redirect else answer
-
-    def after_deletion(self, request: HttpRequest) -> str:
-        """Where a person goes on after a record was deleted, who may see the others."""
-        return self.url(f"{self.opts.model_name}_changelist")
-
-    def with_urls(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str, str]]:
-        """Each with the address of its page and its figures on one line."""
-        return [
-            (event, self.url("compactionevent_change", event.pk), display.figures(event.payload)) for event in events
-        ]
+    def list_link(self, obj: Any = None) -> tuple[str, str]:
+        """Address and name of the list that a record is in."""
+        return self.url(f"{self.opts.model_name}_changelist"), self.list_title
 
     # -- links --------------------------------------------------------------------------------------------
 
     def url(self, page: str, *arguments: Any, **query: Any) -> str:
-        """Address of a page (``chatmessage_change``); "" where the person who looks may not see its records."""
+        """Address of a page (``chatmessage_change``); "" where the user may not see its records."""
         if not self.may_view(page.partition("_")[0]):
             return ""
         return display.page_url(page, *arguments, site=self.admin_site.name, **query)
+
+    def page_of(self, obj: Any) -> str:
+        return self.url(f"{self.opts.model_name}_change", obj.pk)
 
     def link_to(self, page: str, pk: Any, label: str) -> str:
         """A link to a record by its id, which needs no query; a dash where there is none."""
         return display.link(self.url(f"{page}_change", pk), label) if pk is not None else display.EMPTY
 
+    def link_to_record(self, obj: Any) -> str:
+        """To a record of this admin's model, by its name."""
+        return display.link(self.page_of(obj), obj)
+
     def link_to_message(self, pk: int | None, label: str = "Message") -> str:
         return self.link_to("chatmessage", pk, f"{label} {pk}")
+
+    def to_message(self, pk: int, name: str = "Message") -> tuple[str, str]:
+        """(address, name) for a template."""
+        return self.url("chatmessage_change", pk), f"{name} {pk}"
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
 
-    def link_to_session(self, session: Any, length: int = 60) -> str:
-        """Its title stands there for those who may see sessions: it may be how a message began."""
+    def link_to_session(self, session: Any) -> str:
+        """By its title only for people who may view sessions: a title may quote a message."""
         if not self.may_view("chatsession"):
             return display.line(f"Session {session.pk}")
-        return self.link_to("chatsession", session.pk, display.titled(str(session), length))
+        return self.link_to("chatsession", session.pk, display.titled(str(session), 60))
 
 
-def is_id(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _ID_DIGITS
+def message_column(name: str, description: str, label: str = "Message") -> Any:
+    """A column that links to the message whose id is in the column ``name``."""
+    return display.column(description, lambda admin_, obj: admin_.link_to_message(getattr(obj, name), label))
 
 
-def as_uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+session_column = display.column("session", lambda admin_, obj: admin_.link_to_session(obj.session))

@@ -1,8 +1,9 @@
-"""Runs: every attempt to compact a branch, what became of it and why. Failed ones can be retried."""
+"""Runs: every attempt to compact a branch, what became of it and why. Failed runs can be retried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,25 +11,100 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
 from django.utils import timezone
+from django.utils.html import format_html
 
-from compaction_app.admin import run_fields
+from compaction_app.admin import display
+from compaction_app.admin.actions import Report, why_no_retry
 from compaction_app.admin.charts import Chart, chart_of
-from compaction_app.admin.compacting import at_most, retry, why_no_retry
-from compaction_app.admin.dated import DateFilter, chosen_period
-from compaction_app.admin.days import Period, last_days, parts_of
+from compaction_app.admin.dates import DatedAdmin, DateFilter, Period, chosen_period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
-from compaction_app.admin.records import Tool, as_uuid
-from compaction_app.admin.run_fields import RunFields
-from compaction_app.models import CompactionRun
-from compaction_app.values import RunStatus
+from compaction_app.admin.health import due_since, is_late
+from compaction_app.admin.records import SESSION_TEXTS, Tool, as_uuid, message_column, session_column
+from compaction_app.compaction.runs import MAX_ATTEMPTS
+from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.values import EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
 CHART_DAYS = 30
+#: Characters of a model's name in a list; a longer one has a title.
+SHORT_NAME = 40
+#: Following runs that a page names; a run has one, unless somebody wrote more.
+_MOST_FOLLOW_UPS = 5
 _OPEN = (RunStatus.READY, RunStatus.RUNNING)
+_STATUS_WORDS = {
+    RunStatus.READY: "Waiting for a worker.",
+    RunStatus.RUNNING: "A worker is processing it.",
+    RunStatus.SUCCEEDED: "A summary was stored.",
+    RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
+    RunStatus.FAILED: "Failed permanently.",
+}
+FIELDSETS: Any = (
+    (None, {"fields": ("outcome", "why", "error_text", "in_session")}),
+    (
+        "On the branch",
+        {"fields": (("tip_link", "anchor_link", "cutoff_link"), ("base_link", "summary_link"), "runs_around")},
+    ),
+    (
+        "Result",
+        {
+            "fields": (
+                ("trigger", "strategy", "generation"),
+                ("compacted", "tokens", "saved"),
+                ("retained_before", "retained_after"),
+                "shortened",
+            )
+        },
+    ),
+    (
+        "Model",
+        {
+            "fields": (
+                ("summarizer", "prompt_version"),
+                "instructions_text",
+                "policy_text",
+                ("input_tokens_shown", "cached_tokens_shown"),
+                ("output_tokens_shown", "price"),
+            )
+        },
+    ),
+    (
+        "Timing",
+        {
+            "fields": (
+                ("waited", "worked", "attempts_shown"),
+                ("opened", "enqueued"),
+                ("begun", "ended"),
+                ("next_attempt", "lease"),
+                "task_id",
+            )
+        },
+    ),
+    (
+        "Settings at the time",
+        {
+            "classes": ("collapse",),
+            "fields": (("reserved", "erasures_seen", "nonce"), "budget_block", "request_block", "settings_block"),
+        },
+    ),
+)
+#: Fields that are left out where their column is empty: most runs have none of these.
+_RARE = {
+    "error_text": "error_detail",
+    "shortened": "shortened_inputs",
+    "instructions_text": "instructions",
+    "policy_text": "policy_line",
+    "task_id": "task_id",
+}
+#: Fields that may quote a conversation; budget, request and settings have numbers, ids and the host's own words.
+_QUOTING = {"error_text", "instructions_text", "policy_text"}
 
 
 @admin.register(CompactionRun)
-class CompactionRunAdmin(RunFields):
+class CompactionRunAdmin(DatedAdmin):
+    title, list_title = "Run", "Runs"
+    empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
+    change_form_template = "admin/compaction_app/compactionrun/change_form.html"
+    change_list_template = "admin/compaction_app/compactionrun/change_list.html"
     texts = (
         "error_detail",
         "instructions",
@@ -37,16 +113,9 @@ class CompactionRunAdmin(RunFields):
         "budget",
         "shortened_inputs",
         "request",
-        "session__system_prompt",
-        "session__settings",
-        "session__token_calibration",
-        "session__metadata",
+        *SESSION_TEXTS,
     )
-    change_form_template = "admin/compaction_app/compactionrun/change_form.html"
-    change_list_template = "admin/compaction_app/compactionrun/change_list.html"
-    title, list_title = "Run", "Runs"
-    empty_text = "No run yet. One is opened when a branch grows over its threshold, or when somebody compacts it."
-    list_display = run_fields.COLUMNS
+    list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
     list_filter = (
         DateFilter,
         "status",
@@ -62,69 +131,190 @@ class CompactionRunAdmin(RunFields):
             cutoff="cutoff",
             base="base",
             summary="summary",
-            previous_run="run before",
+            previous_run="previous run",
         ),
     )
     list_select_related = ("session",)
     raw_id_fields = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
-    search_help_text = "Ids of runs or sessions."
+    search_help_text = "Run ids or session ids."
     actions = ("retry",)
+
+    # -- columns and fields -------------------------------------------------------------------------------
+
+    run = display.column("run", lambda _, run: f"Run {run.pk}")
+    in_session = session_column
+    error_text = display.text_of("error_detail")
+    tip_link = message_column("tip_id", "tip")
+    anchor_link = message_column("anchor_id", "anchor")
+    cutoff_link = message_column("cutoff_id", "cutoff")
+    base_link = message_column("base_id", "base", "Summary")
+    summary_link = message_column("summary_id", "summary", "Summary")
+    compacted = display.figure("messages_compacted")
+    tokens = display.column(
+        "history tokens",
+        lambda _, run: f"{display.number(run.tokens_before)} → {display.number(run.tokens_after)}",
+    )
+    retained_before = display.column("retention before", lambda _, run: display.percent(run.retention_before))
+    retained_after = display.column("retention after", lambda _, run: display.percent(run.retention_after))
+    #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
+    shortened = display.column(
+        "shortened inputs",
+        lambda self, run: display.joined((self.link_to_message(pk) for pk in run.shortened_inputs), ", "),
+    )
+    how = display.column(
+        "strategy",
+        lambda _, run: format_html(
+            '{} <span class="compaction-note">{}</span>', run.get_strategy_display(), run.get_trigger_display()
+        ),
+    )
+    summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
+    instructions_text = display.text_of("instructions")
+    policy_text = display.text_of("policy_line")
+    input_tokens_shown = display.figure("input_tokens")
+    cached_tokens_shown = display.figure("cached_tokens", "cached input tokens")
+    output_tokens_shown = display.figure("output_tokens")
+    attempts_shown = display.column("attempts", lambda _, run: f"{run.attempts} of at most {MAX_ATTEMPTS}")
+    opened = display.time_of("created_at")
+    enqueued = display.time_of("enqueued_at")
+    #: The claim of the last attempt.
+    begun = display.time_of("started_at")
+    ended = display.time_of("finished_at")
+    next_attempt = display.time_of("next_attempt_at")
+    reserved = display.figure("reserved_tokens")
+    budget_block = display.json_of("budget")
+    #: What its prompt was made of beside the messages; ``export_compactions`` rebuilds the prompt.
+    request_block = display.json_of("request")
+    settings_block = display.json_of("settings")
+
+    @admin.display(description="status")
+    def outcome(self, obj: CompactionRun) -> str:
+        """The status with the code that explains it."""
+        reason = obj.skip_reason or (obj.error_code if obj.status == RunStatus.FAILED else "")
+        label = display.badge(obj.status, obj.get_status_display())
+        return display.joined((label, display.words(reason)), " ") if reason else label
+
+    @admin.display(description="why")
+    def why(self, obj: CompactionRun) -> str:
+        now = timezone.now()
+        reasons = [_STATUS_WORDS[RunStatus(obj.status)]]
+        if obj.status == RunStatus.READY:
+            due = due_since(obj)
+            again = format_html("The next attempt is at {}.", display.exact_moment(due))
+            reasons.append(again if due > now else _overdue(obj, due, now))
+        elif obj.status == RunStatus.RUNNING and is_late(obj, now):
+            reasons.append("Its worker is gone: the lease expired, and no sweep has reassigned the run.")
+        if obj.skip_reason:
+            reasons.append(f"Reason: {display.words(obj.skip_reason)}.")
+        if obj.error_code:
+            name = "Error code" if obj.status == RunStatus.FAILED else "Previous attempt"
+            reasons.append(f"{name}: {display.words(obj.error_code)}.")
+        return display.joined(reasons, " ")
+
+    @admin.display(description="previous and next")
+    def runs_around(self, obj: CompactionRun) -> str:
+        """The run that stored the partial generation this one continued, and the runs that continued it."""
+        before = self.link_to_run(obj.previous_run_id) if obj.previous_run_id else "No previous run"
+        ids = list(obj.follow_ups.order_by("pk").values_list("pk", flat=True)[: _MOST_FOLLOW_UPS + 1])
+        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]] or ["No next run"]
+        if len(ids) > _MOST_FOLLOW_UPS:
+            after.append(display.link(self.url("compactionrun_changelist", previous_run=obj.pk), "and more"))
+        return display.joined((before, display.here(f"Run {obj.pk}"), *after), " → ")
+
+    @admin.display(description="saved")
+    def saved(self, obj: CompactionRun) -> str:
+        if obj.tokens_before is None or obj.tokens_after is None:
+            return display.EMPTY
+        saved = obj.tokens_before - obj.tokens_after
+        share = f" ({saved / obj.tokens_before:.0%})" if obj.tokens_before else ""
+        return f"{saved:,}{share}"
+
+    @admin.display(description="cost")
+    def price(self, obj: CompactionRun) -> str:
+        """In the currency of ``PRICES``; all calls of all attempts."""
+        if obj.cost is not None:
+            return display.money(obj.cost)
+        return display.EMPTY if obj.input_tokens is None else "Unknown: PRICES does not have the model"
+
+    @admin.display(description="waited")
+    def waited(self, obj: CompactionRun) -> str:
+        """Until the first attempt."""
+        begun = next((e.created_at for e in _events_of(obj) if e.kind == EventKind.STARTED), None)
+        if obj.attempts <= 1 and obj.started_at is not None:
+            begun = obj.started_at
+        return _duration(obj.created_at, begun, is_going_on=obj.status == RunStatus.READY)
+
+    @admin.display(description="worked")
+    def worked(self, obj: CompactionRun) -> str:
+        """The last attempt, from its claim to the end."""
+        return _duration(obj.started_at, obj.finished_at, is_going_on=obj.status == RunStatus.RUNNING)
+
+    @admin.display(description="lease")
+    def lease(self, obj: CompactionRun) -> str:
+        if obj.lease_expires_at is None:
+            return display.EMPTY
+        is_over = obj.lease_expires_at < timezone.now()
+        until = format_html("expired at {}" if is_over else "until {}", display.exact_moment(obj.lease_expires_at))
+        return display.badge("failed", until) if is_over else until
 
     # -- the list -----------------------------------------------------------------------------------------
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
         lean: Any = super().for_list(request, queryset)
-        # Said again in the words of the partial index, so that a run that waits for long is found among millions.
+        # The condition of the partial index, so that a run that waits for long is found among millions.
         found: QuerySet[CompactionRun] = lean.open() if self._asks_for_open(request) else lean
         return found
 
-    def looks_for_something(self, request: HttpRequest) -> bool:
-        return not self._asks_for_open(request) and super().looks_for_something(request)
+    def needs_bound(self, request: HttpRequest) -> bool:
+        return not self._asks_for_open(request) and super().needs_bound(request)
 
     def _asks_for_open(self, request: HttpRequest) -> bool:
         return request.GET.get("status__exact") in _OPEN
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"compaction_chart": self.chart(request)} if self.has_view_permission(request) else {}
+        context = {"compaction_chart": self._chart(request)} if self.has_view_permission(request) else {}
         return super().changelist_view(request, context | (extra_context or {}))
 
-    def chart(self, request: HttpRequest) -> Callable[[], Chart | None]:
-        """Asked for by the template, so that an address which makes no sense is refused before anything is counted."""
+    def _chart(self, request: HttpRequest) -> Callable[[], Chart | None]:
+        """Called by the template, so that an invalid address is refused before anything is counted."""
 
         def chart() -> Chart | None:
-            narrowed = set(request.GET) - {"p", "date", "session"}
-            # Of a list narrowed by anything else it would show another number than the list.
-            return None if narrowed else self._chart(request)
+            if set(request.GET) - {"p", "date", "session"}:
+                # The list is narrowed by something else: the chart would show other numbers.
+                return None
+            runs, session = self.get_queryset(request).select_related(None), as_uuid(request.GET.get("session", ""))
+            if session:
+                runs = runs.filter(session=session)
+            zone, period = timezone.get_current_timezone(), chosen_period(request)
+            if period is None:
+                title, ranges = f"The last {CHART_DAYS} days", last_days(timezone.localdate(), CHART_DAYS, zone)
+            else:
+                title, ranges = period.label, parts_of(period, zone)
+            return chart_of(title, runs, ranges, url_of)
+
+        def url_of(period: Period) -> str:
+            narrowed = {"session": request.GET["session"]} if "session" in request.GET else {}
+            return self.url("compactionrun_changelist", **narrowed, date=period.code)
 
         return chart
 
-    def _chart(self, request: HttpRequest) -> Chart:
-        runs, session = self.get_queryset(request).select_related(None), as_uuid(request.GET.get("session", ""))
-        if session:
-            runs = runs.filter(session=session)
-        zone, period = timezone.get_current_timezone(), chosen_period(request)
-        if period is None:
-            today = timezone.localdate()
-            title, stretches = f"The last {CHART_DAYS} days", last_days(today, CHART_DAYS, zone)
-        else:
-            title, stretches = period.label, parts_of(period, zone)
-        return chart_of(title, runs, stretches, lambda part: self._url_of(part, request))
-
-    def _url_of(self, period: Period, request: HttpRequest) -> str:
-        narrowed = {"session": request.GET["session"]} if "session" in request.GET else {}
-        return self.url("compactionrun_changelist", **narrowed, date=period.code)
-
     # -- a run's page -------------------------------------------------------------------------------------
-
-    def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
-        # Written by whoever asked, or by a provider about what it was sent: read by those who may read messages.
-        return run_fields.fieldsets_of(obj, with_texts=self.may_view("chatmessage"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
         return super().get_queryset(request).select_related("session")
 
+    def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
+        if obj is None:
+            return FIELDSETS
+        hidden = {field for field, column in _RARE.items() if not getattr(obj, column)}
+        if not self.may_view("chatmessage"):
+            hidden |= _QUOTING
+        return [
+            (title, group | {"fields": [row for row in group["fields"] if row not in hidden]})
+            for title, group in FIELDSETS
+        ]
+
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
-        return {"events": self.with_urls(run_fields.events_of(obj))}
+        return {"events": self.event_rows(_events_of(obj))}
 
     # -- retrying -----------------------------------------------------------------------------------------
 
@@ -134,19 +324,28 @@ class CompactionRunAdmin(RunFields):
         return [Tool("Retry", self.url("compactionrun_retry", obj.pk))]
 
     def get_urls(self) -> list[URLPattern]:
-        return [self.page("<int:run_id>/retry/", self.retry_view, "compactionrun_retry"), *super().get_urls()]
+        return [self.page("<int:pk>/retry/", self.retry_view, "compactionrun_retry", "compact"), *super().get_urls()]
 
-    @admin.action(description="Retry failed", permissions=["compact"])
+    @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
         with_tips = queryset.select_related("session", "tip").defer(None).defer("tip__content")
-        retry(self, request, at_most(self, request, with_tips)).tell(self, request)
+        self._retry(request, self.selected(request, with_tips))
 
-    def retry_view(self, request: HttpRequest, run_id: int) -> HttpResponse:
-        self.require(request, self.has_compact_permission(request))
-        run = self.get_or_404(request, run_id)
-        here = self.url("compactionrun_change", run.pk)
+    def _retry(self, request: HttpRequest, runs: list[CompactionRun]) -> None:
+        """Open a new run for the tip of each of these failed ones, with the same instructions."""
+        report = Report(self, request)
+        for run in runs:
+            problem = why_no_retry(run)
+            if problem or run.tip is None:
+                report.problems.append((str(run), problem))
+            elif started := report.compact(run.tip, run.instructions):
+                self.log_change(request, run, f"Retried as run {started.pk}.")
+        report.send()
+
+    def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
+        here = self.page_of(run)
         if request.method == "POST":
-            retry(self, request, [run]).tell(self, request)
+            self._retry(request, [run])
             return HttpResponseRedirect(here)
         if problem := why_no_retry(run):
             self.message_user(request, f"{run}: {problem}", messages.WARNING)
@@ -160,3 +359,26 @@ class CompactionRunAdmin(RunFields):
             button="Retry",
             back=here,
         )
+
+
+def _events_of(run: CompactionRun) -> list[CompactionEvent]:
+    """Its events, oldest first, read once for a page."""
+    if not hasattr(run, "shown_events"):
+        run.shown_events = list(run.events.order_by("id"))  # type: ignore[attr-defined]  # kept for this page only
+    found: list[CompactionEvent] = run.shown_events  # type: ignore[attr-defined]  # as above
+    return found
+
+
+def _overdue(run: CompactionRun, due: datetime, now: datetime) -> str:
+    waits = f"It has been due for {display.lasted(now - due)}"
+    if not is_late(run, now):
+        return f"{waits}."
+    return f"{waits}, and no worker took it." if run.enqueued_at else f"{waits}, and no broker took it."
+
+
+def _duration(start: datetime | None, end: datetime | None, *, is_going_on: bool) -> str:
+    if start is None:
+        return display.EMPTY
+    if end is not None:
+        return display.lasted(end - start)
+    return f"{display.lasted(timezone.now() - start)} so far" if is_going_on else display.EMPTY

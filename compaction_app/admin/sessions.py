@@ -1,12 +1,15 @@
-"""Sessions: what each holds, with links to it. Title and settings may be changed."""
+"""Sessions: the branch map and the numbers of each, with links to what they count. Title and settings can be edited.
+
+Nothing is counted that grows with the conversation: messages and tokens follow from the lanes where all of them are
+shown, and everything else stops at a bound and says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -14,61 +17,44 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, reverse
 from django.utils import timezone
+from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.compacting import CompactForm, Report, at_most, is_off
+from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
+from compaction_app.admin.branch_map import SUMMARIES, BranchMap, SessionShape, fullness, read_shape
+from compaction_app.admin.contexts import calibration_words, reserved_words
+from compaction_app.admin.display import number, plural
+from compaction_app.admin.filters import of_kind
 from compaction_app.admin.map_parts import GAUGE_WIDTH
-from compaction_app.admin.maps import BranchMap, read_shape
-from compaction_app.admin.overview import Figures, in_force
-from compaction_app.admin.pagers import counted
-from compaction_app.admin.records import Tool, as_uuid, is_id
-from compaction_app.admin.verification import VerifyingAdmin
-from compaction_app.admin.whole_sessions import SessionsReport, enqueue_sessions
-from compaction_app.conf import DEFAULTS
-from compaction_app.exceptions import InvalidMessage
+from compaction_app.admin.records import BoundedPaginator, RecordAdmin, Tool, as_uuid, bounded_count, count_up_to, is_id
+from compaction_app.conf import DEFAULTS, Mode
+from compaction_app.context.budget import calibration_of
+from compaction_app.context.request import ResolvedRequest, resolve_request
+from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.spending import session_spending
 from compaction_app.tree.branches import database_of
-from compaction_app.values import Kind
+from compaction_app.values import Budget, Kind, RunStatus
 
-#: Names the lane before which the branch map goes on.
+#: In an address: the lane before which the branch map continues.
 OLDER_THAN = "before"
-#: What a session has of each, where it is one.
-ONE = {"messages": "message", "summaries": "summary", "runs": "run", "events": "event"}
-#: Branches compacted with instructions at once: where the broker is away each waits for its time-out.
+#: Branches compacted with instructions at once: without a broker each waits for its timeout.
 MOST_WITH_INSTRUCTIONS = 20
+#: Messages that are counted one by one.
+BOUND = BoundedPaginator.limit
+#: The newest branches: each tip is looked up separately.
+BRANCHES = 1000
+#: The newest runs, counted by status: each row is read.
+RUNS = 1000
 
 
-def summaries_of(session: ChatSession) -> QuerySet[ChatMessage]:
-    """Said twice, the second time as the partial index on cutoffs knows it."""
-    found: QuerySet[ChatMessage] = session.messages.filter(kind=Kind.SUMMARY, last_summarized_message__isnull=False)
-    return found
-
-
-def _untitled(session: ChatSession) -> ChatSession:
-    """A copy that is named by its id."""
-    named = copy(session)
-    named.title = ""
-    return named
-
-
-def _form_elsewhere() -> CompactForm:
-    """Its field stands within the page's own form and belongs to another."""
-    form = CompactForm(auto_id="compact_%s")
-    form.fields["instructions"].widget.attrs["form"] = "compaction-now"
-    return form
-
-
-def _unknown_keys(unknown: list[str]) -> str:
-    """The model's own error lists every key that there is; here the nearest ones are named."""
-    told = f"There are no such keys: {', '.join(unknown)}."
-    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 2))
-    return f"{told} Did you mean {' or '.join(near)}?" if near else f"{told} The README says which there are."
+# -- the form -----------------------------------------------------------------------------------------------
 
 
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
@@ -78,26 +64,139 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # In an admin that runs from right to left JSON does not; a title runs as its language does.
+        # In a right-to-left admin JSON still runs from left to right, and a title as its language does.
         for name, direction in (("title", "auto"), ("settings", "ltr")):
             if name in self.fields:
                 self.fields[name].widget.attrs["dir"] = direction
 
     def clean_settings(self) -> Any:
-        # A field left empty means "no overrides"; the column takes no NULL.
         overrides = self.cleaned_data["settings"]
         if isinstance(overrides, dict) and (unknown := sorted(key for key in overrides if key not in DEFAULTS)):
             raise ValidationError(_unknown_keys(unknown))
+        # An empty field means "no overrides"; the column takes no NULL.
         return {} if overrides is None else overrides
 
     def clean(self) -> dict[str, Any]:
-        """Refuse what the database can not hold here, where the person can mend it."""
+        """Refuse what the database cannot store, here where the user can correct it."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         try:
             validate_session(cleaned)
         except InvalidMessage as error:
             self.add_error(error.field, str(error))
         return cleaned
+
+
+def _unknown_keys(unknown: list[str]) -> str:
+    """The model's own error lists every key; this one names the most similar."""
+    problem = f"Unknown settings: {', '.join(unknown)}."
+    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 2))
+    return f"{problem} Did you mean {' or '.join(near)}?" if near else f"{problem} The README lists all settings."
+
+
+# -- the numbers beside the map -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of a session's page, in groups of (name, value as HTML)."""
+
+    admin: RecordAdmin
+    session: ChatSession
+    shape: SessionShape
+    resolved: ResolvedRequest | None
+    #: What branches are compared with.
+    budget: Budget | None
+
+    def groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        return [
+            ("Conversation", list(self._conversation())),
+            ("Compaction", list(self._compaction())),
+            ("Effective settings", list(self._settings())),
+        ]
+
+    def _conversation(self) -> Iterator[tuple[str, str]]:
+        messages, tokens = self._messages_and_tokens()
+        yield "Messages", self._list("chatmessage", messages)
+        yield "Branches", self._list("chatmessage", self._branches(), place="tip")
+        yield "Tokens stored", tokens
+        if fullest := self.shape.fullest:
+            name = "Fullest branch" if self.shape.is_whole else "Fullest branch shown"
+            yield name, self.admin.link_to("chatmessage", fullest.tip_id, fullness(fullest, self.budget))
+
+    def _branches(self) -> str:
+        if self.shape.is_whole:
+            return number(sum(lane.is_tip for lane in self.shape.lanes))
+        nodes = ChatMessage.objects.using(database_of(self.session))
+        tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
+        lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
+        return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
+
+    def _messages_and_tokens(self) -> tuple[str, str]:
+        if self.shape.is_whole:
+            return number(self.shape.messages), number(self.shape.tokens)
+        nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
+        first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
+        found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
+        if found["messages"] > BOUND:
+            return f"more than {BOUND:,}", f"at least {found['tokens']:,}"
+        return number(found["messages"]), number(found["tokens"] or 0)
+
+    def _compaction(self) -> Iterator[tuple[str, str]]:
+        # Among the summaries that were read for the map.
+        live = sum(span.is_live for span in self.shape.spans)
+        counts = {"live": live, "retired": len(self.shape.spans) - live}
+        links = [
+            self._list("chatmessage", f"{count:,} {state}", kind=str(Kind.SUMMARY), state=state)
+            for state, count in counts.items()
+        ]
+        yield "Summaries", _of_newest(links, len(self.shape.spans), SUMMARIES)
+        by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
+        counts = self.session.runs.order_by("-id")[:RUNS].aggregate(**by_status)
+        links = [
+            self._list("compactionrun", f"{count:,} {status}", status__exact=status)
+            for status, count in counts.items()
+            if count
+        ]
+        yield "Runs", _of_newest(links, sum(counts.values()), RUNS) if links else "None yet"
+        yield "Events", self._list("compactionevent", bounded_count(self.session.events.all()))
+        yield from self._spending()
+
+    def _spending(self) -> Iterator[tuple[str, str]]:
+        spending = session_spending(self.session)
+        cached = f" ({spending.cached_tokens:,} cached)" if spending.cached_tokens else ""
+        runs = plural(spending.runs, "run")
+        tokens = f"{spending.input_tokens:,} in{cached}, {spending.output_tokens:,} out, by {runs}"
+        yield "Tokens used", tokens if spending.runs else "None yet"
+        if spending.cost is None:
+            yield "Cost", "Unknown: no price is set" if spending.runs else "None yet"
+        else:
+            unpriced = f", without {plural(spending.unpriced_runs, 'run')}" if spending.unpriced_runs else ""
+            yield "Cost", f"{display.money(spending.cost)}{unpriced}"
+
+    def _settings(self) -> Iterator[tuple[str, str]]:
+        yield "Model", self.session.model or "not set"
+        if self.resolved is None:
+            return
+        budget, mode = self.resolved.budget, self.resolved.settings.mode
+        yield "Mode", "off: nothing is compacted, pruned or left out" if mode == Mode.OFF else str(mode)
+        yield "Window", number(budget.window)
+        yield "Reserved", reserved_words(budget.reserved, self.resolved.reserved_parts.system_tokens)
+        yield "Available", number(budget.available)
+        if mode != Mode.OFF:
+            yield "Threshold", number(budget.threshold)
+            yield "Target", number(budget.target)
+        yield "Calibration", calibration_words(calibration_of(self.session.token_calibration, self.resolved.model))
+
+    def _list(self, page: str, label: str, **query: Any) -> str:
+        return display.link(self.admin.url(f"{page}_changelist", session=self.session.pk, **query), label)
+
+
+def _of_newest(links: list[str], count: int, bound: int) -> str:
+    shown = display.joined(links)
+    return format_html("{} of the newest {}", shown, f"{bound:,}") if count >= bound else shown
+
+
+# -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatSession)
@@ -112,50 +211,36 @@ class ChatSessionAdmin(VerifyingAdmin):
     ordering = ("-updated_at", "-id")
     raw_id_fields = ("owner",)
     list_filter = (("updated_at", admin.DateFieldListFilter),)
-    search_help_text = "Session ids, external ids or names of owners, whole."
+    search_help_text = "Whole session ids, external ids or user names of owners."
     actions = ("compact_every_branch", "verify")
     fieldsets = (
         (None, {"fields": ("title", "settings")}),
         ("Conversation", {"fields": (("owner_shown", "model"), "system_prompt_text")}),
         (
             "Record",
-            {
-                "fields": (
-                    "id",
-                    "external_id",
-                    "calibration",
-                    "erasures",
-                    "metadata_block",
-                    ("created", "updated"),
-                )
-            },
+            {"fields": ("id", "external_id", "calibration", "erasures", "metadata_block", ("created", "updated"))},
         ),
     )
 
+    class Media:
+        css = {"all": ["compaction_app/map.css"]}
+        js = ["compaction_app/map.js"]
+
     # -- columns and fields -------------------------------------------------------------------------------
 
+    session = display.column("session", lambda _, session: display.titled(str(session), 60))
+    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 40))
+    short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
+    short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
+    system_prompt_text = display.text_of("system_prompt")
+    calibration = display.json_of("token_calibration")
+    metadata_block = display.json_of("metadata")
     created = display.time_of("created_at", exact=False)
     updated = display.time_of("updated_at", exact=False)
 
-    @admin.display(description="session")
-    def session(self, obj: ChatSession) -> str:
-        return display.titled(str(obj), 60)
-
-    @admin.display(description="owner")
-    def short_owner(self, obj: ChatSession) -> str:
-        return display.titled(str(obj.owner or ""), 40)
-
-    @admin.display(description="model")
-    def short_model(self, obj: ChatSession) -> str:
-        return display.titled(obj.model, 40)
-
-    @admin.display(description="external id")
-    def short_external_id(self, obj: ChatSession) -> str:
-        return display.titled(obj.external_id, 40)
-
     @admin.display(description="owner")
     def owner_shown(self, obj: ChatSession) -> str:
-        """With a link for those who may see people."""
+        """With a link for people who may view users."""
         owner: Any = obj.owner
         if owner is None:
             return display.EMPTY
@@ -166,77 +251,55 @@ class ChatSessionAdmin(VerifyingAdmin):
         page = f"{site.name}:{options.app_label}_{options.model_name}_change"
         return display.link(reverse(page, args=[owner.pk]), owner) if may_view else str(owner)
 
-    @admin.display(description="system prompt")
-    def system_prompt_text(self, obj: ChatSession) -> str:
-        return display.text_block(obj.system_prompt)
-
-    @admin.display(description="token calibration")
-    def calibration(self, obj: ChatSession) -> str:
-        return display.json_block(obj.token_calibration)
-
-    @admin.display(description="metadata")
-    def metadata_block(self, obj: ChatSession) -> str:
-        return display.json_block(obj.metadata)
-
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         session_id = as_uuid(term)
         if session_id:
             return Q(pk=session_id)
-        # Said twice, so that the partial index on external ids can answer.
+        # The second condition is the one that the partial index on external ids has.
         found = Q(external_id=term) & ~Q(external_id="")
         user_model: Any = get_user_model()
-        # Asked for first: joined, owners and external ids would be compared row by row.
+        # Queried first: joined, owners and external ids would be compared row by row.
         owner = user_model._default_manager.filter(**{user_model.USERNAME_FIELD: term}).values_list("pk", flat=True)
         return found | Q(owner__in=list(owner[:1]))
 
     # -- a session's page ---------------------------------------------------------------------------------
 
-    class Media:
-        css = {"all": ["compaction_app/map.css"]}
-        js = ["compaction_app/map.js"]
-
     def page_context(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
-        return self.overview(request, obj)
-
-    def overview(self, request: HttpRequest, session: ChatSession) -> dict[str, Any]:
         """The branch map and the numbers beside it, in a constant number of queries."""
-        settings = in_force(session)
-        budget = settings.resolved.budget if settings.resolved else None
-        if budget and settings.is_off:
-            # No threshold holds there: what is drawn as one is the room itself.
-            budget = replace(budget, threshold=budget.available)
+        resolved, budget, problem = None, None, ""
+        try:
+            resolved = resolve_request(obj)
+        except CompactionError as error:
+            problem = str(error)
+        is_off = resolved is not None and resolved.settings.mode == Mode.OFF
+        if resolved:
+            budget = resolved.budget
+            # Without compaction there is no threshold: the map draws what is available as the limit.
+            budget = replace(budget, threshold=budget.available) if is_off else budget
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
-        shape = read_shape(session, budget, int(before) if is_id(before) else None, quotes=quotes)
-        summaries_url = self.url("chatmessage_changelist", kind=str(Kind.SUMMARY), session=session.pk, state="live")
-        map_ = BranchMap(
-            shape, lambda pk: self.url("chatmessage_change", pk), summaries_url, partial(self._stretch_url, session)
-        )
-        here = self.url("chatsession_change", session.pk)
-        may_compact = self.has_compact_permission(request) and not settings.is_off
+        shape = read_shape(obj, budget, int(before) if is_id(before) else None, quotes=quotes)
+        map_ = BranchMap(shape, self, obj)
+        may_compact = self.has_compact_permission(request) and not is_off
+        here = self.page_of(obj)
         return {
             "map": map_,
-            "is_off": settings.is_off,
+            "is_off": is_off,
             "gauge_width": GAUGE_WIDTH,
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
             "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
-            "figure_groups": Figures(self, session, shape, settings.resolved, budget).groups(),
-            "settings_problem": settings.problem,
+            "figure_groups": Figures(self, obj, shape, resolved, budget).groups(),
+            "settings_problem": problem,
             "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
-            "compact_url": self.url("chatsession_compact", session.pk),
+            "compact_url": self.url("chatsession_compact", obj.pk),
         }
 
-    def _stretch_url(self, session: ChatSession, lane: int, first: int, last: int) -> str:
-        """The list of a lane's messages from one depth to another; the list's own filters have these names."""
-        narrowed: dict[str, Any] = {"session": session.pk, "lane": lane, "from_depth": first, "to_depth": last}
-        return self.url("chatmessage_changelist", **narrowed)
-
-    # -- writing ------------------------------------------------------------------------------------------
-
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
-        """Only what can be edited: a whole row would set back the counters that workers move meanwhile."""
+        """Only what can be edited: saving the whole row would overwrite counters that workers update."""
         obj.updated_at = timezone.now()
         obj.save(update_fields=[*self.editable, "updated_at"])
+
+    # -- deleting, and the admin's log: it outlives a session, whose title may quote a message --------------
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True
@@ -246,26 +309,24 @@ class ChatSessionAdmin(VerifyingAdmin):
     ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
         """In numbers: Django's collector would load every message to list it."""
         session = objs[0]
-        parts = {
-            "messages": counted(session.messages.filter(kind=Kind.MESSAGE)),
-            "summaries": counted(summaries_of(session)),
-            "runs": counted(session.runs.all()),
-            "events": counted(session.events.all()),
+        counts = {
+            "messages": bounded_count(of_kind(session.messages, Kind.MESSAGE)),
+            "summaries": bounded_count(of_kind(session.messages, Kind.SUMMARY)),
+            "runs": bounded_count(session.runs.all()),
+            "events": bounded_count(session.events.all()),
         }
-        # "1 summary", "2 summaries", "more than 10,000 summaries".
-        told = [f"{count} {ONE[part] if count == '1' else part}" for part, count in parts.items()]
-        return [str(session), told], parts, set(), []
+        singular = {"messages": "message", "summaries": "summary", "runs": "run", "events": "event"}
+        parts = [f"{count} {singular[part] if count == '1' else part}" for part, count in counts.items()]
+        return [str(session), parts], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
-
-    # -- the admin's log: it outlives a session, whose title may be its first words -------------------------
 
     def log_change(self, request: HttpRequest, obj: ChatSession, message: Any) -> LogEntry:
         return super().log_change(request, _untitled(obj), message)
 
     def log_deletions(self, request: HttpRequest, queryset: Iterable[ChatSession]) -> list[LogEntry]:
-        # A list, as Django itself hands over for one object.
+        # A list, as Django itself passes for one object.
         untitled: Any = [_untitled(session) for session in queryset]
         return super().log_deletions(request, untitled)
 
@@ -278,32 +339,52 @@ class ChatSessionAdmin(VerifyingAdmin):
         return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), *verify]
 
     def get_urls(self) -> list[URLPattern]:
-        page = self.page("<uuid:session_id>/compact/", self.compact_view, "chatsession_compact")
-        return [page, *super().get_urls()]
+        return [
+            self.page("<uuid:pk>/compact/", self.compact_view, "chatsession_compact", "compact"),
+            *super().get_urls(),
+        ]
 
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        enqueue_sessions(self, request, at_most(self, request, queryset))
+        self._compact(request, self.selected(request, queryset))
 
-    def compact_view(self, request: HttpRequest, session_id: Any) -> HttpResponse:
-        self.require(request, self.has_compact_permission(request))
-        session = self.get_or_404(request, session_id)
-        here = self.url("chatsession_change", session.pk)
+    def _compact(self, request: HttpRequest, sessions: list[ChatSession]) -> None:
+        report = Report(self, request)
+        report.compact_sessions(sessions)
+        report.send()
+
+    def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
+        """A run for each of the newest branches: instructions apply to one summary each."""
+        report = Report(self, request)
+        if report.refuses(session):
+            report.send()
+            return
+        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning")
+        newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
+        for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
+            if run := report.compact(tip, instructions):
+                self.log_change(request, session, f"Compaction requested: run {run.pk}.")
+        report.send()
+        if len(newest) > MOST_WITH_INSTRUCTIONS:
+            only = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were requested."
+            self.message_user(request, only, messages.WARNING)
+
+    def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
+        here = self.page_of(session)
         form = CompactForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
-            instructions = form.cleaned_data["instructions"]
-            if instructions:
+            if instructions := form.cleaned_data["instructions"]:
                 self._compact_with(request, session, instructions)
             else:
-                enqueue_sessions(self, request, [session])
+                self._compact(request, [session])
             return HttpResponseRedirect(here)
         return self.confirm(
             request,
             obj=session,
             title="Compact every branch",
             question=(
-                "Every branch over its threshold is compacted in the background, from shallow to deep. "
-                f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are, whatever their size."
+                "Every branch over its threshold is compacted in the background, shallow branches first. "
+                f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
             ),
             form=form,
             is_work=True,
@@ -311,18 +392,16 @@ class ChatSessionAdmin(VerifyingAdmin):
             back=here,
         )
 
-    def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
-        """A run for each branch: what is asked for goes into a summary of its own."""
-        whole, report = SessionsReport(), Report()
-        if whole.refuses(session):
-            whole.tell(self, request)
-            return
-        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning")
-        newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
-        for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
-            if run := report.ask(tip, instructions):
-                self.log_change(request, session, f"Compaction requested: run {run.pk}.")
-        report.tell(self, request)
-        if len(newest) > MOST_WITH_INSTRUCTIONS:
-            told = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were asked for."
-            self.message_user(request, told, messages.WARNING)
+
+def _untitled(session: ChatSession) -> ChatSession:
+    """A copy that is named by its id."""
+    named = copy(session)
+    named.title = ""
+    return named
+
+
+def _form_elsewhere() -> CompactForm:
+    """Its field is inside the page's own form and belongs to another one."""
+    form = CompactForm(auto_id="compact_%s")
+    form.fields["instructions"].widget.attrs["form"] = "compaction-now"
+    return form

@@ -1,29 +1,35 @@
-"""A summary as columns and fields: what it stands for, what it saved, how it was made and what that cost."""
+"""A summary's page: how it was made, what it covers, its generations, what changed, its ledger, the tips that use it.
+
+Everything is bounded and takes a fixed number of queries, whatever the length of the session and of its texts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
+from django.db import connections
 from django.db.models import Prefetch
 from django.utils.html import format_html
 
-from compaction_app.admin import display
-from compaction_app.admin.records import RecordAdmin
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.admin import contexts, display
+from compaction_app.admin.differences import Difference, difference
+from compaction_app.admin.display import Bar, number, percent
+from compaction_app.admin.records import RecordAdmin, message_column
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
+from compaction_app.retention.ledger_text import ledger_of
+from compaction_app.retention.sayings import SEPARATOR
+from compaction_app.tree import lanes
 from compaction_app.tree.branches import database_of
-from compaction_app.values import EventKind
+from compaction_app.values import EventKind, Role
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
-
 FIELDSETS = (
     (None, {"fields": ("state", "in_session", "text")}),
-    (
-        "What it stands for",
-        {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "own_tokens"))},
-    ),
+    ("Place", {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "own_tokens"))}),
     (
         "How it was made",
         {
@@ -43,7 +49,6 @@ FIELDSETS = (
     ),
     ("Record", {"fields": (("created", "redacted"), "retired", "metadata_block")}),
 )
-
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch(
     "made_by",
@@ -52,7 +57,7 @@ RUNS = Prefetch(
     ).order_by("-id"),
 )
 _WITHOUT_TEXTS = ChatMessage.objects.defer("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
-#: What a summary's own page needs beside it: its run with all that it stores, and where it stands.
+#: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
     Prefetch(
         "made_by",
@@ -63,89 +68,88 @@ OF_PAGE = (
     Prefetch("last_summarized_message", _WITHOUT_TEXTS),
     Prefetch("parent", _WITHOUT_TEXTS),
 )
-#: A retirement writes its event within this time: an erasure may have many summaries to empty first.
+#: A retirement writes its event within this time: an erasure may empty many summaries first.
 _RETIRING = timedelta(minutes=1)
 #: Messages that a field links to.
 _MOST_LINKS = 50
+#: Generations that a page lists in either direction, and tips that it checks.
+MOST_LISTED, MOST_TIPS = 25, 50
+#: Entries of a ledger that a page lists.
+_MOST_ENTRIES = 500
+
+
+# -- fields -------------------------------------------------------------------------------------------------
 
 
 def run_of(summary: ChatMessage) -> CompactionRun | None:
-    """The run that made it; None where it was brought along and not made here."""
+    """The run that made it; None where the summary was imported."""
     return next(iter(summary.made_by.all()), None)
 
 
-def made_with(summary: ChatMessage) -> list[CompactionEvent]:
-    """The events of the run that made it."""
+def _events_of_run(summary: ChatMessage) -> list[CompactionEvent]:
     run = run_of(summary)
     return list(run.events.all()) if run else []
 
 
 def events_of(summary: ChatMessage) -> list[CompactionEvent]:
-    """Those of its run, and the one that took it out of use: one more query, for a retired one only."""
-    made, retired_at = made_with(summary), summary.retired_at
+    """Those of its run, and the one that retired it: one more query, for a retired summary only."""
+    made, retired_at = _events_of_run(summary), summary.retired_at
     if retired_at is None:
         return made
-    # It stands at another row where a base of this summary was named, or a message redacted. It is written with the
-    # session locked, right after the moment that the summary got, so it is the first one from there.
+    # The event names another row where a base of this summary was retired, or a message redacted. It is written
+    # under the session's lock right after the summary was, so it is the first one from that moment.
     moment = {"created_at__gte": retired_at, "created_at__lte": retired_at + _RETIRING}
-    out_of_use = CompactionEvent.objects.using(database_of(summary)).filter(
+    retirements = CompactionEvent.objects.using(database_of(summary)).filter(
         session_id=summary.session_id, kind__in=(EventKind.RETIRED, EventKind.INVALIDATED), **moment
     )
-    return [*made, *out_of_use.order_by("created_at", "id")[:1]]
+    return [*made, *retirements.order_by("created_at", "id")[:1]]
 
 
 def state_of(summary: ChatMessage) -> str:
     return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
 
 
-def share(value: float | None) -> str:
-    return display.EMPTY if value is None else f"{value:.1%}"
+def _of_run(name: str, shown: Any = lambda value: value or display.EMPTY, description: str = "") -> Any:
+    """A field that shows a column of the run that made the summary."""
+
+    def value(_: Any, summary: ChatMessage) -> str:
+        run = run_of(summary)
+        found: str = shown(getattr(run, name)) if run else display.EMPTY
+        return found
+
+    return display.column(description or display.words(name), value)
 
 
 class SummaryFields(RecordAdmin):
-    @admin.display(description="summary")
-    def summary(self, obj: ChatMessage) -> str:
-        return f"Summary {obj.pk}"
-
-    @admin.display(description="state")
-    def state(self, obj: ChatMessage) -> str:
-        return state_of(obj)
-
-    @admin.display(description="cutoff")
-    def cutoff(self, obj: ChatMessage) -> str:
-        return self.link_to_message(obj.last_summarized_message_id)
-
-    @admin.display(description="anchor")
-    def anchor(self, obj: ChatMessage) -> str:
-        return self.link_to_message(obj.parent_message_id)
-
-    @admin.display(description="pinned message")
-    def pin(self, obj: ChatMessage) -> str:
-        return self.link_to_message(obj.pinned_message_id)
-
-    @admin.display(description="generation")
-    def generation(self, obj: ChatMessage) -> str:
-        return display.number(self._of_run(obj, "generation"))
+    summary = display.column("summary", lambda _, summary: f"Summary {summary.pk}")
+    state = display.column("state", lambda _, summary: state_of(summary))
+    cutoff = message_column("last_summarized_message_id", "cutoff")
+    anchor = message_column("parent_message_id", "anchor")
+    pin = message_column("pinned_message_id", "pinned message")
+    messages_compacted = _of_run("messages_compacted", number)
+    generation = _of_run("generation", number)
+    prompt = _of_run("prompt_version")
+    cost = _of_run("cost", lambda cost: display.EMPTY if cost is None else display.money(cost))
+    retention_before = _of_run("retention_before", lambda value: percent(value, 1))
+    retention_after = _of_run("retention_after", lambda value: percent(value, 1))
 
     @admin.display(description="history tokens")
     def tokens(self, obj: ChatMessage) -> str:
-        """What the history of its branch was before, and after."""
+        """Of its branch, before and after."""
         run = run_of(obj)
         if run is None or run.tokens_before is None or run.tokens_after is None:
             return display.EMPTY
-        return format_html("{} → {}", display.number(run.tokens_before), display.number(run.tokens_after))
-
-    @admin.display(description="messages compacted")
-    def messages_compacted(self, obj: ChatMessage) -> str:
-        return display.number(self._of_run(obj, "messages_compacted"))
+        return format_html("{} → {}", number(run.tokens_before), number(run.tokens_after))
 
     @admin.display(description="run")
     def run(self, obj: ChatMessage) -> str:
-        return self.link_to_run(self._of_run(obj, "pk"))
+        run = run_of(obj)
+        return self.link_to_run(run.pk if run else None)
 
     @admin.display(description="base")
     def base(self, obj: ChatMessage) -> str:
-        return self.link_to_message(self._of_run(obj, "base_id"), "Summary")
+        run = run_of(obj)
+        return self.link_to_message(run.base_id if run else None, "Summary")
 
     @admin.display(description="built on it")
     def built_on_it(self, obj: ChatMessage) -> str:
@@ -166,30 +170,16 @@ class SummaryFields(RecordAdmin):
         run = run_of(obj)
         return (run.summarizer_model if run else obj.model) or display.EMPTY
 
-    @admin.display(description="prompt version")
-    def prompt(self, obj: ChatMessage) -> str:
-        return self._of_run(obj, "prompt_version") or display.EMPTY
+    instructions_text = _of_run("instructions", display.text_block)
+    policy_text = _of_run("policy_line", display.text_block)
 
-    @admin.display(description="instructions")
-    def instructions_text(self, obj: ChatMessage) -> str:
-        return display.text_block(self._of_run(obj, "instructions") or "")
-
-    @admin.display(description="policy's line")
-    def policy_text(self, obj: ChatMessage) -> str:
-        return display.text_block(self._of_run(obj, "policy_line") or "")
-
-    @admin.display(description="tokens paid for")
+    @admin.display(description="tokens used")
     def paid_tokens(self, obj: ChatMessage) -> str:
         run = run_of(obj)
         if run is None or run.input_tokens is None:
             return display.EMPTY
-        told = f"{display.number(run.input_tokens)} in, {display.number(run.output_tokens)} out"
-        return f"{told}, {display.number(run.cached_tokens)} of those in cached" if run.cached_tokens else told
-
-    @admin.display(description="cost")
-    def cost(self, obj: ChatMessage) -> str:
-        cost = self._of_run(obj, "cost")
-        return display.EMPTY if cost is None else f"{cost.normalize():f}"
+        cached = f" ({number(run.cached_tokens)} cached)" if run.cached_tokens else ""
+        return f"{number(run.input_tokens)} in{cached}, {number(run.output_tokens)} out"
 
     @admin.display(description="time taken")
     def time_taken(self, obj: ChatMessage) -> str:
@@ -200,44 +190,38 @@ class SummaryFields(RecordAdmin):
         attempts = f" in attempt {run.attempts}" if run.attempts > 1 else ""
         return f"{seconds:,.1f} s{attempts}"
 
-    @admin.display(description="kept by the draft")
-    def retention_before(self, obj: ChatMessage) -> str:
-        """The share of what had to survive that the summarizer's own text held."""
-        return share(self._of_run(obj, "retention_before"))
-
-    @admin.display(description="kept with the ledger")
-    def retention_after(self, obj: ChatMessage) -> str:
-        return share(self._of_run(obj, "retention_after"))
-
-    @admin.display(description="asked for")
+    @admin.display(description="request")
     def asked_for(self, obj: ChatMessage) -> str:
-        request = self._of_run(obj, "request") or {}
-        return display.joined(self._request_parts(request), "; ")
+        run = run_of(obj)
+        return display.joined(self._request_parts(run.request if run else {}), "; ")
 
     def _request_parts(self, request: dict[str, Any]) -> Iterable[str]:
         if request.get("target_tokens"):
             yield f"{request['target_tokens']:,} tokens"
         if request.get("tightened"):
-            yield "answered by the one tighter retry"
+            yield "answered by the second, stricter request"
         if lookahead := request.get("lookahead"):
             ends = dict.fromkeys((lookahead[0], lookahead[-1]))
             yield format_html("look-ahead {}", display.joined((self.link_to_message(pk) for pk in ends), " to "))
         if request.get("shown_bytes"):
-            yield f"long messages shown in {request['shown_bytes']:,} bytes"
+            yield f"long messages shortened to {request['shown_bytes']:,} bytes"
 
-    @admin.display(description="inputs shown shortened")
+    @admin.display(description="shortened inputs")
     def shortened(self, obj: ChatMessage) -> str:
-        ids = self._of_run(obj, "shortened_inputs") or []
+        run = run_of(obj)
+        ids = run.shortened_inputs if run else []
         more = [f"and {len(ids) - _MOST_LINKS:,} more"] if len(ids) > _MOST_LINKS else []
         return display.joined([*(self.link_to_message(pk) for pk in ids[:_MOST_LINKS]), *more], ", ")
 
-    @admin.display(description="reasoning, by turns")
+    @admin.display(description="reasoning by turn")
     def reasoning_turns(self, obj: ChatMessage) -> str:
-        """Which rule the reasoning of each turn went by, as the completed event counts it."""
-        done = [event.payload for event in made_with(obj) if event.kind == EventKind.COMPLETED]
+        """The rule applied to the reasoning of each turn, as the completed event counts them."""
+        done = [event.payload for event in _events_of_run(obj) if event.kind == EventKind.COMPLETED]
         turns = (done[-1].get("reasoning_turns") or {}) if done else {}
-        told = [f"{count} {display.words(rule)}" for rule, count in sorted(turns.items()) if count]
-        return ", ".join(told) or display.EMPTY
+        return (
+            ", ".join(f"{count} {display.words(rule)}" for rule, count in sorted(turns.items()) if count)
+            or display.EMPTY
+        )
 
     @admin.display(description="retired")
     def retired(self, obj: ChatMessage) -> str:
@@ -246,6 +230,205 @@ class SummaryFields(RecordAdmin):
         reason = format_html('<span dir="auto">{}</span>', obj.retired_reason or "no reason given")
         return display.joined((display.moment(obj.retired_at), reason))
 
-    def _of_run(self, obj: ChatMessage, name: str) -> Any:
-        run = run_of(obj)
-        return getattr(run, name) if run else None
+
+# -- generations --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generation:
+    """A summary that this one was built on, this one, or one that was built on it."""
+
+    summary: ChatMessage
+    #: 0 for this one, below it for those that it was built on.
+    level: int
+    run: CompactionRun | None
+    url: str
+    cutoff_url: str
+
+    @property
+    def name(self) -> str:
+        return f"Summary {self.summary.pk}"
+
+    @property
+    def is_here(self) -> bool:
+        return self.level == 0
+
+    @property
+    def kept(self) -> str:
+        return percent(self.run.retention_after if self.run else None, 1)
+
+
+def generations_of(summary: ChatMessage, admin: RecordAdmin) -> list[Generation]:
+    """Oldest first. Two queries, no text but that of this one."""
+    using = database_of(summary)
+    parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.GENERATIONS, parameters)
+        levels: dict[int, int] = {}
+        for pk, level in cursor.fetchall():
+            levels.setdefault(pk, level)
+    levels[summary.pk] = 0
+    found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
+    lean = found.select_related("summary").defer("summary__content", "summary__metadata", "error_detail", "settings")
+    runs = {run.summary_id or 0: run for run in lean}
+    summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
+    summaries[summary.pk] = summary
+    # A base without a run was imported with its conversation.
+    if imported := levels.keys() - summaries.keys():
+        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "metadata")
+        summaries |= {row.pk: row for row in rows}
+    return [
+        Generation(
+            summary=row,
+            level=level,
+            run=runs.get(pk),
+            url=admin.page_of(row),
+            cutoff_url=admin.url("chatmessage_change", row.last_summarized_message_id or 0),
+        )
+        for level, pk, row in sorted((levels[pk], pk, row) for pk, row in summaries.items())
+    ]
+
+
+# -- coverage and tips --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a summary covers, and what follows it verbatim."""
+
+    #: Messages from the root to the cutoff.
+    messages: int
+    #: Those that the base does not cover; None where the base is gone, or the summary has no cutoff any more.
+    new: contexts.Stretch | None
+    #: Tokens of what it replaced: its base and the new messages.
+    replaced: int
+    #: Messages after the cutoff, up to the anchor.
+    tail: int
+    tail_tokens: int
+
+
+def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
+    """One query, two with a base. The summary comes with its cutoff and its anchor."""
+    using = database_of(summary)
+    # A constraint says that a summary has both.
+    cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
+    from_depth, base_tokens = 1, 0
+    if base is not None:
+        depths = ChatMessage.objects.using(using).filter(pk=base.last_summarized_message_id)
+        from_depth = (depths.values_list("depth", flat=True).first() or 0) + 1
+        base_tokens = base.token_count
+    new = contexts.stretch(cutoff.pk, using, first=from_depth, last=cutoff.depth)
+    return Coverage(
+        messages=cutoff.depth,
+        new=new,
+        replaced=base_tokens + (new.tokens if new else 0),
+        tail=anchor.depth - cutoff.depth,
+        tail_tokens=anchor.path_tokens - cutoff.path_tokens,
+    )
+
+
+def tips_served(summary: ChatMessage) -> tuple[list[lanes.TipHistory], bool]:
+    """Those of the session's newest tips where this summary is used; whether there are older tips. Two queries."""
+    found = lanes.read_lanes(summary.session, limit=MOST_TIPS + 1)
+    tips = [lane.end_id for lane in found[:MOST_TIPS] if lane.is_tip]
+    at_tips = lanes.histories_at(tips, database_of(summary))
+    served = [tip for pk in tips if (tip := at_tips.get(pk)) and tip.summary_id == summary.pk]
+    return served, len(found) > MOST_TIPS
+
+
+# -- the page -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryPage:
+    """Everything below the fields."""
+
+    coverage: Coverage
+    figures: tuple[tuple[str, str], ...]
+    #: (address, name) of the first and the last message that this generation adds.
+    new_messages: tuple[tuple[str, str], ...]
+    #: The tokens that it replaced, and its own.
+    replaced_bars: tuple[Bar, Bar]
+    #: The branch's history before and after; None where no run measured it.
+    history_bars: tuple[Bar, Bar] | None
+    generations: list[Generation]
+    base: ChatMessage | None
+    changed: Difference | None
+    #: Why there is no difference to show.
+    no_difference: str
+    ledger: list[tuple[str, list[str]]]
+    #: Why there is none.
+    no_ledger: str
+    #: (address, name, tokens of the history).
+    tips: tuple[tuple[str, str, int], ...]
+    #: There are older tips, which were not checked.
+    has_older_tips: bool
+
+
+def page_of(summary: ChatMessage, admin: RecordAdmin) -> SummaryPage:
+    generations = generations_of(summary, admin)
+    base = next((generation.summary for generation in generations if generation.level == -1), None)
+    coverage = coverage_of(summary, base)
+    run = run_of(summary)
+    history_bars = None
+    if run is not None and run.tokens_before is not None and run.tokens_after is not None:
+        history_bars = display.before_and_after(run.tokens_before, run.tokens_after)
+    changed, no_difference = _changed(summary, base)
+    served, has_older_tips = tips_served(summary)
+    saved = f" ({1 - summary.token_count / coverage.replaced:.0%} less)" if coverage.replaced else ""
+    return SummaryPage(
+        coverage=coverage,
+        figures=(
+            ("Messages covered", number(coverage.messages)),
+            ("New in this generation", number(coverage.new.messages if coverage.new else 0)),
+            ("Tokens replaced", number(coverage.replaced)),
+            ("Own tokens", number(summary.token_count) + saved),
+            ("Verbatim, cutoff to anchor", f"{number(coverage.tail)} messages, {number(coverage.tail_tokens)} tokens"),
+        ),
+        new_messages=coverage.new.ends(admin) if coverage.new else (),
+        replaced_bars=display.before_and_after(coverage.replaced, summary.token_count, "Replaced", "own"),
+        history_bars=history_bars,
+        generations=generations,
+        base=base,
+        changed=changed,
+        no_difference=no_difference,
+        ledger=ledger_entries(summary.content),
+        no_ledger=_no_ledger(summary, run),
+        tips=tuple((*admin.to_message(tip.tip_id), tip.history_tokens) for tip in served),
+        has_older_tips=has_older_tips,
+    )
+
+
+def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference | None, str]:
+    """What changed since the previous generation, or why that is not known."""
+    if base is None:
+        return None, "This is the first generation: there is no earlier summary."
+    text = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).values_list("content", flat=True).first()
+    if not text or not summary.content:
+        return None, "One of the two texts has been erased."
+    return difference(text, summary.content), ""
+
+
+def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
+    """(speaker, entries) of each line of a summary's ledger."""
+    found = []
+    left = _MOST_ENTRIES
+    for line in filter(None, map(str.strip, ledger_of(text).splitlines())):
+        speaker, colon, rest = line.partition(": ")
+        # "user", or "user Ana" where participants have names.
+        has_speaker = bool(colon) and speaker.partition(" ")[0] in set(Role)
+        entries = (rest if has_speaker else line).split(SEPARATOR)[:left]
+        left -= len(entries)
+        if entries:
+            found.append((speaker if has_speaker else "", entries))
+    return found
+
+
+def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
+    if summary.redacted_at and not summary.content:
+        return "Erased with the summary's text."
+    if run is None:
+        return "None: this summary was imported, no run made it."
+    if run.settings.get("LEDGER_TOKENS") == 0:
+        return "Off: LEDGER_TOKENS was 0."
+    return "Empty: the summary contains everything that must be kept."

@@ -14,6 +14,6 @@ register = template.Library()
 
 @register.inclusion_tag("admin/compaction_app/includes/warnings.html", takes_context=True)
 def compaction_warnings(context: Any) -> dict[str, Any]:
-    # From the rendering itself: a host need not have the context processor.
+    # From the context itself: a host may not have the request context processor.
     request: HttpRequest | None = getattr(context, "request", None) or context.get("request")
     return {"warnings": health.warnings(request) if request is not None else []}

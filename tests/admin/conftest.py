@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from django.contrib.auth import get_user_model
 
-from compaction_app.admin import broker as watching
+from compaction_app.admin import health as watching
 from tests.admin.pages import VIEW, log_in
 from tests.admin.records import run_for
 from tests.small import small

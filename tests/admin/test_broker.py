@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from compaction_app.admin import broker as watching
+from compaction_app.admin import health as watching
 from project.celery import app as celery_app
 from tests.admin.pages import alerts
 

@@ -90,9 +90,9 @@ def test_compact_now_says_what_became_of_each_selected_message(operator, broker)
     said = told(response)
     assert f"Started in the background: Run {session.runs.get().pk}." in said
     assert f"Nothing to compact: Message {short.pk}." in said
-    way = f"Run {busy.runs.get().pk}, in the way of Message {busy_tip.pk}"
-    assert f"A compaction of this branch is open already: {way}." in said
-    assert f"Compaction is switched off in this session: Message {off.pk}." in said
+    way = f"Run {busy.runs.get().pk} (blocks Message {busy_tip.pk})"
+    assert f"A compaction of the branch is already open: {way}." in said
+    assert f"Compaction is off in this session: Message {off.pk}." in said
     assert busy.runs.count() == before
 
 

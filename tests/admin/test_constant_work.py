@@ -106,4 +106,4 @@ def test_a_list_counts_and_pages_over_its_first_rows_only(viewer, monkeypatch):
     chain(start_session(), 6)
     page = viewer.get(url("chatmessage_changelist"))
     assert page.context["cl"].result_count == 5
-    assert "Only the first 5 are counted" in page.text
+    assert "Only the first 5 rows are counted" in page.text

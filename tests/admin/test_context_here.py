@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compaction_app import chat
-from compaction_app.admin import bars, context_words, contexts, filters
+from compaction_app.admin import contexts, display, filters
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatSession
@@ -22,8 +22,8 @@ def here(client, message):
 
 
 def test_every_word_for_an_origin_has_its_meaning():
-    words = {*context_words.ORIGIN_WORDS, *context_words.OTHER_WORDS}
-    assert set(context_words.MEANINGS) == words
+    words = {*contexts.ORIGIN_WORDS, *contexts.OTHER_WORDS}
+    assert set(contexts.MEANINGS) == words
 
 
 def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(viewer):
@@ -63,7 +63,7 @@ def test_each_row_leads_to_its_original_and_the_prompt_to_its_session(viewer):
     ]
     for row in rows:
         assert f'href="{row.links[0][0]}"' in page.text
-    assert f"Stands for everything up to message {nodes[1].pk}" in page.text
+    assert f"Summarizes everything up to message {nodes[1].pk}" in page.text
 
 
 def test_totals_by_origin_add_up_to_what_is_sent(viewer):
@@ -82,7 +82,7 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     found = here(viewer, tip)
     context = found.context
     assert context.dropped > 2
-    [row] = [row for row in found.rows if row.origin == context_words.DROPPED]
+    [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
     gone = nodes[: context.dropped]
     assert row.tokens == sum(node.token_count for node in gone)
     assert row.note == f"{context.dropped} messages"
@@ -114,7 +114,7 @@ def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(vie
     summary = summarize(nodes[3], nodes[1], token_count=8)
     found = here(viewer, nodes[-1])
     assert found.context.summary_id == summary.pk
-    [row] = [row for row in found.rows if row.origin == context_words.DROPPED]
+    [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
     assert row.links[0][0] == page_of(nodes[2])
     assert found.rows[0].origin == Origin.SUMMARY
 
@@ -125,7 +125,7 @@ def test_a_long_context_lists_its_first_and_last_messages_and_a_word_about_the_r
     found = here(viewer, nodes[-1])
     listed = contexts.MOST_FIRST + contexts.MOST_LAST
     assert len(found.rows) == listed + 1
-    [folded] = [row for row in found.rows if row.origin == context_words.FOLDED]
+    [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert folded.note == f"{500 - listed} messages"
     assert folded.tokens == 10 * (500 - listed)
     assert [link for link, _ in folded.links] == [
@@ -172,9 +172,9 @@ def test_the_bar_is_drawn_to_scale_and_told_in_words(viewer):
     assert [part.origin for part in drawn.parts] == ["summary", "verbatim"]
     assert drawn.parts[0].width == max(2, 8 * 1000 // context.available_tokens)
     at = [limit * 1000 // context.available_tokens for limit in (context.target, context.threshold)]
-    assert [mark.at for mark in drawn.marks] == [*at, bars.WIDTH - bars.MARK], "and the end of what is available"
-    assert f"threshold {context.threshold:,}" in drawn.told
-    assert drawn.told in viewer.get(page_of(nodes[-1])).text
+    assert [mark.at for mark in drawn.marks] == [*at, display.WIDTH - display.MARK], "and the end of what is available"
+    assert f"threshold {context.threshold:,}" in drawn.words
+    assert drawn.words in viewer.get(page_of(nodes[-1])).text
 
 
 def test_the_context_here_is_what_the_model_would_be_sent(viewer):
@@ -231,6 +231,6 @@ def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
 
 
 def test_every_origin_strategy_and_kind_has_its_words():
-    assert set(context_words.ORIGIN_WORDS) == set(Origin)
-    assert set(context_words.STRATEGY_WORDS) == set(Strategy)
+    assert set(contexts.ORIGIN_WORDS) == set(Origin)
+    assert set(contexts.STRATEGY_WORDS) == set(Strategy)
     assert set(filters.KIND_WORDS) == set(Kind)

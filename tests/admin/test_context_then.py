@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.admin import context_words, contexts
+from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
 from tests.admin.pages import MARKUP, page_of
@@ -28,9 +28,9 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     summarize(later[-1], reply, token_count=5)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
-    assert dict(found.figures)["Strategy"] == "A summary in use"
-    assert dict(found.figures)["Sent in all"] == str(8 + 40)
-    assert "What is listed adds up to the 48 tokens that were recorded." in found.notes
+    assert dict(found.record.figures)["Strategy"] == "A summary is used"
+    assert dict(found.record.figures)["Sent in total"] == str(8 + 40)
+    assert "The listed parts add up to the 48 tokens recorded." in found.notes
     page = viewer.get(page_of(reply)).text
     assert page.index("Context then</h2>") < page.index("Context here</h2>")
     assert 'href="#compaction-then"' in page
@@ -59,10 +59,10 @@ def test_what_was_redacted_since_is_said_to_be_gone(viewer):
     chat.redact_message(nodes[4])
     chat.redact_message(nodes[0])
     found = then(viewer, reply)
-    assert f"Redacted since, so that what was sent is gone: message {nodes[4].pk}." in found.notes
-    assert f"Summary {summary.pk} was sent and has been emptied since: what it held was erased." in found.notes
-    assert found.rows[0].note.endswith("emptied since")
-    assert not any("adds up" in note for note in found.notes)
+    assert f"Redacted since, so the text that was sent is gone: message {nodes[4].pk}." in found.notes
+    assert f"Summary {summary.pk} was sent, and its text has been erased since." in found.notes
+    assert found.rows[0].note.endswith("erased since")
+    assert not any("add up" in note for note in found.notes)
 
 
 def test_what_was_redacted_before_was_sent_redacted(viewer):
@@ -88,11 +88,11 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
     context = chat.get_context(nodes[-1])
     reply = reply_to(nodes[-1])
     found = then(viewer, reply)
-    assert found.rows[0].origin == context_words.DROPPED
+    assert found.rows[0].origin == contexts.DROPPED
     assert found.rows[0].note == f"{context.dropped} messages"
     assert found.rows[0].tokens == sum(node.token_count for node in nodes[: context.dropped])
     assert kinds(found.rows[1:]) == [("verbatim", node.pk) for node in nodes[context.dropped :]]
-    assert any("adds up" in note for note in found.notes)
+    assert any("add up" in note for note in found.notes)
 
 
 def test_messages_left_out_of_the_newest_turn_are_told_by_their_number(viewer):
@@ -104,7 +104,7 @@ def test_messages_left_out_of_the_newest_turn_are_told_by_their_number(viewer):
     tip = chat.append_messages(session, None, messages)[-1]
     dropped = chat.get_context(tip).dropped
     found = then(viewer, reply_to(tip))
-    assert f"{dropped} of the newest turn's messages were left out too; which is not recorded." in found.notes
+    assert f"{dropped} messages of the newest turn were left out as well. Which ones is not recorded." in found.notes
 
 
 def tool_talk(size=1200):
@@ -126,7 +126,7 @@ def test_pruned_results_are_found_again_by_the_rules_of_then(viewer, settings):
     assert row.message_id == nodes[2].pk
     assert row.left_out_bytes > 900
     assert "truncated" in row.whole
-    assert any("adds up" in note for note in found.notes)
+    assert any("add up" in note for note in found.notes)
 
 
 def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(viewer, settings):
@@ -135,15 +135,15 @@ def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(
     settings.COMPACTION |= {"PRUNE_TOOL_RESULT_BYTES": 4096}
     found = then(viewer, reply)
     assert not any(row.origin == Origin.PRUNED for row in found.rows)
-    assert "1 tool result was sent shortened; which is not recorded, so all are shown in full." in found.notes
+    assert "1 tool result was sent shortened. Which one is not recorded, so all are shown in full." in found.notes
 
 
 def test_the_providers_own_count_stands_beside_ours(viewer):
     nodes, _ = summarized()
     found = then(viewer, reply_to(nodes[-1], usage={"prompt_tokens": 96}))
-    figures = dict(found.figures)
+    figures = dict(found.record.figures)
     assert figures["Counted by the provider"] == "96"
-    assert figures["Our estimate was"] == "50.0% too small"
+    assert figures["Token estimate"] == "50.0% too small"
 
 
 def test_a_pinned_message_is_shown_as_it_was_sent(viewer):
@@ -191,7 +191,7 @@ def test_many_messages_that_were_sent_are_read_at_both_ends_only(viewer, setting
     reply = reply_to(nodes[-1])
     found = then(viewer, reply)
     listed = contexts.MOST_FIRST + contexts.MOST_LAST
-    [folded] = [row for row in found.rows if row.origin == context_words.FOLDED]
+    [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert len(found.rows) == listed + 1
     assert (folded.note, folded.tokens) == (f"{700 - listed} messages", 10 * (700 - listed))
     assert [link for link, _ in folded.links] == [

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from compaction_app.admin import dated, run_fields
-from compaction_app.admin.days import Period, last_days, midnight, parts_of
+from compaction_app.admin import dates, runs
+from compaction_app.admin.dates import Period, last_days, midnight, parts_of
 from compaction_app.models import CompactionEvent, CompactionRun
 from tests.admin.pages import listed, runs_page, url
 from tests.admin.records import NOON, run_of
@@ -21,7 +21,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 def choices(client, **query):
     """What the date filter offers, and what of it is chosen."""
-    [spec] = [s for s in runs_page(client, **query).context["cl"].filter_specs if isinstance(s, dated.DateFilter)]
+    [spec] = [s for s in runs_page(client, **query).context["cl"].filter_specs if isinstance(s, dates.DateFilter)]
     offered = list(spec.choices(client.get(url("compactionrun_changelist", **query)).context["cl"]))
     return [c["display"] for c in offered], [c["display"] for c in offered if c["selected"]]
 
@@ -40,7 +40,7 @@ class TestCalendar:
         ],
     )
     def test_what_is_not_on_the_calendar_is_no_period(self, code):
-        with pytest.raises(ValueError, match=r"is no year, month or day|day is out of range"):
+        with pytest.raises(ValueError, match=r"is not a year, month or day|day is out of range"):
             Period.parse(code)
 
     def test_a_year_has_months_and_a_month_has_days_and_a_day_has_none(self):
@@ -89,7 +89,7 @@ class TestCalendar:
         ],
     )
     def test_how_long_something_took_is_said_in_two_units_at_most(self, seconds, shown):
-        assert run_fields.display.lasted(timedelta(seconds=seconds)) == shown
+        assert runs.display.lasted(timedelta(seconds=seconds)) == shown
 
 
 class TestByDate:

@@ -31,7 +31,7 @@ def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
 def test_a_summary_is_not_deleted_and_the_way_out_is_told(superuser):
     _, _, summary, *_ = compacted()
     response = superuser.post(url("chatmessage_delete", summary.pk), {"post": "yes"})
-    assert "retire it" in told(response)
+    assert "Retire it" in told(response)
     assert ChatMessage.objects.filter(pk=summary.pk).exists()
     assert "deletelink" not in superuser.get(page_of(summary)).text
 

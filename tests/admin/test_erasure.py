@@ -43,9 +43,9 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
     page = eraser.get(url("chatmessage_redact", nodes[1].pk)).text
     for line in (
         "2 summaries are retired and emptied",
-        "1 retired summary is emptied too",
+        "1 retired summary is emptied as well",
         "2 runs lose their instructions",
-        "1 run at work reads anew",
+        "1 open run reads the branch again",
     ):
         assert line in page
     for summary in (first, second):
@@ -69,7 +69,7 @@ def test_what_is_said_is_what_happens(eraser, hung):
 
 def test_a_message_below_every_anchor_takes_no_summary_along(eraser, hung):
     nodes, *_ = hung
-    assert "No live summary holds it." in eraser.get(url("chatmessage_redact", nodes[-1].pk)).text
+    assert "No live summary covers it." in eraser.get(url("chatmessage_redact", nodes[-1].pk)).text
     eraser.post(url("chatmessage_redact", nodes[-1].pk), {"replacement": "x"})
     assert ChatMessage.objects.live().count() == 2
 
@@ -108,7 +108,7 @@ def test_markup_in_a_replacement_stays_text(eraser, hung):
 def test_a_summary_is_not_redacted_and_the_way_out_is_told(eraser, hung):
     *_, second = hung
     response = eraser.post(url("chatmessage_redact", second.pk), {"replacement": "x"})
-    assert "retire it" in told(response)
+    assert "Retire it" in told(response)
     assert ChatMessage.objects.get(pk=second.pk).content == SECRET
     assert url("chatmessage_redact", second.pk) not in eraser.get(page_of(second)).text
 
@@ -145,7 +145,7 @@ def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypat
 
     monkeypatch.setattr(chat, "redact_message", late)
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "x"})
-    assert "has been deleted meanwhile" in told(response)
+    assert "has been deleted in the meantime" in told(response)
 
 
 # -- deleting -----------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
         "2 live summaries",
         "1 retired summary",
         "3 runs: kept as records",
-        "1 of them is at work",
+        "1 open run among them",
     ):
         assert line in page, line
     for summary in (first, second):
@@ -172,7 +172,7 @@ def test_more_summaries_than_a_page_names_are_counted(eraser):
         summarize(nodes[n + 1], nodes[n], token_count=5)
     page = eraser.get(url("chatmessage_delete", nodes[0].pk)).text
     assert "58 live summaries" in page
-    assert "8 summaries more" in page
+    assert "8 more summaries" in page
     assert "and 8 more" in eraser.get(url("chatmessage_redact", nodes[0].pk)).text
 
 
@@ -237,9 +237,9 @@ def test_each_outcome_of_compact_now_is_told_on_the_messages_page(eraser, window
     off = talk(start_session(settings={"MODE": "off"}), ["hi"])[-1]
     for message, says in (
         (tip, "Started in the background: Run"),
-        (tip, "open already"),
+        (tip, "already open"),
         (short, "Nothing to compact"),
-        (off, "switched off"),
+        (off, "Compaction is off"),
     ):
         response = eraser.post(url("chatmessage_compact", message.pk))
         assert says in told(response)

@@ -92,7 +92,7 @@ def test_where_workers_are_busy_there_are_too_few_of_them(viewer, tips):
     ready(tips[0], enqueued_at=ago(seconds=10))
     running(tips[1])
     [said] = alerts(viewer)
-    assert "while 1 are worked on: there are too few workers, or too slow ones." in said
+    assert "while 1 run is in progress: there are too few workers, or they are too slow." in said
 
 
 def test_a_run_that_is_put_off_does_not_wait(viewer, tips):
@@ -109,7 +109,7 @@ def test_a_run_whose_time_has_come_and_gone_waits(viewer, tips):
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     running(tips[0], lease_expires_at=ago(minutes=30))
     [said] = alerts(viewer)
-    assert "1 run was claimed by a worker that is gone, and no sweep has given it to another." in said
+    assert "1 run was claimed by a worker that is gone, and no sweep has reassigned it." in said
     assert f"since {moment(ago(minutes=30))}" in said
 
 
@@ -138,7 +138,7 @@ def test_an_open_breaker_is_told_with_its_session_and_when_it_closes(viewer, tip
     [said] = breaker_says(viewer)
     closes = timezone.localtime(CompactionRun.objects.last().finished_at + timedelta(seconds=300))
     assert "The breaker is open in 1 session, after up to 3 failures in a row." in said
-    assert f"the last at {closes:%H:%M}" in said
+    assert f"the last one at {closes:%H:%M}" in said
     assert "Harbour" in said
 
 

@@ -33,7 +33,7 @@ def test_a_messages_page_says_what_is_reserved_and_what_the_limits_are_divided_b
     found = here(viewer, tip)
     assert prompt > 0
     assert found["Reserved"] == f"{200 + prompt} (reply 200, system prompt {prompt})"
-    assert found["Calibration"].startswith("× 0.8131: what the provider counts ÷ what is counted here")
+    assert found["Calibration"].startswith("× 0.8131: the provider's token count divided by the estimate")
     assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
 
 
@@ -48,15 +48,15 @@ def test_a_sessions_page_says_the_same(viewer, settings):
 
 def test_the_strategy_says_whether_there_is_a_summary(viewer):
     nodes, _ = summarized()
-    assert here(viewer, nodes[-1])["Strategy"] == "A summary in use"
+    assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
     _, tip = conversation(turns=6)
-    assert here(viewer, tip)["Strategy"] == "A summary is needed, and there is none yet"
+    assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
 
 
 def test_a_reply_says_of_its_record_whether_there_was_one(viewer):
     nodes, _ = summarized()
     then = viewer.get(page_of(reply_to(nodes[-1]))).context["then"]
-    assert dict(then.figures)["Strategy"] == "A summary in use"
+    assert dict(then.record.figures)["Strategy"] == "A summary is used"
 
 
 def test_a_context_that_does_not_fit_says_how_to_go_on(viewer):

@@ -20,7 +20,7 @@ def test_a_session_leads_to_all_that_belongs_to_it(viewer):
     for link in (
         url("chatmessage_changelist", session=session.pk),
         url("chatmessage_changelist", session=session.pk, place="tip"),
-        url("chatmessage_changelist", kind="summary", session=session.pk, state="live"),
+        url("chatmessage_changelist", session=session.pk, kind="summary", state="live"),
         url("compactionrun_changelist", session=session.pk, status__exact="succeeded"),
         url("compactionevent_changelist", session=session.pk),
     ):

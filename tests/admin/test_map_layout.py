@@ -10,10 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.admin.branch_map import BOLD_CHARACTER, EVERY_DEPTH, FEW_LANES, draw, is_small
-from compaction_app.admin.map_parts import GAUGE_WIDTH, Bar, DrawnLane, Mark, MarkKind, Picture, Place
-from compaction_app.admin.map_scale import CHARACTER, make_scale
-from compaction_app.admin.map_summaries import MOST_SUMMARIES, first_covered
+from compaction_app.admin.map_layout import (
+    BOLD_CHARACTER,
+    EVERY_DEPTH,
+    FEW_LANES,
+    MOST_SUMMARIES,
+    draw,
+    first_covered,
+    is_small,
+)
+from compaction_app.admin.map_parts import (
+    CHARACTER,
+    GAUGE_WIDTH,
+    Bar,
+    DrawnLane,
+    Mark,
+    MarkKind,
+    Picture,
+    Place,
+    make_scale,
+)
 
 pytestmark = pytest.mark.pure
 

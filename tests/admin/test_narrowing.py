@@ -61,8 +61,8 @@ def test_summaries_are_found_by_their_text_too(viewer):
 
 def test_the_box_says_what_it_searches(viewer):
     session = start_session()
-    assert "Texts are searched in the list of one session" in viewer.get(url("chatmessage_changelist")).text
-    assert "What a text of this session holds" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    assert "Open a session to search its messages." in viewer.get(url("chatmessage_changelist")).text
+    assert "Text of this session&#x27;s messages" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
 
 
 def test_no_search_without_a_session_reads_a_text(viewer):
@@ -95,7 +95,7 @@ def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, for
     page = viewer.get(url("chatmessage_changelist", **query)).text
     [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
     words = re.sub("<[^>]*>", "", told)
-    lane = f"the lane that begins with message {trunk[0].pk}"
+    lane = f"on the branch that starts at message {trunk[0].pk}"
     assert words == f"Only messages of Harbour, {lane}, from depth 3, to depth 6. Show all"
     assert f'href="{page_of(session)}"' in told
     assert f'href="{url("chatmessage_changelist", kind="message")}"' in told

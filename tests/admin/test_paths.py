@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.admin import paths
-from compaction_app.admin.paths import Place, Stretch
+from compaction_app.admin import contexts
+from compaction_app.admin.contexts import Place, Stretch
 from compaction_app.models import ChatMessage, sql
 from tests.trees import chain, start_session, summarize
 
@@ -38,10 +38,10 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
     chance, session = random.Random(seed), random_tree(seed)
     for tip in chat.tips(session):
         branch = [place(node) for node in chat.get_branch(tip)]
-        assert paths.places(tip.pk, "default", first=1) == branch
+        assert contexts.places(tip.pk, "default", first=1) == branch
         for _ in range(5):
             first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))
-            found = paths.stretch(tip.pk, "default", first=first, last=last)
+            found = contexts.stretch(tip.pk, "default", first=first, last=last)
             assert found == Stretch(branch[first - 1], branch[last - 1])
             assert found.messages == last - first + 1
             assert found.tokens == sum(node.tokens for node in branch[first - 1 : last])
@@ -50,21 +50,21 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
 def test_there_is_no_stretch_beyond_a_branch():
     nodes = chain(start_session(), 4)
     for first, last in ((0, 2), (3, 2), (2, 9), (9, 9)):
-        assert paths.stretch(nodes[1].pk, "default", first=first, last=last) is None
-    assert paths.stretch(10**9, "default", first=1, last=1) is None
+        assert contexts.stretch(nodes[1].pk, "default", first=first, last=last) is None
+    assert contexts.stretch(10**9, "default", first=1, last=1) is None
 
 
 def test_below_a_fork_only_its_own_branch_counts():
     nodes = chain(start_session(), 5)
     fork = chain(nodes[0].session, 2, nodes[1])
-    found = paths.stretch(fork[-1].pk, "default", first=2, last=3)
+    found = contexts.stretch(fork[-1].pk, "default", first=2, last=3)
     assert found == Stretch(place(nodes[1]), place(fork[0]))
 
 
 def test_rows_between_are_not_read():
     nodes = chain(start_session(), 30)
     with CaptureQueriesContext(connection) as queries:
-        found = paths.rows(nodes[-1].pk, "default", first=5, early=7, late=28)
+        found = contexts.rows(nodes[-1].pk, "default", first=5, early=7, late=28)
     assert [row.pk for row in found] == [node.pk for node in nodes[4:7] + nodes[27:]]
     assert len(queries) == 1
 
@@ -72,7 +72,7 @@ def test_rows_between_are_not_read():
 def test_gaps_stand_before_what_follows_them():
     places = [place(node) for node in chain(start_session(), 6)]
     shown = {places[1].id, places[4].id, places[5].id}
-    assert paths.gaps(places, shown) == {
+    assert contexts.gaps(places, shown) == {
         places[1].id: Stretch(places[0], places[0]),
         places[4].id: Stretch(places[2], places[3]),
     }

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app.admin import charts
-from compaction_app.admin.days import Period, parts_of
+from compaction_app.admin.dates import Period, parts_of
 from compaction_app.models import CompactionRun
 from tests.admin.pages import runs_page, url
 from tests.admin.records import NOON, run_of, succeeded
@@ -77,7 +77,7 @@ class TestChart:
         succeeded(tip, 2, 10, 5, cost="0.01", input_tokens=10, created_at=NOON)
         run_of(tip, input_tokens=7, created_at=NOON)
         total = chart(viewer, date="2026").total
-        assert (total.shown["cost"], total.unpriced) == ("0.0225", 1)
+        assert (total.cost_shown, total.unpriced) == ("0.0225", 1)
         page = runs_page(viewer, date="2026").text
         assert "<dt>Cost</dt><dd>0.0225</dd>" in page
         CompactionRun.objects.update(cost=None)
@@ -87,7 +87,7 @@ class TestChart:
         succeeded(tip, 1, 3000, 1200, created_at=NOON)
         run_of(tip, created_at=NOON)
         page = runs_page(viewer, date="2026-11").text
-        table = page[page.index("The same numbers as a table") : page.index("</details>")]
+        table = page[page.index("Show as table") : page.index("</details>")]
         row = re.search(r"<tr>\s*<th[^>]*><a[^>]*>November 3</a></th>(.*?)</tr>", table, re.DOTALL)[1]
         assert re.findall(r">([\d,]+)</td>", row) == ["2", "1", "1,800"]
         assert 'aria-label="November 3: 2 runs, 1 failed, 1,800 tokens saved"' in page
@@ -104,7 +104,7 @@ class TestChart:
 
     def test_a_time_without_runs_says_so(self, viewer, tip):
         run_of(tip, created_at=timezone.now() - timedelta(days=31))
-        assert "No run was opened in this time." in runs_page(viewer).text
+        assert "No runs were opened in this period." in runs_page(viewer).text
 
     def test_more_runs_than_it_counts_are_left_out_by_whole_days_from_the_oldest(self, viewer, tip, monkeypatch):
         """A day that is counted is counted whole; no number is a part of one."""
@@ -123,4 +123,4 @@ class TestChart:
         monkeypatch.setattr(charts, "MOST_RUNS", 1)
         for _ in range(3):
             run_of(tip, created_at=datetime(2026, 11, 30, 12, tzinfo=UTC))
-        assert "Too many runs to count here" in runs_page(viewer, date="2026-11").text
+        assert "Too many runs to count" in runs_page(viewer, date="2026-11").text

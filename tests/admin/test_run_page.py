@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from compaction_app.admin import run_fields
+from compaction_app.admin import runs
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.values import ErrorCode, EventKind, RunStatus
 from tests.admin.pages import url
@@ -75,10 +75,10 @@ class TestPage:
             *("Succeeded", "base changed", "timeout", "no answer within 31 s", "Threshold", "Auto compact", "17"),
             *(f"Message {nodes[4].pk}", f"Message {nodes[3].pk}", f"Message {nodes[2].pk}"),
             *(f"Summary {base.pk}", f"Summary {summary.pk}", f"Run {before.pk} → Run {run.pk} → Run {after.pk}"),
-            *("96,210 → 41,208", "55,002 (57%)", "113", "62%", "94%", f"Inputs shown shortened: Message {nodes[0].pk}"),
+            *("96,210 → 41,208", "55,002 (57%)", "113", "62%", "94%", f"Shortened inputs: Message {nodes[0].pk}"),
             *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),
-            *("12.4 s", "3 of 8 at most", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
-            *("ran out at Nov. 3, 2026, 8:06:01 a.m.", "task-77", "8,191", "4321", "a1b2c3d4"),
+            *("12.4 s", "3 of at most 8", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
+            *("expired at Nov. 3, 2026, 8:06:01 a.m.", "task-77", "8,191", "4321", "a1b2c3d4"),
             *("&quot;MODE&quot;: &quot;aggressive&quot;", "128111", "abc123"),
         ):
             assert shown in page, shown
@@ -99,7 +99,7 @@ class TestPage:
             "created_at": "opened", "messages_compacted": "compacted", "reserved_tokens": "reserved",
         }  # fmt: skip
         shown = set()
-        for _, group in run_fields.FIELDSETS:
+        for _, group in runs.FIELDSETS:
             for row in group["fields"]:
                 shown |= {row} if isinstance(row, str) else set(row)
         # The id is in the title; the claim's token is of no use to anybody but its holder.
@@ -124,18 +124,18 @@ class TestPage:
         due = timezone.now() + timedelta(minutes=2)
         run = run_of(tip, status="ready", next_attempt_at=due, attempts=1, error_code="timeout")
         page = page_text(viewer, run)
-        assert "It is tried again at" in page
-        assert "The attempt before: timeout." in page
+        assert "The next attempt is at" in page
+        assert "Previous attempt: timeout." in page
 
     def test_a_claim_that_died_is_told(self, viewer, tip):
         run = run_of(tip, status="running", lease_expires_at=timezone.now() - timedelta(hours=1))
         assert "Its worker is gone" in page_text(viewer, run)
 
     def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
-        assert "Not known: PRICES does not have the model" in page_text(viewer, run_of(tip, input_tokens=5))
+        assert "Unknown: PRICES does not have the model" in page_text(viewer, run_of(tip, input_tokens=5))
 
     def test_every_status_has_its_words(self):
-        assert set(run_fields._STATUS_WORDS) == set(RunStatus)
+        assert set(runs._STATUS_WORDS) == set(RunStatus)
 
     def test_a_run_with_many_follow_ups_names_some_and_leads_to_the_rest(self, viewer, tip):
         run = run_of(tip)

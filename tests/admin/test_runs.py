@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from compaction_app.admin import dated
+from compaction_app.admin import dates
 from compaction_app.models import CompactionEvent, CompactionRun
 from tests.admin.pages import listed, queries_of, runs_page, url
 from tests.admin.records import NOON, run_of
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 class TestLookingThrough:
     @pytest.fixture(autouse=True)
     def ten(self, monkeypatch):
-        monkeypatch.setattr(dated, "LOOKED_THROUGH", 10)
+        monkeypatch.setattr(dates, "LOOKED_THROUGH", 10)
 
     @pytest.fixture
     def runs(self, tip):
@@ -31,17 +31,17 @@ class TestLookingThrough:
     def test_a_rare_value_is_looked_for_among_the_newest_and_the_page_says_so(self, viewer, runs):
         page = runs_page(viewer, trigger__exact="manual")
         assert page.context["cl"].result_count == 0
-        assert "Only the newest 10 were looked through" in page.text
+        assert "Only the newest 10 were searched" in page.text
 
     def test_a_date_leads_to_the_older_ones(self, viewer, tip, runs):
         older = run_of(tip, trigger="manual", created_at=NOON - timedelta(days=40))
         assert listed(viewer, "compactionrun", trigger__exact="manual", date="2026-09") == [older.pk]
         page = runs_page(viewer, trigger__exact="manual", date="2026-11-03")
-        assert "Only the newest 10 of this date were looked through" in page.text
+        assert "Only the newest 10 of this date were searched" in page.text
 
     @pytest.mark.parametrize("query", [{}, {"date": "2026-11"}, {"q": "1"}, {"p": "1"}])
     def test_nothing_is_left_out_where_nothing_is_looked_for(self, viewer, runs, query):
-        assert "were looked through" not in runs_page(viewer, **query).text
+        assert "were searched" not in runs_page(viewer, **query).text
 
     def test_runs_that_wait_are_found_however_old_they_are(self, viewer, runs):
         """They have an index of their own, and they are what one looks for when nothing moves."""
@@ -56,7 +56,7 @@ class TestLookingThrough:
         )
         page = viewer.get(url("compactionevent_changelist", kind__exact="retired"))
         assert page.context["cl"].result_count == 0
-        assert "Only the newest 10 were looked through" in page.text
+        assert "Only the newest 10 were searched" in page.text
 
 
 def test_runs_are_filtered_by_model(viewer, tip, settings):
@@ -81,7 +81,7 @@ def test_a_character_that_no_text_can_hold_is_no_server_error(viewer, page, name
     assert viewer.get(url(f"{page}_changelist") + f"?{name}=%00").headers["Location"].endswith("?e=1")
 
 
-@pytest.mark.parametrize(("page", "said"), [("compactionrun", "No run yet."), ("compactionevent", "No event yet.")])
+@pytest.mark.parametrize(("page", "said"), [("compactionrun", "No runs yet."), ("compactionevent", "No events yet.")])
 def test_an_empty_list_says_what_will_stand_there(viewer, page, said):
     assert said in viewer.get(url(f"{page}_changelist")).text
     narrowed = viewer.get(url(f"{page}_changelist", date="2026")).text

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import maps
-from compaction_app.admin.branch_map import EVERY_DEPTH
+from compaction_app.admin import branch_map
+from compaction_app.admin.map_layout import EVERY_DEPTH
 from tests.admin.pages import ARABIC, VIEW, figures, page_of, url
 from tests.admin.records import forked, words
 from tests.trees import chain, star, start_session, summarize
@@ -62,9 +62,9 @@ def test_every_mark_says_what_it_is_and_how_its_message_begins(viewer):
     session, main, side, live, gone = forked()
     names = names_of(map_at(viewer, session))
     text = "“\u2068{}\u2069”"
-    assert f"Beginning of branch 1: message {main[0].pk} (user). {text.format('m0')}" in names
+    assert f"Start of branch 1: message {main[0].pk} (user). {text.format('m0')}" in names
     assert f"Message {main[3].pk} (user) of branch 1; 1 branch leaves here. {text.format('m3')}" in names
-    assert f"Beginning of branch 2: message {side[0].pk} (user). {text.format('m0')}" in names
+    assert f"Start of branch 2: message {side[0].pk} (user). {text.format('m0')}" in names
     assert f"Cutoff of summary {live.pk}: message {main[2].pk}. {text.format('m2')}" in names
     assert f"Anchor of summary {gone.pk}, retired: message {main[5].pk}. {text.format('m5')}" in names
     summary = f"Summary {live.pk}, in use: covers 3 messages up to message {main[2].pk}; {live.token_count} tokens"
@@ -88,7 +88,7 @@ def test_texts_are_cut_to_one_short_line(viewer):
     chat.append_message(session, role="user", content="\n\n  word " * 100_000)
     [name] = names_of(map_at(viewer, session))
     text = name.split("“\u2068")[1].removesuffix("\u2069”")
-    assert len(text) == maps.TEXT
+    assert len(text) == branch_map.TEXT
     assert text.startswith("word word")
     assert "\n" not in name
 
@@ -128,8 +128,8 @@ def test_one_message_and_several_roots_have_a_map(viewer):
     chain(session, 1)
     chain(session, 3)
     shown = map_at(viewer, session)
-    assert [row.forks_from for row in shown.table] == ["the beginning", "the beginning"]
-    assert [row.messages for row in shown.table] == ["1", "3"]
+    assert [row.forks_from for row in shown.table] == ["the start", "the start"]
+    assert [row.messages for row in shown.table] == [1, 3]
 
 
 def test_a_short_conversation_shows_every_message_and_a_long_one_its_ends(viewer):
@@ -159,15 +159,15 @@ def test_the_table_says_the_same_as_the_picture(viewer):
     assert (first.name, first.url, first.forks_from, first.messages) == (
         "Branch 1",
         message_url(main[-1].pk),
-        "the beginning",
-        "6",
+        "the start",
+        6,
     )
     assert (first.summary, first.summary_url) == (f"Summary {live.pk}", message_url(live.pk))
     assert (second.forks_from, second.forks_from_url) == (
         f"message {main[3].pk} of branch 1",
         message_url(main[3].pk),
     )
-    assert (second.messages, second.tokens, second.summary) == ("2", "60", "none")
+    assert (second.messages, second.tokens, second.summary) == (2, 60, "none")
     for row in (first, second):
         assert row.fullness in response.text
 
@@ -244,9 +244,9 @@ def test_branches_are_numbered_on_from_page_to_page_and_a_heading_says_which_the
     third = viewer.get(second.context["older_url"])
     pages = [response.context["map"] for response in (first, second, third)]
     assert [shown.range for shown in pages] == [
-        "Branches 1 to 60 of 150, the newest first",
-        "Branches 61 to 120 of 150, the newest first",
-        "Branches 121 to 150 of 150, the newest first",
+        "Branches 1 to 60 of 150, newest first",
+        "Branches 61 to 120 of 150, newest first",
+        "Branches 121 to 150 of 150, newest first",
     ]
     numbers = [[drawn.lane.number for drawn in shown.lanes if drawn.lane.number] for shown in pages]
     assert numbers == [list(range(1, 61)), list(range(61, 121)), list(range(121, 151))]
@@ -257,9 +257,9 @@ def test_branches_are_numbered_on_from_page_to_page_and_a_heading_says_which_the
 
 def test_more_branches_than_are_counted_are_said_to_be_more(viewer, monkeypatch):
     star(session := start_session(), 150)
-    monkeypatch.setattr(maps, "MOST_COUNTED", 50)
+    monkeypatch.setattr(branch_map, "MOST_COUNTED", 50)
     first = viewer.get(page_of(session))
-    assert first.context["map"].range == "Branches 1 to 60 of more than 50, the newest first"
+    assert first.context["map"].range == "Branches 1 to 60 of more than 50, newest first"
     assert viewer.get(first.context["older_url"]).context["map"].range == "Branches beyond the newest 50"
 
 
@@ -272,7 +272,7 @@ def test_five_hundred_branches_of_one_message_are_a_page(viewer):
     session = start_session()
     star(session, 500)
     response = viewer.get(page_of(session))
-    assert len(response.context["map"].lanes) == maps.LANES + 1
+    assert len(response.context["map"].lanes) == branch_map.LANES + 1
     assert "Older branches" in response.text
     assert figures(response) | {"Messages": "501", "Branches": "500", "Tokens stored": "5,010"} == figures(response)
 
@@ -298,9 +298,9 @@ def test_what_is_folded_is_a_link_to_the_list_of_just_these_messages(viewer):
     linked = stretches_of(map_at(viewer, session))
     found = [(one.name, listed_at(viewer, one.url)) for one in linked]
     names = [
-        "98 messages of branch 1, depth 2 to 99: list them.",
-        "299 messages of branch 1, depth 101 to 399: list them.",
-        "298 messages of branch 2, depth 102 to 399: list them.",
+        "List 98 messages of branch 1, depth 2 to 99.",
+        "List 299 messages of branch 1, depth 101 to 399.",
+        "List 298 messages of branch 2, depth 102 to 399.",
     ]
     assert [name for name, _ in found] == names
     messages = [main[1:99], main[100:399], side[1:299]]
@@ -322,5 +322,5 @@ def test_the_legend_says_what_every_number_and_every_shape_is(viewer):
     chain(session, 40, main[9])
     text = viewer.get(page_of(session)).text
     legend = text[text.index("compaction-map-legend") : text.index("compaction-map-box")]
-    for words_ in ("depth: which message", "messages are folded there", "how full the window is at a tip", "threshold"):
+    for words_ in ("depth: position", "messages collapsed here", "how full the window is at a tip", "threshold"):
         assert words_ in legend, words_

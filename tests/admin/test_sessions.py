@@ -9,7 +9,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import maps, overview, sessions
+from compaction_app.admin import branch_map, sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import VIEW, figures, listed, page_of, queries_of, told, url
 from tests.admin.records import forked, words
@@ -51,7 +51,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Summaries": "1 live · 1 retired",
         "Runs": "1 succeeded · 1 failed",
         "Events": "1",
-        "Tokens spent": "1,210 in, 200 of them cached, 301 out, by 2 runs",
+        "Tokens used": "1,210 in (200 cached), 301 out, by 2 runs",
         "Cost": "0.0125, without 1 run",
     }
     assert figures(response) | expected == figures(response)
@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
 def test_the_calibration_in_force_is_the_models(viewer):
     session = start_session(model="some-model", token_calibration={"some-model": 1.25, "another": 0.9})
     response = viewer.get(page_of(session))
-    assert figures(response)["Calibration"].startswith("× 1.25: what the provider counts")
+    assert figures(response)["Calibration"].startswith("× 1.25: the provider's token count")
     assert figures(response)["Available"] == f"{int(3000 / 1.25):,}"
 
 
@@ -74,7 +74,7 @@ def test_numbers_lead_to_what_they_count(viewer):
     for link in (
         url("chatmessage_changelist", session=session.pk),
         url("chatmessage_changelist", session=session.pk, place="tip"),
-        url("chatmessage_changelist", kind="summary", session=session.pk, state="retired"),
+        url("chatmessage_changelist", session=session.pk, kind="summary", state="retired"),
         url("compactionrun_changelist", session=session.pk, status__exact="failed"),
         url("compactionevent_changelist", session=session.pk),
     ):
@@ -82,10 +82,10 @@ def test_numbers_lead_to_what_they_count(viewer):
 
 
 def test_what_can_not_be_counted_at_a_constant_price_says_so(viewer, monkeypatch):
-    monkeypatch.setattr(overview, "BOUND", 70)
-    monkeypatch.setattr(overview, "RUNS", 60)
-    monkeypatch.setattr(overview, "SUMMARIES", 2)
-    monkeypatch.setattr(maps, "SUMMARIES", 2)
+    monkeypatch.setattr(sessions, "BOUND", 70)
+    monkeypatch.setattr(sessions, "RUNS", 60)
+    monkeypatch.setattr(sessions, "SUMMARIES", 2)
+    monkeypatch.setattr(branch_map, "SUMMARIES", 2)
     session = start_session()
     star(session, 80)
     node = session.messages.get(parent=None)
@@ -199,7 +199,7 @@ def test_compacting_with_instructions_opens_a_run_for_each_branch_and_tells_whic
 def test_compacting_without_instructions_brings_every_branch_to_rest(operator, broker):
     session, *_ = branched()
     response = operator.post(url("chatsession_compact", session.pk), {"instructions": ""})
-    said = "Every branch over its threshold is being compacted in the background in 1 session: Harbour."
+    said = "Compacting every branch over its threshold in the background, in 1 session: Harbour."
     assert told(response) == said
     assert session.runs.count() == 0
 
@@ -214,7 +214,7 @@ def test_of_very_many_branches_the_newest_are_asked_for(operator, monkeypatch):
     response = operator.post(url("chatsession_compact", session.pk), {"instructions": "Keep the prices."})
     assert session.runs.filter(tip=newest).exists()
     assert session.runs.count() == 2
-    assert "Only the newest 2 branches were asked for." in told(response)
+    assert "Only the newest 2 branches were requested." in told(response)
 
 
 def test_instructions_that_are_too_long_are_asked_for_again(operator):

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import broker as watching
+from compaction_app.admin import health as watching
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from tests.admin.pages import MODELS, VIEW, page_of, queries_of, url
 from tests.admin.records import run_at
@@ -112,7 +112,7 @@ def test_whoever_may_read_messages_reads_them_on_the_map_and_on_a_runs_page(view
 
 def test_the_map_without_quotations_still_says_what_each_mark_is(login, marked):
     page = login("view_chatsession").get(page_of(marked[0])).text
-    assert f"Beginning of branch 1: message {marked[1].pk} (user)." in page
+    assert f"Start of branch 1: message {marked[1].pk} (user)." in page
     assert "No text." not in page
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import generations
+from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.tasks import compact_session
 from compaction_app.values import EventKind
@@ -25,26 +25,26 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     nodes, summary = summarized()
     page = shown(viewer, summary)
     coverage = page.coverage
-    assert (coverage.messages, coverage.taken_in.messages, coverage.replaced) == (2, 2, 20)
+    assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
     assert (coverage.tail, coverage.tail_tokens) == (1, 10)
-    assert page.taken_in == tuple((page_of(node), f"Message {node.pk}") for node in nodes[:2])
-    assert dict(page.figures)["Its own tokens"] == "8 (60% less)"
+    assert page.new_messages == tuple((page_of(node), f"Message {node.pk}") for node in nodes[:2])
+    assert dict(page.figures)["Own tokens"] == "8 (60% less)"
 
 
 def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
     nodes, (_, second, _) = three
     coverage = shown(viewer, second).coverage
-    assert (coverage.messages, coverage.taken_in.messages) == (4, 2)
+    assert (coverage.messages, coverage.new.messages) == (4, 2)
     assert coverage.replaced == 9 + 20, "its base and the two messages that it took in"
-    assert (coverage.taken_in.first.id, coverage.taken_in.last.id) == (nodes[2].pk, nodes[3].pk)
+    assert (coverage.new.first.id, coverage.new.last.id) == (nodes[2].pk, nodes[3].pk)
 
 
 def test_before_and_after_are_drawn_where_a_run_measured_them(viewer, three):
     _, summary = summarized()
     page = shown(viewer, summary)
-    assert (page.before_bar.told, page.after_bar.told) == ("Before 60", "after 48")
-    assert (page.before_bar.parts[0].width, page.after_bar.parts[0].width) == (1000, 800)
-    assert shown(viewer, three[1][1]).before_bar is None
+    assert tuple(bar.words for bar in page.history_bars) == ("Before 60", "after 48")
+    assert tuple(bar.parts[0].width for bar in page.history_bars) == (1000, 800)
+    assert shown(viewer, three[1][1]).history_bars is None
 
 
 # -- generations --------------------------------------------------------------------------------------------
@@ -53,9 +53,9 @@ def test_before_and_after_are_drawn_where_a_run_measured_them(viewer, three):
 def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     _, (first, second, third) = three
     for here in (first, second, third):
-        line = shown(viewer, here).line
+        line = shown(viewer, here).generations
         assert [row.name for row in line] == [f"Summary {row.pk}" for row in (first, second, third)]
-        assert [row.generation for row in line] == ["1", "2", "3"]
+        assert [row.run.generation for row in line] == [1, 2, 3]
         assert [row.is_here for row in line] == [row is here for row in (first, second, third)]
     page = viewer.get(page_of(second)).text
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
@@ -66,7 +66,7 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
 def test_a_retired_generation_stays_in_the_line(viewer, three):
     _, (first, second, third) = three
     chat.retire_summary(second)
-    assert [row.is_retired for row in shown(viewer, first).line] == [False, True, True]
+    assert [row.summary.retired_at is not None for row in shown(viewer, first).generations] == [False, True, True]
     assert "None: it is retired." in viewer.get(page_of(third)).text
 
 
@@ -74,18 +74,18 @@ def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
     nodes, (first, second, third) = three
     other = summarize(nodes[5], nodes[4], token_count=5)
     run_for(other, nodes[5], 4, base=first)
-    assert {row.name for row in shown(viewer, first).line} == {
+    assert {row.name for row in shown(viewer, first).generations} == {
         f"Summary {row.pk}" for row in (first, second, third, other)
     }
-    assert f"Summary {third.pk}" not in {row.name for row in shown(viewer, other).line}
+    assert f"Summary {third.pk}" not in {row.name for row in shown(viewer, other).generations}
 
 
 def test_a_summary_that_no_run_made_stands_alone(viewer):
     nodes = chain(start_session(), 4)
     summary = summarize(nodes[2], nodes[1])
     page = shown(viewer, summary)
-    assert [row.name for row in page.line] == [f"Summary {summary.pk}"]
-    assert page.no_difference.startswith("It is the first of its line")
+    assert [row.name for row in page.generations] == [f"Summary {summary.pk}"]
+    assert page.no_difference.startswith("This is the first generation")
 
 
 def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
@@ -94,7 +94,7 @@ def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
     summary = summarize(nodes[3], nodes[2], content="It was blue.")
     run_for(summary, nodes[-1], 1, base=base)
     page = shown(viewer, summary)
-    assert [row.name for row in page.line] == [f"Summary {base.pk}", f"Summary {summary.pk}"]
+    assert [row.name for row in page.generations] == [f"Summary {base.pk}", f"Summary {summary.pk}"]
     assert texts_of(page.changed) == ("It was red.", "It was blue.")
 
 
@@ -103,8 +103,8 @@ def test_a_very_long_line_lists_the_nearest(viewer):
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]
     for n, summary in enumerate(made):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
-    line = shown(viewer, made[-1]).line
-    assert [row.name for row in line] == [f"Summary {row.pk}" for row in made[-generations.MOST_LISTED - 1 :]]
+    line = shown(viewer, made[-1]).generations
+    assert [row.name for row in line] == [f"Summary {row.pk}" for row in made[-summaries.MOST_LISTED - 1 :]]
 
 
 # -- ledger and record --------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_the_ledger_is_a_list_by_who_said_it(viewer):
 
 def test_a_summary_without_a_ledger_says_so(viewer):
     _, summary = summarized()
-    assert "None: nothing that must survive was missing." in viewer.get(page_of(summary)).text
+    assert "Empty: the summary contains everything that must be kept." in viewer.get(page_of(summary)).text
 
 
 def test_all_that_its_run_stores_is_found_from_the_page(viewer):
@@ -161,13 +161,13 @@ def test_all_that_its_run_stores_is_found_from_the_page(viewer):
         "Never name customers.",
         "quick-model",
         "p-42",
-        "12,345 in, 678 out, 1,000 of those in cached",
+        "12,345 in (1,000 cached), 678 out",
         "0.0042",
         "4.2 s in attempt 2",
         "80.5%",
         "100.0%",
-        "7,500 tokens; answered by the one tighter retry; look-ahead",
-        "long messages shown in 2,000 bytes",
+        "7,500 tokens; answered by the second, stricter request; look-ahead",
+        "long messages shortened to 2,000 bytes",
         "1 dropped, 2 verbatim",
         f'<a href="{page_of(nodes[0])}">Message {nodes[0].pk}</a>',
     ):
@@ -180,7 +180,7 @@ def test_an_anchor_deleted_with_its_summary_leaves_runs_and_lines_that_can_be_re
     nodes, (first, second, third) = three
     chat.delete_message(nodes[5])
     assert not ChatMessage.objects.filter(pk=third.pk).exists()
-    assert [row.name for row in shown(viewer, first).line] == [f"Summary {row.pk}" for row in (first, second)]
+    assert [row.name for row in shown(viewer, first).generations] == [f"Summary {row.pk}" for row in (first, second)]
     assert viewer.get(page_of(CompactionRun.objects.get(generation=3))).status_code == 200
 
 
@@ -208,7 +208,7 @@ def test_only_the_newest_tips_are_asked_for_and_the_page_says_so(viewer):
     for n in range(60):
         chat.append_message(nodes[0].session, nodes[2], role="user", content=f"again {n}")
     page = shown(viewer, summary)
-    assert len(page.tips) == generations.MOST_TIPS
+    assert len(page.tips) == summaries.MOST_TIPS
     assert page.has_older_tips
     assert "of the newest 50 of the session" in viewer.get(page_of(summary)).text
 
@@ -264,8 +264,8 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     summary = chat.find_summary(tip)
     run = session.runs.get(summary=summary)
     page = shown(viewer, summary)
-    assert len(page.line) >= 2
+    assert len(page.generations) >= 2
     assert page.changed.added
-    assert page.coverage.taken_in.messages == run.messages_compacted
+    assert page.coverage.new.messages == run.messages_compacted
     assert [name for _, name, _ in page.tips] == [f"Message {tip.pk}"]
     assert f'href="{url("compactionrun_change", run.pk)}"' in viewer.get(page_of(summary)).text

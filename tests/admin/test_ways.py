@@ -144,19 +144,19 @@ def ledger_of(client, summary):
 def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer):
     nodes, summary = summarized()
     chat.redact_message(nodes[0])
-    assert ledger_of(viewer, summary) == "Erased together with the summary's text."
+    assert ledger_of(viewer, summary) == "Erased with the summary's text."
     page = viewer.get(page_of(summary)).text
-    assert "Emptied at " in page
+    assert "Erased at " in page
     assert "nothing that must survive" not in page
 
 
 def test_a_summary_without_a_ledger_says_why(viewer):
     _, summary = summarized()
-    assert ledger_of(viewer, summary) == "None: nothing that must survive was missing."
+    assert ledger_of(viewer, summary) == "Empty: the summary contains everything that must be kept."
     summary.made_by.update(settings={"LEDGER_TOKENS": 0})
     assert ledger_of(viewer, summary) == "Off: LEDGER_TOKENS was 0."
     summary.made_by.all().delete()
-    assert ledger_of(viewer, summary) == "None: no run made this summary, its text was brought along."
+    assert ledger_of(viewer, summary) == "None: this summary was imported, no run made it."
 
 
 @pytest.mark.django_db(transaction=True)
@@ -213,16 +213,16 @@ def test_a_record_that_names_rows_of_another_session_says_so_and_shows_none_of_t
         chain(start_session(), 3), summary_id=summary.pk, cutoff_id=there[1].pk, pinned_id=there[0].pk, tokens=9
     )
     said = notes_then(viewer, reply)
-    assert f"Summary {summary.pk} is recorded and is not of this session." in said
-    assert f"The cutoff {there[1].pk} is recorded and is not of this session." in said
-    assert f"The pinned message {there[0].pk} is recorded and is not of this session." in said
-    assert "deleted since" not in said
+    assert f"Summary {summary.pk} is recorded but not of this session." in said
+    assert f"The cutoff {there[1].pk} is recorded but not of this session." in said
+    assert f"The pinned message {there[0].pk} is recorded but not of this session." in said
+    assert "is deleted now" not in said
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
 
 
 def test_a_record_that_names_what_is_nowhere_says_that_it_was_deleted(viewer):
     reply = with_record(chain(start_session(), 3), summary_id=10**9)
-    assert f"Summary {10**9} was sent and has been deleted since." in notes_then(viewer, reply)
+    assert f"Summary {10**9} was sent and is deleted now." in notes_then(viewer, reply)
 
 
 def test_telling_the_two_apart_takes_no_query_more(viewer, django_assert_max_num_queries):

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.admin import compacting, whole_sessions
+from compaction_app.admin import actions
 from compaction_app.models import ChatSession, CompactionRun
 from tests.admin.pages import page_of, queries_of, told, url
 from tests.admin.records import conversation, run_at
@@ -43,11 +43,11 @@ def test_each_of_the_selected_sessions_is_told_what_becomes_of_it(operator, hand
     ChatSession.objects.filter(pk=off.pk).update(title="Off")
     ChatSession.objects.filter(pk=quiet.pk).update(title="Quiet")
     said = asked_for(operator, over, off, quiet, start_session(title="Empty"), invalid("Wrong"))
-    assert "Every branch over its threshold is being compacted in the background in 1 session: Harbour." in said
-    assert "Nothing to compact, for no branch is over its threshold, in 1 session: Quiet." in said
-    assert "Nothing to compact, for there is no message yet, in 1 session: Empty." in said
-    assert "Compaction is switched off (MODE) in 1 session: Off." in said
-    assert "Nothing is compacted in Wrong, whose settings are wrong:" in said
+    assert "Compacting every branch over its threshold in the background, in 1 session: Harbour." in said
+    assert "Nothing to compact: no branch is over its threshold in 1 session: Quiet." in said
+    assert "Nothing to compact: there are no messages in 1 session: Empty." in said
+    assert "Compaction is off (MODE) in 1 session: Off." in said
+    assert "Wrong: nothing is compacted, its settings are invalid." in said
     assert "TRIGGER_RATIO" in said
     assert handed_over == [over.pk]
     assert [entry.object_id for entry in LogEntry.objects.all()] == [str(over.pk)]
@@ -57,24 +57,24 @@ def test_one_branch_over_its_threshold_is_enough(operator, handed_over):
     session, tip = conversation()
     root = chat.get_branch(tip)[0]
     chat.append_message(session, session.messages.get(pk=root.id), role="assistant", content="short")
-    assert "is being compacted" in asked_for(operator, session)
+    assert "in the background" in asked_for(operator, session)
     assert handed_over == [session.pk]
 
 
 def test_a_session_of_more_branches_than_are_looked_at_is_handed_over(operator, handed_over, monkeypatch):
     """Nobody knows beforehand that there is nothing to do; the sentence speaks of branches over their threshold."""
-    monkeypatch.setattr(whole_sessions, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(actions, "MOST_LOOKED_AT", 1)
     session = start_session(title="Wide")
     root = chain(session, 1)[0]
     chain(session, 1, root)
     chain(session, 1, root)
-    assert "Every branch over its threshold" in asked_for(operator, session)
+    assert "every branch over its threshold" in asked_for(operator, session)
 
 
 def test_looking_takes_the_same_queries_whatever_a_session_holds(operator, handed_over):
     def queries_for(session):
         with CaptureQueriesContext(connection) as queries:
-            assert "is being compacted" in asked_for(operator, session)
+            assert "in the background" in asked_for(operator, session)
         return len(queries)
 
     # Kept by Django from the first entry of its log on.
@@ -86,7 +86,7 @@ def test_looking_takes_the_same_queries_whatever_a_session_holds(operator, hande
 def test_an_empty_session_says_so_with_instructions_and_without(operator, handed_over, instructions):
     empty = start_session(title="Empty")
     answer = operator.post(url("chatsession_compact", empty.pk), {"instructions": instructions})
-    assert told(answer) == "Nothing to compact, for there is no message yet, in 1 session: Empty."
+    assert told(answer) == "Nothing to compact: there are no messages in 1 session: Empty."
     assert handed_over == []
 
 
@@ -95,7 +95,7 @@ def test_wrong_settings_are_told_once_and_not_for_each_branch(operator, handed_o
     session = invalid("Wrong")
     chain(session, 1)
     said = told(operator.post(url("chatsession_compact", session.pk), {"instructions": instructions}))
-    assert said.count("whose settings are wrong") == 1
+    assert said.count("its settings are invalid") == 1
     assert not CompactionRun.objects.exists()
 
 
@@ -113,8 +113,8 @@ def test_a_run_that_no_broker_took_is_said_to_wait_for_the_sweep(operator):
     said = told(operator.post(url("chatmessage_compact", tip.pk)))
     run = CompactionRun.objects.get()
     assert run.enqueued_at is None
-    assert said.startswith(f"Opened, but the message broker did not answer: Run {run.pk}.")
-    assert "the next sweep hands over what waits" in said
+    assert said.startswith(f"The message broker did not answer. Opened: Run {run.pk}.")
+    assert "the next sweep enqueues what is waiting" in said
     assert "Started" not in said
 
 
@@ -139,7 +139,7 @@ def test_a_compaction_that_is_open_already_is_named_with_its_run(operator):
     chat.request_compaction(tip, trigger="manual")
     run = session.runs.get()
     answer = operator.post(url("chatmessage_compact", tip.pk), follow=True).text
-    assert f'open already: <a href="{page_of(run)}">Run {run.pk}</a>' in answer
+    assert f'already open: <a href="{page_of(run)}">Run {run.pk}</a>' in answer
     assert f"Message {tip.pk}" in answer
 
 
@@ -149,7 +149,7 @@ def test_of_several_open_runs_the_one_of_the_branch_is_named(operator):
     own = session.runs.get()
     other = chain(session, 2)
     run_at(other[-1], status="ready", anchor=other[0])
-    assert compacting._runs_in_the_way(tip) == [own.pk]
+    assert actions._blocking_runs(tip) == [own.pk]
 
 
 def test_one_thing_has_one_name(operator):
@@ -165,15 +165,15 @@ def test_one_thing_has_one_name(operator):
 def test_a_page_that_asks_says_what_is_told_afterwards(operator, handed_over):
     session, _ = conversation()
     assert "Every branch over its threshold" in operator.get(url("chatsession_compact", session.pk)).text
-    assert "Every branch over its threshold" in told(operator.post(url("chatsession_compact", session.pk)))
+    assert "every branch over its threshold" in told(operator.post(url("chatsession_compact", session.pk)))
 
 
 def test_the_settings_form_names_the_nearest_keys_and_not_all(login):
     session = start_session()
     client = login("view_chatsession", "change_chatsession")
     page = client.post(page_of(session), {"title": "", "settings": '{"TRIGER_RATIO": 0.5}'}).text
-    assert "There are no such keys: TRIGER_RATIO. Did you mean TRIGGER_RATIO" in page
+    assert "Unknown settings: TRIGER_RATIO. Did you mean TRIGGER_RATIO" in page
     assert "SUMMARIZER_TIMEOUT" not in page
     page = client.post(page_of(session), {"title": "", "settings": '{"ZZZ": 1}'}).text
-    assert "There are no such keys: ZZZ. The README says which there are." in page
+    assert "Unknown settings: ZZZ. The README lists all settings." in page
     assert queries_of(client, page_of(session))

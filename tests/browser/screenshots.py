@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import broker
+from compaction_app.admin import health
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
@@ -107,7 +107,7 @@ DAYS = 28
 @pytest.fixture
 def answering_broker(monkeypatch):
     """Without the warning that there is none."""
-    monkeypatch.setattr(broker, "watch", broker.Watch(lambda: None))
+    monkeypatch.setattr(health, "watch", health.Watch(lambda: None))
 
 
 def spread_over_days() -> None:

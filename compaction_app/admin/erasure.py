@@ -1,0 +1,189 @@
+"""Erasing from the admin: a page says in numbers, in a fixed number of queries, what else is erased before it is done.
+
+Redacting removes the text of one message and empties every summary that may quote it. Deleting removes the message
+and everything below it. Both go through ``chat``, and neither leaves text of the conversation in the admin's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages as notes
+from django.db.models import Count, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern
+
+from compaction_app import chat
+from compaction_app.admin.display import number, plural
+from compaction_app.admin.records import RecordAdmin
+from compaction_app.exceptions import CompactionError, MessageNotFound
+from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.tree.branches import database_of
+from compaction_app.values import Kind, RunStatus
+
+#: Live summaries that a page names.
+_MOST_NAMED = 50
+_LONGEST_REPLACEMENT = 1000
+_REPLACEMENT = "[redacted]"
+
+
+class RedactForm(forms.Form):
+    replacement = forms.CharField(
+        max_length=_LONGEST_REPLACEMENT,
+        initial=_REPLACEMENT,
+        widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
+        help_text="Replaces the text. The model is sent this instead.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Affected:
+    """What depends on a message."""
+
+    #: The message itself and those below it.
+    messages: int
+    #: Summaries anchored at it or below it.
+    live: int
+    retired: int
+    #: Runs whose tip or anchor is there.
+    open_runs: int
+    ended_runs: int
+    #: The live summaries that a page names.
+    named: tuple[ChatMessage, ...]
+
+    @property
+    def unnamed(self) -> int:
+        return self.live - len(self.named)
+
+
+def affected_by(message: ChatMessage) -> Affected:
+    """Three queries, however much there is."""
+    using = database_of(message)
+    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
+    nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
+    is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
+    found = nodes.aggregate(
+        messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
+        live=Count("pk", filter=is_live),
+        summaries=Count("pk", filter=Q(kind=Kind.SUMMARY)),
+    )
+    runs = CompactionRun.objects.using(using).filter(Q(tip_id__in=at_or_below) | Q(anchor_id__in=at_or_below))
+    # A subtree has few runs: no index is needed.
+    is_open = Q(status__in=(RunStatus.READY, RunStatus.RUNNING))
+    of_runs = runs.aggregate(open=Count("pk", filter=is_open), all=Count("pk"))
+    return Affected(
+        messages=found["messages"],
+        live=found["live"],
+        retired=found["summaries"] - found["live"],
+        open_runs=of_runs["open"],
+        ended_runs=of_runs["all"] - of_runs["open"],
+        named=tuple(nodes.filter(is_live).defer("content", "metadata").order_by("id")[:_MOST_NAMED]),
+    )
+
+
+class ErasingAdmin(RecordAdmin):
+    """The page before a redaction, and the contents of the page before a deletion."""
+
+    def has_redact_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("compaction_app.redact_chatmessage")
+
+    def get_urls(self) -> list[URLPattern]:
+        return [self.page("<int:pk>/redact/", self.redact_view, "chatmessage_redact", "redact"), *super().get_urls()]
+
+    # -- redacting ----------------------------------------------------------------------------------------
+
+    def redact_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
+        here = self.page_of(message)
+        if message.is_summary:
+            self.message_user(request, "A summary cannot be redacted. Retire it instead.", notes.WARNING)
+            return HttpResponseRedirect(here)
+        form = RedactForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            return self._redact(request, message, form.cleaned_data["replacement"])
+        affected = affected_by(message)
+        return self.confirm(
+            request,
+            obj=message,
+            title="Redact",
+            question="This cannot be undone. What happens:",
+            consequences=list(_consequences(affected)),
+            summaries=[(self.page_of(row), str(row)) for row in affected.named],
+            unnamed=number(affected.unnamed) if affected.unnamed else "",
+            form=form,
+            button="Redact",
+            back=here,
+            is_final=True,
+        )
+
+    def _redact(self, request: HttpRequest, message: ChatMessage, replacement: str) -> HttpResponse:
+        here = self.page_of(message)
+        try:
+            chat.redact_message(message, replacement=replacement)
+        except MessageNotFound:
+            self.message_user(request, f"{message} has been deleted in the meantime.", notes.WARNING)
+            return HttpResponseRedirect(self.list_link()[0])
+        except CompactionError as error:
+            self.message_user(request, str(error), notes.ERROR)
+            return HttpResponseRedirect(here)
+        # Neither the old text nor the new one: this log outlives both.
+        self.log_change(request, message, "Redacted.")
+        self.message_user(request, f"{message} is redacted.", notes.SUCCESS)
+        return HttpResponseRedirect(here)
+
+    # -- deleting -----------------------------------------------------------------------------------------
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
+        """In numbers: Django's collector would load everything below to list it."""
+        affected = affected_by(objs[0])
+        names = [self.link_to_record(row) for row in affected.named]
+        if affected.unnamed:
+            names.append(plural(affected.unnamed, "more summary", "more summaries"))
+        runs = plural(affected.open_runs + affected.ended_runs, "run")
+        below = [
+            plural(affected.messages - 1, "message below it", "messages below it"),
+            plural(affected.live, "live summary", "live summaries"),
+            names,
+            plural(affected.retired, "retired summary", "retired summaries"),
+            f"{runs}: kept as records, without instructions and without links to the messages",
+        ]
+        if affected.open_runs:
+            below.append(f"{plural(affected.open_runs, 'open run', 'open runs')} among them: no summary is written")
+        counts = {"messages": affected.messages, "live summaries": affected.live, "retired summaries": affected.retired}
+        return [str(objs[0]), [part for part in below if part]], counts, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
+        # Kept with the request: after_deletion is not given the message.
+        request.compaction_session = obj.session_id  # type: ignore[attr-defined]
+        try:
+            chat.delete_message(obj)
+        except MessageNotFound:
+            # Somebody else was faster. The result is the same.
+            self.message_user(request, f"{obj} had been deleted already.", notes.INFO)
+
+    def after_deletion(self, request: HttpRequest) -> str:
+        """The page of its session, for people who may view sessions."""
+        session_id = getattr(request, "compaction_session", None)
+        return (self.url("chatsession_change", session_id) if session_id else "") or super().after_deletion(request)
+
+
+def _consequences(affected: Affected) -> Iterator[str]:
+    """What a redaction does, the most important first."""
+    yield "The text, tool arguments, reasoning, attachments and metadata are erased. Tool call ids are kept."
+    if affected.live:
+        summaries = plural(affected.live, "summary is", "summaries are")
+        yield f"{summaries} retired and emptied. The messages they cover are sent in full again."
+    else:
+        yield "No live summary covers it."
+    if affected.retired:
+        yield f"{plural(affected.retired, 'retired summary is', 'retired summaries are')} emptied as well."
+    if affected.ended_runs:
+        yield f"{plural(affected.ended_runs, 'run loses its', 'runs lose their')} instructions and error details."
+    if affected.open_runs:
+        yield f"{plural(affected.open_runs, 'open run reads', 'open runs read')} the branch again before writing."
+    yield "A session title taken from this message is cleared."
