@@ -165,7 +165,7 @@ def _append_tree(
         chain = _chain(first, below)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain])
         for row, index in zip(rows, chain, strict=True):
-            # The chain has the first child of each message but its last. Siblings wait in reverse, to be taken in order.
+            # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             following = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(following))
         advance(len(chain))
