@@ -1,8 +1,7 @@
-"""A stand-in for a chat model where none is configured: it quotes what a model would have been shown.
+"""Replies in place of a chat model if none is configured: it quotes from the context that a model would be sent.
 
-It looks for the words of the newest question in the very messages of the context and quotes the sentences that
-match best, with where they come from: so it shows without a key what a summary has kept. Deterministic: the same
-context gives the same answer.
+It searches the messages of the context for the words of the newest question, and quotes the sentences that match best
+with their source. So it shows without a key what a summary has kept. The same context gives the same answer.
 """
 
 from __future__ import annotations
@@ -16,26 +15,24 @@ from dataclasses import dataclass
 
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role
 
-#: The model's name that its replies are stored with, and the label in the page.
+#: The model name that its replies are stored with.
 NAME = "offline-assistant"
 
 QUOTES = 3
 _QUOTE_CHARACTERS = 400
-#: A sentence that matches less than this share of the best one is not worth quoting.
+#: A sentence is quoted if its score is at least this share of the best one's.
 _WORTH = 0.5
 _SHORTEST_WORD = 2
 _SHORTEST_STEM = 4
 
-FOUND = "I am no model. In what a model would be shown now I find:"
-NOTHING = (
-    "I am no model: I quote what a model would be shown now, and in its {count} I find nothing that answers "
-    "“{question}”."
-)
-NO_QUESTION = "I am no model: I look for the words of a question, and here is none."
+_NO_MODEL = "No model configured."
+FOUND = f"{_NO_MODEL} Found in the current context:"
+NOTHING = _NO_MODEL + " Nothing in the {count} of the current context answers “{question}”."
+NO_QUESTION = f"{_NO_MODEL} This message has no words to search the current context for."
 
 _LABELS = {
     Origin.SYSTEM: "the system prompt",
-    Origin.CONTRIBUTION: "what the application added",
+    Origin.CONTRIBUTION: "content added by the application",
     Origin.SUMMARY: "the summary",
     Origin.PINNED: "the pinned message",
 }
@@ -50,9 +47,9 @@ _ROLE_LABELS = {
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？؟۔।])\s*|\s·\s|\n+")
 _LEAD = re.compile(r"\A(?:[#>*•\-–|\s]+|(?:user|assistant|tool [\w.-]+|tool|system|developer): )+")
 _WORD = re.compile(r"[^\W_]+")
-# Written without spaces, so that a word is looked for by its pairs of characters.
+# Written without spaces: words are searched for by pairs of characters.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-# The wrapper around a summary is the same in every context and answers nothing.
+# The wrapper around a summary is the same in every context, so it is not searched.
 _WRAPPED = re.compile(r"<conversation-summary>\n(.*)\n</conversation-summary>", re.DOTALL)
 _QUESTION_ENDS = ("?", "？", "؟")
 
@@ -86,13 +83,13 @@ def answer(context: ChatContext) -> str:
 
 
 def _best(sentences: list[_Sentence], question: list[str]) -> list[_Sentence]:
-    """The sentences that hold the rarest words of the question, best first; of equals the newest."""
-    spread = Counter(word for sentence in sentences for word in question if _holds(sentence, word))
+    """The sentences with the rarest words of the question, best first; the newest of equal ones."""
+    spread = Counter(word for sentence in sentences for word in question if _contains(sentence, word))
     weights = {word: math.log(1 + len(sentences) / count) for word, count in spread.items()}
     scored = []
     for place, sentence in enumerate(sentences):
-        score = sum(weight for word, weight in weights.items() if _holds(sentence, word))
-        # Of two that hold the same words the longer one tells more, but length alone is no merit.
+        score = sum(weight for word, weight in weights.items() if _contains(sentence, word))
+        # Of two sentences with the same words, one longer than the question says more.
         scored.append((round(score, 6), len(sentence.words) > len(question), place))
     scored.sort(reverse=True)
     enough = scored[0][0] * _WORTH if scored else 0
@@ -103,19 +100,19 @@ def _best(sentences: list[_Sentence], question: list[str]) -> list[_Sentence]:
     return list(found.values())
 
 
-def _holds(sentence: _Sentence, word: str) -> bool:
+def _contains(sentence: _Sentence, word: str) -> bool:
     return word in sentence.words
 
 
 def label_of(message: ContextMessage) -> str:
-    """Where a message of a context comes from, in words."""
+    """The source of a message of the context, in words."""
     return _LABELS.get(message.origin) or _ROLE_LABELS[Role(message.role)]
 
 
 def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
-    """The sentences of a message, without questions and without what this assistant said before."""
+    """The sentences of a message, without questions and without this assistant's own replies."""
     text = message.content
-    if message.role == Role.ASSISTANT and text.startswith(("I am no model:", FOUND)):
+    if message.role == Role.ASSISTANT and text.startswith(_NO_MODEL):
         return
     if message.origin == Origin.SUMMARY and (wrapped := _WRAPPED.search(text)):
         text = wrapped[1]
@@ -128,7 +125,7 @@ def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Telling words in one spelling: no case, no accents, no plural."""
+    """Distinctive words in one spelling: no case, no accents, no plural."""
     folded = unicodedata.normalize("NFKD", text.casefold())
     folded = "".join(c for c in folded if not unicodedata.combining(c))
     for word in _WORD.findall(folded):

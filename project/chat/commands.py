@@ -1,4 +1,4 @@
-"""Commands that are typed in the message box with a slash: nothing of them is stored as a message."""
+"""Slash commands typed in the message box. They are not stored as messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from compaction_app import chat
 from compaction_app.conf import Mode, get_settings
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import RunStatus, Trigger
+from project.chat.shown import COMPACTION_ERRORS
 from project.chat.turns import model_for
-from project.chat.words import COMPACTION_ERRORS
 
 COMPACT = "compact"
 COMPACTIONS = "compactions"
 KNOWN = (COMPACT, COMPACTIONS)
 
-# "/etc/passwd" is a path that somebody asks about, "/compakt" a command with a slip in it.
+# "/etc/passwd" is a path in a question, "/compakt" a misspelled command.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?\s*", re.DOTALL)
 
 
@@ -34,29 +34,29 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What to tell, at a level of Django's messages."""
+    """A text for the page, with a level of Django's messages."""
 
     level: int
     text: str
 
 
 def parse(text: str) -> Command | None:
-    """The command that stands in the box; None: a message. A space before the slash makes it one."""
+    """The command in the box; None for a message. A space before the slash makes it a message."""
     found = _COMMAND.fullmatch(text)
     return Command(found["name"].lower(), (found["argument"] or "").strip()) if found else None
 
 
 def unknown(command: Command) -> str:
     return (
-        f"There is no command /{command.name}. Known are /compact, with instructions for the summary if you like, and "
-        "/compactions. To send a message that begins with a slash, put a space before it."
+        f"Unknown command /{command.name}. Available are /compact, optionally with instructions for the summary, and "
+        "/compactions. To send a message that starts with a slash, put a space before it."
     )
 
 
 def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) -> Notice:
-    """Ask for a compaction in the background and say what came of it.
+    """Request a compaction in the background and return the result as a notice.
 
-    Raises :class:`InvalidMessage` for instructions that can not be taken.
+    Raises :class:`InvalidMessage` for invalid instructions.
     """
     if tip is None:
         return Notice(messages.INFO, "There is nothing to compact yet.")
@@ -64,19 +64,19 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
         return Notice(messages.WARNING, "Compaction is off for this conversation.")
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
     if run is None:
-        return Notice(messages.INFO, "A compaction of this branch is open already; this page shows how it goes.")
-    # It is over by now in deterministic mode, or where a worker was quick.
+        return Notice(messages.INFO, "This branch is already being compacted; this page shows the progress.")
+    # It is finished by now in deterministic mode, or if a worker was quick.
     run.refresh_from_db()
     return Notice(*_outcome(run))
 
 
 def _outcome(run: CompactionRun) -> tuple[int, str]:
     if run.status == RunStatus.SKIPPED:
-        return messages.INFO, "There is nothing to compact: everything older is summarized, or there is too little."
+        return messages.INFO, "Nothing to compact: older messages are already summarized, or there are too few."
     if run.status == RunStatus.FAILED:
         why = COMPACTION_ERRORS.get(run.error_code, run.error_code)
         return messages.ERROR, f"The compaction failed because {why}. Nothing was changed."
     if run.status == RunStatus.SUCCEEDED:
         numbers = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
         return messages.SUCCESS, f"Compacted: generation {run.generation}, {numbers}."
-    return messages.SUCCESS, "A compaction was started in the background; this page shows how it goes."
+    return messages.SUCCESS, "Compaction started in the background; this page shows the progress."

@@ -1,11 +1,10 @@
-"""What a person types, checked before anything is stored."""
+"""Forms for what a user types, checked before anything is stored."""
 
 from typing import Any
 
 from django import forms
 
-#: Longer than anyone types; a text of this size also stays under Django's limit for a request's body, however
-#: many bytes its characters take.
+#: Longer than anyone types, and under Django's limit for a request's body however many bytes the characters take.
 MAX_CHARACTERS = 200_000
 MAX_SYSTEM_PROMPT_CHARACTERS = 20_000
 
@@ -21,12 +20,12 @@ class MessageForm(forms.Form):
             "required": "Type a message first.",
             "max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed.",
         },
-        # No maxlength in the page: browsers cut off a pasted text without a word.
+        # No maxlength in the page: browsers silently cut off a pasted text.
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
     )
 
     def focus(self) -> None:
-        """Put the cursor into the box: what was typed has to be mended."""
+        """Put the cursor into the box, since its text has to be corrected."""
         self.fields["content"].widget.attrs["autofocus"] = True
 
     def clean_content(self) -> str:
@@ -38,29 +37,29 @@ class MessageForm(forms.Form):
 
 
 class EditForm(MessageForm):
-    """The same for a message that is written anew."""
+    """The form of an edited message."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["content"].label = "Edited message"
-        # The person has just asked for this box.
+        # The user has just opened this box.
         self.fields["content"].widget.attrs.update(rows=5, autofocus=True)
 
 
 class SessionForm(forms.Form):
-    """A new conversation; both fields may stay empty."""
+    """A new conversation; both fields are optional."""
 
     title = forms.CharField(
         label="Title",
         max_length=255,
         required=False,
-        help_text="Left empty, the first message becomes the title.",
+        help_text="If empty, the first message becomes the title.",
         widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"}),
     )
     system_prompt = forms.CharField(
         label="Instructions for the model",
         max_length=MAX_SYSTEM_PROMPT_CHARACTERS,
         required=False,
-        help_text="Sent first with every turn, and never summarized.",
+        help_text="Sent first in every request, and never summarized.",
         widget=forms.Textarea(attrs={"rows": 3, "dir": "auto", "maxlength": None}),
     )

@@ -1,8 +1,7 @@
-"""One page of a branch, read in a number of queries that depends on nothing.
+"""Reads one page of a branch in a constant number of queries.
 
-A branch may have 50,000 messages. The page reads the text of one window of them, walks ids where a place in the
-tree has to be found, and takes every figure about the context from ``chat.get_context``: what it shows is what a
-model would be sent.
+A branch may have 50,000 messages. The page reads the text of one window of them, and only ids where it has to find a
+place in the tree. Every figure about the context comes from ``chat.get_context``: it is what a model would be sent.
 """
 
 from __future__ import annotations
@@ -20,18 +19,29 @@ from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import ChatContext, Kind, Role, RunStatus
 from project import offline_assistant
-from project.chat.shown import PAGE_SIZE, BranchPage, Generation, Meter, Panel, ShownMessage, ToolCall, Variants
+from project.chat.shown import (
+    COMPACTION_ERRORS,
+    OPEN_RUNS,
+    PAGE_SIZE,
+    STRATEGIES,
+    BranchPage,
+    Generation,
+    Meter,
+    Panel,
+    ShownMessage,
+    ToolCall,
+    Variants,
+)
 from project.chat.turns import model_for
-from project.chat.words import COMPACTION_ERRORS, RUN_STATUSES, STRATEGIES
 
-#: Longer texts are shown up to here, with a link to the whole.
+#: Longer texts are cut here, with a link to the full text.
 SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 25
 GENERATIONS_SHOWN = 50
 _DEEPEST = 2**31 - 1
 
-# A window of the path: the walk goes from the tip up to its first message, the texts below its last one are not
-# read. substr, because forty tool results of 4 MiB would be a page of 160 MiB.
+# A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
+# be a page of 160 MiB.
 _WINDOW = (
     sql.PATH
     + f"""
@@ -41,30 +51,30 @@ SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
 )
-# The newest message below a node is a tip: whatever follows a message has a higher id.
+# The newest message below a node is a tip: every later message has a higher id.
 _NEWEST_BELOW = (
     sql.SUBTREE
     + f"SELECT max(m.id) FROM subtree JOIN {sql.MESSAGES} m ON m.id = subtree.id WHERE m.kind = '{Kind.MESSAGE}'"
 )
-# Runs anchored on the branch at or below a depth, newest first. Those that matter now are at or below the cutoff:
-# an anchor never stands above the one of the summary in use.
+# The newest run anchored on the branch at or below a depth. Runs above the cutoff of the summary in use do not matter
+# any more: no anchor is above that summary's.
 _RUNS_ON_BRANCH = (
     sql.PATH + f"SELECT r.* FROM path JOIN {sql.RUNS} r ON r.anchor_id = path.id ORDER BY r.id DESC LIMIT 1"
 )
 
 
-# -- finding ----------------------------------------------------------------------------------------------
+# -- Sessions and tips ------------------------------------------------------------------------------------
 
 
 def sessions_of(user: Any) -> QuerySet[ChatSession]:
-    """A person's conversations, newest first, each with the depth of its newest tip as ``messages_on_branch``."""
+    """The user's conversations, newest first, with the depth of the newest tip as ``messages_on_branch``."""
     newest = ChatMessage.objects.messages().filter(session=OuterRef("pk")).order_by("-id")
     owned: QuerySet[ChatSession] = ChatSession.objects.filter(owner=user).order_by("-updated_at", "-id")
     return owned.annotate(messages_on_branch=Subquery(newest.values("depth")[:1]))
 
 
 def newest_tip(session: ChatSession) -> ChatMessage | None:
-    """The newest message is the tip of the branch that was written to last."""
+    """The newest message: the tip of the branch that was used last."""
     tip: ChatMessage | None = ChatMessage.objects.messages().filter(session=session).order_by("-id").first()
     return tip
 
@@ -78,7 +88,7 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage:
     return tip
 
 
-# -- the panel --------------------------------------------------------------------------------------------
+# -- The panel --------------------------------------------------------------------------------------------
 
 
 def read_panel(session: ChatSession, tip: ChatMessage | None) -> Panel:
@@ -96,7 +106,7 @@ def read_panel(session: ChatSession, tip: ChatMessage | None) -> Panel:
         meter=_meter(context),
         strategy=STRATEGIES[context.strategy],
         generation=generation,
-        open_run=_open_words(run) if run and run.is_open else "",
+        open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
     )
 
@@ -122,7 +132,7 @@ _PLACES = (
 
 
 def _runs_with_places() -> QuerySet[CompactionRun]:
-    """Runs that made a summary, with the depths of what it points at: no text but the summary's own."""
+    """Runs that made a summary, with its text and the depths of its cutoff, pin and anchor."""
     figures = ("generation", "summarizer_model", "tokens_before", "tokens_after", "messages_compacted", "finished_at")
     related = ("summary__last_summarized_message", "summary__pinned_message", "anchor")
     runs: QuerySet[CompactionRun] = CompactionRun.objects.filter(summary__isnull=False)
@@ -138,9 +148,9 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
 
 def _generation(run: CompactionRun, **state: bool) -> Generation:
     summary = run.summary
-    assert summary is not None, "only runs that made a summary are read"
+    assert summary is not None, "only runs with a summary are read"
     cutoff, pinned = summary.last_summarized_message, summary.pinned_message
-    assert cutoff is not None, "the database keeps every summary's cutoff"
+    assert cutoff is not None, "every summary has a cutoff, by a constraint"
     return Generation(
         number=run.generation,
         text=summary.content,
@@ -161,11 +171,10 @@ def _newest_run(tip: ChatMessage, min_depth: int) -> CompactionRun | None:
     return next(iter(CompactionRun.objects.raw(_RUNS_ON_BRANCH, {"node": tip.pk, "min_depth": min_depth})), None)
 
 
-def _open_words(run: CompactionRun) -> str:
-    words = RUN_STATUSES[RunStatus(run.status)]
+def _progress(run: CompactionRun) -> str:
     if run.error_code and run.status == RunStatus.READY:
-        return f"{words}, to be tried again because {_why(run)}"
-    return words
+        return f"Waiting to retry the summary because {_why(run)}."
+    return OPEN_RUNS[RunStatus(run.status)]
 
 
 def _why(run: CompactionRun) -> str:
@@ -173,11 +182,11 @@ def _why(run: CompactionRun) -> str:
     return COMPACTION_ERRORS.get(code, code)
 
 
-# -- the page ---------------------------------------------------------------------------------------------
+# -- The page ---------------------------------------------------------------------------------------------
 
 
 def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = None) -> BranchPage:
-    """The messages of the branch up to depth ``end``, at most a page of them; its newest ones by default."""
+    """At most a page of messages of the branch, up to depth ``end``; the newest by default."""
     panel = read_panel(session, tip)
     if tip is None:
         return BranchPage(session=session, tip=None, panel=panel)
@@ -200,7 +209,7 @@ def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = N
 
 
 def _siblings(session: ChatSession, rows: Sequence[ChatMessage]) -> dict[int | None, list[int]]:
-    """Ids of the variants of every message of the page, by parent, in order: one query, no texts."""
+    """Ids of the variants of each message of the page, by parent, in order: one query, no texts."""
     parents = [row.parent_message_id for row in rows if row.parent_message_id is not None]
     of_parents = Q(parent__in=parents) | Q(parent__isnull=True, session=session)
     found: dict[int | None, list[int]] = {}
@@ -280,11 +289,11 @@ def _variants(message_id: int, siblings: Sequence[int]) -> Variants | None:
     )
 
 
-# -- the list of generations ------------------------------------------------------------------------------
+# -- The list of generations ------------------------------------------------------------------------------
 
 
 def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel) -> list[Generation]:
-    """The newest summaries of the conversation, on whatever branch, newest first."""
+    """The newest summaries of the conversation, on any branch, newest first."""
     runs = list(
         _runs_with_places()
         .filter(session=session, generation__isnull=False)
@@ -298,7 +307,7 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel
 
 
 def _anchors_on_branch(tip: ChatMessage | None, runs: Sequence[CompactionRun]) -> set[int]:
-    """Ids of the branch from the shallowest anchor down: a summary applies if its anchor is among them."""
+    """Ids of the branch from the shallowest anchor down. A summary applies if its anchor is one of them."""
     depths = [run.anchor.depth for run in runs if run.anchor]
     if tip is None or not depths:
         return set()

@@ -1,24 +1,57 @@
-"""What the templates show, as values: frozen, and read by nobody but them.
+"""The values that the templates show, and the words for the codes of ``compaction_app``.
 
-A template asks for words and numbers only; how they come about stands here and in ``reading``.
+``reading`` makes the values. A template only prints their words and numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.values import ChatContext, Role, Strategy
+from compaction_app.values import ChatContext, ErrorCode, Role, RunStatus, Strategy
 
 #: Messages on a page.
 PAGE_SIZE = 40
 
+# Words for the codes of ``compaction_app``. A test compares each table with its enum.
+STRATEGIES = {
+    Strategy.NONE: "unchanged",
+    Strategy.TOOL_RESULT_BUDGET: "old tool results shortened",
+    Strategy.MICRO_COMPACT: "old tool results shortened, their white space collapsed",
+    Strategy.AUTO_COMPACT: "a summary replaces older messages, or is due",
+    Strategy.TRUNCATED: "fallback: the oldest turns are left out",
+}
+
+OPEN_RUNS = {
+    RunStatus.READY: "Waiting for a worker to summarize older messages…",
+    RunStatus.RUNNING: "Summarizing older messages…",
+}
+
+#: Why a summary failed, for use after "because".
+COMPACTION_ERRORS: dict[str, str] = {
+    ErrorCode.PROVIDER_ERROR: "the provider had an error",
+    ErrorCode.TIMEOUT: "the summarizer took too long",
+    ErrorCode.QUOTA: "the provider's quota is used up",
+    ErrorCode.AUTHENTICATION: "the provider did not accept the API key",
+    ErrorCode.BAD_REQUEST: "the provider did not accept the request",
+    ErrorCode.INPUT_TOO_LARGE: "the text was too long for the summarizer",
+    ErrorCode.EMPTY: "the summary was empty",
+    ErrorCode.TOO_SHORT: "the summary was too short",
+    ErrorCode.TRUNCATED: "the summary was cut off",
+    ErrorCode.REFUSED: "the summarizer refused",
+    ErrorCode.TOOL_CALL: "the summarizer called a tool instead of writing",
+    ErrorCode.INVALID_TEXT: "the summary contained characters that cannot be stored",
+    ErrorCode.LEAKED_WRAPPER: "the summary repeated its instructions",
+    ErrorCode.OVERSIZE: "the summary was too long",
+    ErrorCode.NO_PROGRESS: "the summary saved too little",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variants:
-    """Where a message stands among its siblings."""
+    """The position of a message among its siblings."""
 
     number: int
     count: int
@@ -34,10 +67,10 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownMessage:
-    """A message as the page shows it."""
+    """A message on the page."""
 
     id: int
-    #: Its place on the branch, 1 for the first.
+    #: Its position on the branch, 1 for the first.
     number: int
     role: str
     speaker: str
@@ -46,19 +79,19 @@ class ShownMessage:
     hidden_characters: int
     tokens: int
     created_at: datetime
-    #: The first of its day on this page.
+    #: The first message of its day on this page.
     starts_day: bool
     tool_calls: tuple[ToolCall, ...]
     attachments: tuple[str, ...]
     variants: Variants | None
     is_redacted: bool
     is_pinned: bool
-    #: The summary stands for it, and it is not shown beside it.
+    #: Replaced by the summary, and not pinned.
     is_covered: bool
-    #: The prompt has no room for it.
+    #: It does not fit the prompt.
     is_left_out: bool
     is_cutoff: bool
-    #: The first that is sent after some were left out.
+    #: The first message that is sent after some were left out.
     ends_gap: bool
     can_edit: bool
     can_regenerate: bool
@@ -97,7 +130,7 @@ class Generation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meter:
-    """How full the window is, in tokens and in percent of what is available for the history."""
+    """How full the context window is, in tokens and in percent of what is available for the history."""
 
     used: int
     threshold: int
@@ -112,7 +145,7 @@ class Meter:
 
     @property
     def level(self) -> str:
-        """A word for its colour."""
+        """The CSS class of its colour."""
         if self.used > self.available:
             return "full"
         return "over" if self.used > self.threshold else "calm"
@@ -120,14 +153,14 @@ class Meter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """What a model would be shown at the tip, and how compaction stands."""
+    """What a model would be shown at the tip, and the state of compaction."""
 
     tip: ChatMessage | None
     context: ChatContext | None = None
     meter: Meter | None = None
     strategy: str = ""
     generation: Generation | None = None
-    #: A run is open on this branch; in words.
+    #: The state of the run that is open on this branch, if one is.
     open_run: str = ""
     #: Why the newest run on this branch failed, if it did.
     failure: str = ""
@@ -147,12 +180,12 @@ class Panel:
 
     @property
     def cutoff_end(self) -> int:
-        """Where a page ends that holds the cutoff with some of what follows it."""
+        """The end of a page that shows the cutoff and some messages after it."""
         return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0
 
     @property
     def figures(self) -> list[tuple[str, str]]:
-        """Every figure of the context, for those who want to know."""
+        """Every figure of the context, with its label."""
         if self.context is None:
             return []
         return [
@@ -162,10 +195,10 @@ class Panel:
             ("Threshold", _words(self.context.threshold)),
             ("Target", _words(self.context.target)),
             ("History", _words(self.context.history_tokens)),
-            ("Sent in all", _words(self.context.tokens)),
+            ("Total sent", _words(self.context.tokens)),
             ("Tool results shortened", _words(self.context.pruned)),
             ("Messages left out", _words(self.context.dropped)),
-            ("How", self.strategy),
+            ("Strategy", self.strategy),
         ]
 
 
@@ -177,10 +210,9 @@ class BranchPage:
     messages: Sequence[ShownMessage] = ()
     #: Depth of the last message shown here.
     end: int = 0
-    #: Depths that the pages before and after this one end at.
+    #: Depths at which the pages before and after this one end.
     earlier: int | None = None
     later: int | None = None
-    generations: Sequence[Generation] = field(default=())
 
     @property
     def is_newest(self) -> bool:
@@ -188,7 +220,7 @@ class BranchPage:
 
     @property
     def awaits_reply(self) -> bool:
-        """The last message is nobody's answer: the reply failed, or is still on its way."""
+        """The last message has no reply: it failed, or is not here yet."""
         return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
 
 

@@ -1,7 +1,7 @@
 """One turn: the reply to a message, from the configured endpoint or from the offline assistant.
 
-A reply that fails leaves everything as it was: the person's message stands and can be answered later. Neither a
-transaction nor a connection is held while a model is called: ``chat.complete`` gives the connection back first.
+If the reply fails, the user's message is kept and can be answered later. Neither a transaction nor a connection is
+held while a model is called: ``chat.complete`` gives the connection back first.
 """
 
 from __future__ import annotations
@@ -16,17 +16,26 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.summarizers.openai import failure_of
-from compaction_app.values import ChatContext, Role
+from compaction_app.values import ChatContext, ErrorCode, Role
 from project import offline_assistant
-from project.chat.words import REPLY_ERRORS
 
-#: Asked where neither ``CHAT_MODEL`` nor the conversation names a model.
+#: Used where neither ``CHAT_MODEL`` nor the conversation names a model.
 DEFAULT_MODEL = "gpt-5.4-mini"
+
+#: Why there is no reply, as a sentence. A test compares the keys with the codes that a provider's error may have.
+REPLY_ERRORS = {
+    ErrorCode.PROVIDER_ERROR: "The model's endpoint had an error.",
+    ErrorCode.TIMEOUT: "The model's endpoint did not answer in time.",
+    ErrorCode.QUOTA: "The quota at the model's endpoint is used up.",
+    ErrorCode.AUTHENTICATION: "The model's endpoint did not accept the API key.",
+    ErrorCode.BAD_REQUEST: "The model's endpoint did not accept the request.",
+    ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """Where the conversation stands now, and why there is no reply if there is none."""
+    """The new tip of the conversation, and why there is no reply if there is none."""
 
     tip: ChatMessage
     problem: str = ""
@@ -37,7 +46,7 @@ def is_offline() -> bool:
 
 
 def model_for(session: ChatSession) -> str | None:
-    """The model that answers this conversation, whose window its context is fitted to; None: the offline one."""
+    """The model that answers this conversation and whose window its context must fit; None: the offline assistant."""
     if is_offline():
         return None
     return settings.CHAT_MODEL or session.model or DEFAULT_MODEL
@@ -88,11 +97,11 @@ def _offline_reply(context: ChatContext) -> dict[str, Any]:
 
 def _client_options() -> dict[str, Any]:
     return {
-        # Local servers look at no key, but the client refuses to start without one.
+        # Local servers need no key, but the client does not start without one.
         "api_key": settings.OPENAI_API_KEY or "no-key",
         "base_url": settings.OPENAI_BASE_URL or None,
         "timeout": settings.CHAT_TIMEOUT_SECONDS,
-        # A person waits: they are told, and may try again themselves.
+        # A person is waiting: they see the error and may retry.
         "max_retries": 0,
     }
 

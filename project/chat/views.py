@@ -1,23 +1,26 @@
-"""Requests and their answers. A person sees their own conversations only; others' are not found.
+"""The views of the chat page. Users see only their own conversations; other ones are not found.
 
-A post appends what was typed, gets the reply, and redirects to the branch (Post/Redirect/Get). What can not be
-stored comes back in its box with the reason, and nothing is written.
+A post stores the message, gets the reply, and redirects to the branch (Post/Redirect/Get). A text that cannot be
+stored is shown again in its box with the reason, and nothing is written.
 """
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import LoginView
 from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_POST, require_safe
 
 from compaction_app import chat
@@ -26,14 +29,42 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Role
 from project.chat import commands, reading, turns
 from project.chat.forms import EditForm, MessageForm, SessionForm
-from project.chat.pages import guard, render_page
 from project.chat.shown import PAGE_SIZE
 
 REFUSED = 422
 _TITLE_CHARACTERS = 60
 
+# Only this site's own files, no inline script or style: markup that was not escaped could still do nothing.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+)
 
-# -- conversations ----------------------------------------------------------------------------------------
+Response = TypeVar("Response", bound=HttpResponseBase)
+
+
+def render_page(
+    request: HttpRequest, template: str, context: dict[str, Any] | None = None, *, status: int = 200
+) -> HttpResponse:
+    return guard(render(request, template, context, status=status))
+
+
+def guard(response: Response) -> Response:
+    """Add the headers that every page of the chat has."""
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    # A conversation does not stay in the cache of a shared computer, and "back" does not show an old state.
+    add_never_cache_headers(response)
+    return response
+
+
+class LoginPage(LoginView):
+    template_name = "chat/login.html"
+    redirect_authenticated_user = True
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return guard(super().dispatch(request, *args, **kwargs))
+
+
+# -- Conversations ----------------------------------------------------------------------------------------
 
 
 @require_safe
@@ -59,7 +90,7 @@ def new_session(request: HttpRequest) -> HttpResponse:
 def _sessions_page(request: HttpRequest, form: SessionForm, *, status: int = 200) -> HttpResponse:
     number = _whole_number(request.GET.get("page")) or 1
     first = (number - 1) * reading.SESSIONS_PAGE_SIZE
-    # One more than is shown tells whether there is a next page, without counting them all.
+    # One more than a page, to know whether there is a next page without counting all.
     found = list(reading.sessions_of(request.user)[first : first + reading.SESSIONS_PAGE_SIZE + 1])
     context = {
         "sessions": found[: reading.SESSIONS_PAGE_SIZE],
@@ -71,13 +102,13 @@ def _sessions_page(request: HttpRequest, form: SessionForm, *, status: int = 200
     return render_page(request, "chat/sessions.html", context, status=status)
 
 
-# -- a branch ---------------------------------------------------------------------------------------------
+# -- A branch ---------------------------------------------------------------------------------------------
 
 
 @require_safe
 @login_required
 def session(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
-    """The branch that was written to last."""
+    """The branch that was used last."""
     found = _own_session(request, session_id)
     return _branch_page(request, found, reading.newest_tip(found), end=_end(request))
 
@@ -85,7 +116,7 @@ def session(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
 @require_safe
 @login_required
 def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """The branch through a message to its newest tip; the window of it that holds the message."""
+    """The branch through a message to its newest tip, at the page with the message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
     tip = reading.newest_tip_below(message)
@@ -100,7 +131,7 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
 @require_safe
 @login_required
 def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """The state of compaction alone, for a page that waits for it."""
+    """The panel alone, for a page that waits for a compaction."""
     found = _own_session(request, session_id)
     shown = reading.read_panel(found, _message(found, message_id))
     context = {"session": found, "panel": shown, "is_offline": turns.is_offline()}
@@ -110,7 +141,7 @@ def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpR
 @require_safe
 @login_required
 def text(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """All of a message that is too long for the page, as plain text."""
+    """The full text of a message that is too long for the page, as plain text."""
     message = _message(_own_session(request, session_id), message_id)
     return guard(HttpResponse(message.content, content_type="text/plain; charset=utf-8"))
 
@@ -145,18 +176,18 @@ def _branch_page(
         "generations": reading.read_generations(session, tip, page.panel) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
         "is_offline": turns.is_offline(),
-        # Under ASGI the async view waits for the model without a thread of its own.
+        # Under ASGI the async view waits for the model without blocking a thread.
         "post_to": "chat:post_async" if isinstance(request, ASGIRequest) else "chat:post",
     }
     return render_page(request, "chat/branch.html", context, status=status)
 
 
-# -- posting ----------------------------------------------------------------------------------------------
+# -- Posting ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A message that may be stored, as far as the form can tell."""
+    """A message that passed the form's checks."""
 
     session: ChatSession
     parent: ChatMessage | None
@@ -172,7 +203,7 @@ class _Received:
 @require_POST
 @login_required
 def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
-    """Store what was typed, get the reply, show both."""
+    """Store the message, get the reply, show both."""
     received = _receive(request, session_id)
     if not isinstance(received, _Received):
         return received
@@ -207,7 +238,7 @@ async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResp
 @require_POST
 @login_required
 def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """Store the edited text as a sibling of the message: a new branch, the old one stays."""
+    """Store the edited text as a sibling of the message: a new branch, and the old one is kept."""
     found = _own_session(request, session_id)
     original = _editable(found, message_id)
     form = EditForm(request.POST)
@@ -232,12 +263,12 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
 @require_POST
 @login_required
 def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """Another reply beside this one; for a message that has none yet, its reply."""
+    """Another reply beside this one, or the missing reply to a message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
     answered = message.parent if message.role == Role.ASSISTANT else message
     if answered is None:
-        messages.error(request, "This message answers nothing, so there is no other answer.")
+        messages.error(request, "This message is not a reply, so it cannot be regenerated.")
         return redirect(_address(message))
     return _show(request, turns.take_turn(found, answered))
 
@@ -282,7 +313,7 @@ def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessa
 
 
 def _name_after(session: ChatSession, message: ChatMessage) -> None:
-    """A conversation without a title is called after its first message."""
+    """Take the title of a conversation without one from its first message."""
     if session.title or message.parent_message_id is not None:
         return
     words = " ".join(message.content.split())
@@ -292,15 +323,15 @@ def _name_after(session: ChatSession, message: ChatMessage) -> None:
 
 def _show(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
     if turn.problem:
-        messages.error(request, f"{turn.problem} Your message is kept; you can ask for the reply again.")
+        messages.error(request, f"{turn.problem} Your message is saved; Retry requests the reply again.")
     return redirect(_address(turn.tip))
 
 
-# -- finding what a request names -------------------------------------------------------------------------
+# -- Objects and numbers of a request ---------------------------------------------------------------------
 
 
 def _own_session(request: HttpRequest, session_id: uuid.UUID) -> ChatSession:
-    # Not 403: whether somebody else has such a conversation is nobody's business.
+    # Not 403, which would reveal that somebody else has such a conversation.
     found: ChatSession = get_object_or_404(ChatSession, pk=session_id, owner=request.user)
     return found
 
@@ -313,7 +344,7 @@ def _message(session: ChatSession, message_id: int | None) -> ChatMessage:
 def _editable(session: ChatSession, message_id: int) -> ChatMessage:
     message = _message(session, message_id)
     if message.role != Role.USER or message.redacted_at is not None:
-        raise Http404("Only a message of the user's own can be edited.")
+        raise Http404("Only user messages can be edited.")
     return message
 
 
@@ -326,14 +357,14 @@ def _end(request: HttpRequest) -> int | None:
 
 
 def _end_around(message: ChatMessage, tip: ChatMessage) -> int | None:
-    """Where a page ends that holds the message: None for the newest page, if that one does."""
+    """The end of the page with the message; None for the newest page."""
     if tip.depth - message.depth < PAGE_SIZE:
         return None
     return int(message.depth) + PAGE_SIZE // 2
 
 
 def _whole_number(text: Any) -> int | None:
-    """A number above 0 that the database takes; None for nothing. Anything else is no address of this site."""
+    """A number above 0 that the database can store, or None for no text; 404 for anything else."""
     if not text:
         return None
     if not (isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**63):

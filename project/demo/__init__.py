@@ -1,6 +1,6 @@
-"""``make demo``: the whole of it on real components, in one terminal.
+"""``make demo``: the app on real components, in one terminal.
 
-``places`` says where its files are, ``processes`` starts and ends what runs beside it, ``loading`` brings the
-conversation and the account, ``watching`` waits for the worker and tells what it does, ``branch_map``, ``reading``
-and ``report`` show what came of it. ``session`` is the order of all that.
+``session`` is the sequence of steps. ``places`` has the paths and the environment, ``processes`` starts and stops the
+broker, the worker and the web server, ``loading`` imports the conversation and creates the account, ``watching``
+follows the worker, and ``reading``, ``branch_map`` and ``report`` print the result.
 """

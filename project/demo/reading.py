@@ -1,4 +1,4 @@
-"""What came of a session, as values: its branches, its runs, its tree. Read through the functions that a turn uses."""
+"""The result of a session as values: its branches, its runs, its tree. Read with the functions that a turn uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppr
 
 
 class State(StrEnum):
-    """How a branch stands."""
+    """Whether a branch fits."""
 
     FITS = "fits"
     IRREDUCIBLE = "irreducible"
@@ -31,7 +31,7 @@ class Tip:
     message: ChatMessage
     #: Tokens of the whole branch.
     before: int
-    #: Tokens of its history as it is now: summary, pin and what stands after the cutoff.
+    #: Tokens of its history as it is sent now: summary, pin and the messages after the cutoff.
     after: int
     threshold: int
     summary_id: int | None
@@ -51,7 +51,7 @@ class Node:
 
 
 class SessionView:
-    """A session as it stands when it is asked; what was asked once is not read again."""
+    """A session at the time of reading; each value is read once."""
 
     def __init__(self, session: ChatSession) -> None:
         self.session = session
@@ -85,12 +85,12 @@ class SessionView:
 
     @cached_property
     def runs(self) -> list[CompactionRun]:
-        """Finished runs in the order in which they were made, failed ones too."""
+        """Finished runs in order, failed ones too."""
         return list(CompactionRun.objects.filter(session=self.session).finished().order_by("id"))
 
     @cached_property
     def generations(self) -> dict[int, CompactionRun]:
-        """Summary → the run that made it."""
+        """The run of each summary."""
         return {run.summary_id: run for run in self.runs if run.summary_id is not None}
 
     @cached_property
@@ -118,18 +118,18 @@ def has_open_runs(sessions: Sequence[ChatSession]) -> bool:
 
 
 def tips_over(tips: Sequence[ChatMessage], threshold: int) -> list[ChatMessage]:
-    """The tips whose history is over the threshold, by the trigger's numbers alone: quick enough to ask often."""
+    """The tips whose history is over the threshold, by the trigger's numbers alone: cheap enough to poll."""
     using = branches.database_of(tips[0]) if tips else "default"
     return [tip for tip in tips if branches.history_at(tip.pk, using).tokens > threshold]
 
 
 def newer_runs(sessions: Sequence[ChatSession], after: Any, known: set[int]) -> list[CompactionRun]:
-    """Runs that were finished since ``after`` and are not known yet, oldest first."""
+    """Runs that finished since ``after`` and are not known yet, oldest first."""
     finished = CompactionRun.objects.filter(session__in=sessions, finished_at__gte=after).finished()
     return [run for run in finished.order_by("finished_at", "id") if run.pk not in known]
 
 
-def put_off_runs(sessions: Sequence[ChatSession]) -> list[CompactionRun]:
-    """Runs that failed for a passing reason and wait to be tried again."""
+def delayed_runs(sessions: Sequence[ChatSession]) -> list[CompactionRun]:
+    """Runs that wait to be retried after a transient failure."""
     waiting = CompactionRun.objects.filter(session__in=sessions, status=RunStatus.READY, attempts__gt=0)
     return list(waiting.exclude(error_code="").order_by("id"))

@@ -1,10 +1,12 @@
-"""What is shown in the end: the branch map, the branches, the compactions, and what the model would be sent."""
+"""Prints the result of the demo: the branch map, the branches, the compactions, and the contexts."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +16,6 @@ from compaction_app.models import CompactionRun
 from compaction_app.values import ChatContext, ContextMessage, Origin, RunStatus
 from project.demo.branch_map import MapLine, Mark, draw
 from project.demo.reading import SessionView, State, Tip
-from project.demo.words import number, one_line
 
 _LANES = ("cyan", "magenta", "blue", "yellow", "green")
 _STATES = {
@@ -31,11 +32,19 @@ _ORIGINS = {
     Origin.PRUNED: "dim",
 }
 _BAR_CELLS = 20
-#: Contexts shown of a session with more branches than are listed.
+#: Contexts shown of a session with more branches than the limit.
 SHOWN_CONTEXTS = 10
-#: How a summary is headed in a context, before its own words.
+#: Printed before a summary's own text.
 _SUMMARY_HEADING = "[Conversation Summary] … "
 _LEAST_WORDS = 30
+
+# Around a right-to-left text: without them the rest of the line would be drawn as part of it.
+_ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+#: Joins letters and emoji; without it a family is shown as its members.
+_JOINER = "\u200d"
+#: Characters that are read for a line: no terminal shows more.
+_LINE_CHARACTERS = 2_000
 
 
 class Report:
@@ -60,8 +69,6 @@ class Report:
         self.print_runs(view)
         self.print_contexts(view)
 
-    # -- the branch map ---------------------------------------------------------------------------------
-
     def print_map(self, view: SessionView) -> None:
         lines = draw(view.nodes)
         self._heading("Branch map", "✂ a summary's cutoff: the last message it covers · ◆ its anchor · ● a tip")
@@ -70,8 +77,6 @@ class Report:
         for line in shown:
             self.console.print(_map_line(line, view, tips), overflow="ellipsis", no_wrap=True)
         self._left_out(len(lines) - len(shown), "line")
-
-    # -- the branches -----------------------------------------------------------------------------------
 
     def print_tips(self, view: SessionView) -> None:
         self._heading("Branches", "tokens of the whole branch, and of its history as it is sent now")
@@ -95,15 +100,13 @@ class Report:
         self._left_out(len(view.tips) - len(shown), "branch", "branches", note="the fullest are shown")
 
     def _chosen(self, tips: Sequence[Tip]) -> list[Tip]:
-        """All of them, or the fullest: where those fit, all do."""
+        """All tips, or the fullest: if those fit, all do."""
         if self.limit is None or len(tips) <= self.limit:
             return list(tips)
         return sorted(tips, key=lambda tip: -tip.after)[: self.limit]
 
-    # -- the compactions --------------------------------------------------------------------------------
-
     def print_runs(self, view: SessionView) -> None:
-        self._heading("Compactions", "each is one row of the record; # are messages")
+        self._heading("Compactions", "one row a run; # are message ids")
         if not view.runs:
             self.console.print("None: no branch was over its threshold.")
         ordered = sorted(view.runs, key=lambda run: run.pk)
@@ -117,11 +120,9 @@ class Report:
             left -= len(group)
         self._left_out(-left, "run")
 
-    # -- the contexts -----------------------------------------------------------------------------------
-
     def print_contexts(self, view: SessionView) -> None:
         self._heading("What the model would be sent now", "at each tip, oldest first, one line a message")
-        # A branch takes a screen here: of many only some are shown.
+        # Each branch takes a screen here.
         everything = self.limit is None or len(view.tips) <= self.limit
         shown = view.tips if everything else view.tips[:SHOWN_CONTEXTS]
         for tip in shown:
@@ -153,12 +154,12 @@ class Report:
     def _left_out(self, count: int, word: str, words: str = "", *, note: str = "") -> None:
         if count <= 0:
             return
-        where = f"; all of it is in {self.full_file}" if self.full_file else ""
+        where = f"; the full report is in {self.full_file}" if self.full_file else ""
         self.console.print(Text(f"… and {number(count, word, words)} more{f' ({note})' if note else ''}{where}", "dim"))
 
 
 def print_totals(console: Console, views: Iterable[SessionView]) -> bool:
-    """How many branches fit, and which do not; whether all of them do, or can not."""
+    """Print how many branches fit and which do not; returns whether none is left that could still be compacted."""
     tips = [tip for view in views for tip in view.tips]
     by_state = {state: [tip for tip in tips if tip.state == state] for state in State}
     fits, over = len(by_state[State.FITS]), by_state[State.OVER]
@@ -273,9 +274,31 @@ def _context_heading(context: ChatContext, view: SessionView) -> Text:
 
 def _content(message: ContextMessage, view: SessionView) -> str:
     if message.origin == Origin.SUMMARY and message.message_id:
-        # Its own words: what it is introduced with is the same for each.
+        # Its own text: the introduction is the same for each summary.
         return _SUMMARY_HEADING + view.summary_text(message.message_id)
     if message.content or not message.tool_calls:
         return message.content
     calls = (call.get("function") or {} for call in message.tool_calls)
     return "calls " + ", ".join(f"{call.get('name')}({call.get('arguments')})" for call in calls)
+
+
+def one_line(text: str, width: int) -> str:
+    """The first words of a text, in at most ``width`` columns, without anything that controls the terminal."""
+    words = " ".join("".join(map(_harmless, text[:_LINE_CHARACTERS])).split())
+    if cell_len(words) > width or len(text) > _LINE_CHARACTERS:
+        words = set_cell_size(words, min(width - 1, cell_len(words))).rstrip() + "…"
+    if any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in words):
+        return f"{_ISOLATE}{words}{_END_OF_ISOLATE}"
+    return words
+
+
+def _harmless(character: str) -> str:
+    """Control characters could clear the screen or set a colour; invisible ones could reverse the line."""
+    if character == _JOINER or unicodedata.category(character)[0] != "C":
+        return character
+    return " " if character.isspace() else ""
+
+
+def number(count: int, word: str, words: str = "") -> str:
+    """``1 branch``, ``2 branches``."""
+    return f"{count:,} {word if count == 1 else words or word + 's'}"

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: start, load, let the worker compact, show, serve, stop."""
+"""The demo from start to end: start the servers, import, let the worker compact, report, serve, stop."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from project.celery import app as celery_app
 from project.demo import loading, places
 from project.demo.processes import DemoFailed, Processes, Stopped, Stops
 from project.demo.reading import SessionView
-from project.demo.report import Report, print_totals
+from project.demo.report import Report, number, print_totals
 from project.demo.watching import Broker, Watch, wait_until_compacted
-from project.demo.words import number
 from project.embedded import HOST
 
 FIRST_PORT = 8000
-#: Sessions shown one by one, and branches shown of each, where the whole would fill many screens.
+#: Sessions that are printed, and branches of each. The file has all of them.
 SHOWN_SESSIONS = 5
 SHOWN_BRANCHES = 30
 _SERVE_SECONDS = 0.5
@@ -54,7 +53,7 @@ class Options:
 
 
 class Demo:
-    """One run of the demo. ``run`` returns whether all is as it should be."""
+    """One run of the demo. ``run`` returns whether all branches fit and no problem was found."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -64,22 +63,22 @@ class Demo:
         self.is_offline = not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
 
     def run(self, stops: Stops) -> bool:
-        # Read before anything is started: a broken file is told at once.
+        # Read before anything is started, so that a broken file is reported at once.
         conversations = loading.read_conversations(self._file(), join=self.options.join)
         with self._alone(), Processes(stops, folder=self.folder, cwd=places.REPOSITORY) as processes:
             self._prepare()
             self._start(processes)
             sessions = self._load(conversations)
             watch = self._compact(sessions, processes)
-            well = self._show(sessions, watch)
-            self._tell_address(sessions, processes)
+            ok = self._report(sessions, watch)
+            self._print_addresses(sessions, processes)
             if not self.options.once:
                 with contextlib.suppress(Stopped):
                     self._serve(watch, processes)
-                self._say("\nStopping …")
+                self._say("\nStopping…")
         if not self.options.once:
             self._say("Stopped; nothing is left running.")
-        return well
+        return ok
 
     def _file(self) -> Path:
         file = self.options.file or places.CONVERSATION
@@ -87,23 +86,23 @@ class Demo:
             raise DemoFailed(f"There is no file {file}.")
         return file
 
-    # -- start ------------------------------------------------------------------------------------------
+    # -- Start ------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One demo at a time in a folder: two would write into each other's logs and schedule."""
+        """Allow one demo at a time in a folder: two would write to the same logs and schedule."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / "lock").open("a+")
         except OSError as error:
-            raise DemoFailed(f"The demo keeps its files in {self.folder}: {error.strerror}.") from error
+            raise DemoFailed(f"The demo cannot use its folder {self.folder}: {error.strerror}.") from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 lock.seek(0)
                 raise DemoFailed(
-                    f"A demo is running here already (process {lock.read().strip() or '?'}). "
+                    f"Another demo is running here (process {lock.read().strip() or '?'}). "
                     "Stop it first, with Ctrl-C in its terminal."
                 ) from error
             lock.truncate(0)
@@ -121,20 +120,20 @@ class Demo:
         self._say(f"Database: {connection.display_name}, {name}")
 
     def _reset(self) -> None:
-        """Start fresh: the demo's own files go, or in a database of somebody's own its conversations."""
+        """Delete the demo's files, or its conversations if the database is not its own."""
         if os.environ["DATABASE_URL"] == places.own_database_url():
             for path in self.folder.iterdir():
                 if path.name != "lock":
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            self._say("Started fresh: what earlier demos left is gone.")
+            self._say("Reset: files of earlier demos deleted.")
             return
         loading.migrate()
-        self._say(f"Started fresh: {number(loading.forget(), 'conversation')} of the demo deleted.")
+        self._say(f"Reset: {number(loading.forget(), 'conversation')} of earlier demos deleted.")
 
     def _start(self, processes: Processes) -> None:
         with self._step("Broker"):
             processes.start_broker()
-        # The worker and the web server get it from their environment.
+        # The worker and the web server read it from their environment.
         celery_app.conf.broker_url = processes.broker.url
         self._say(f"Broker: {'your own' if processes.broker.own else 'Valkey'} at {processes.broker.url}")
         concurrency = 1 if connection.vendor == "sqlite" else 2
@@ -149,7 +148,7 @@ class Demo:
             processes.wait_for_web(web)
         self._say(f"Web server: http://{HOST}:{processes.port}/, log {web.log}")
 
-    # -- work -------------------------------------------------------------------------------------------
+    # -- Work -------------------------------------------------------------------------------------------
 
     def _load(self, conversations: list[Conversation]) -> list[ChatSession]:
         self.account = loading.account(self.folder / "password")
@@ -166,45 +165,47 @@ class Demo:
         if new:
             self._say(f"Imported {number(len(new), 'conversation')} with {number(messages, 'message')}.")
         if known := len(imported) - len(new):
-            self._say(f"{number(known, 'conversation')} is here from an earlier demo: going on from there.")
+            self._say(f"{number(known, 'conversation')} is already here from an earlier demo.")
         return [one.session for one in imported]
 
     def _compact(self, sessions: list[ChatSession], processes: Processes) -> Watch:
-        summarizer = "extractive (offline: no key and no endpoint is set, so sentences are quoted)"
+        summarizer = "extractive (offline: no API key or endpoint is set, so sentences are quoted)"
         if not self.is_offline:
             summarizer = f"{settings.OPENAI_BASE_URL or 'the OpenAI API'}"
         self._say(f"Summaries by: {summarizer}")
         watch = Watch(sessions, self.console)
         for session in sessions:
             if not tasks.enqueue_session(session):
-                raise DemoFailed(f"The broker at {processes.broker.url} did not take the task.")
-        self._say(f"{number(len(sessions), 'task')} enqueued, one a conversation; the worker compacts every branch:")
-        # Other processes write from here on: what this one has open must not make them wait.
+                raise DemoFailed(f"The broker at {processes.broker.url} did not accept the task.")
+        self._say(
+            f"{number(len(sessions), 'task')} enqueued, one for each conversation; the worker compacts every branch:"
+        )
+        # Other processes write from here on, and must not wait for a connection of this one.
         connections.close_all()
         with Broker(processes.broker.url) as broker:
             wait_until_compacted(watch, broker, processes.check)
-        self._tell_pace(watch)
+        self._print_pace(watch)
         return watch
 
-    def _tell_pace(self, watch: Watch) -> None:
+    def _print_pace(self, watch: Watch) -> None:
         if watch.first_summary_at is not None:
             seconds = (watch.first_summary_at - watch.since).total_seconds()
-            self._say(f"The first summary stood {seconds:.1f} s after the task was enqueued.")
+            self._say(f"First summary ready in {seconds:.1f} s.")
         elif not watch.failures:
-            self._say("Nothing had to be summarized: every branch was at or under its threshold already.")
+            self._say("Nothing to summarize: every branch is at or under its threshold.")
         if watch.failures:
             self._say(
-                f"Some summaries could not be made ({', '.join(sorted(watch.failures))}). Look at the log of the "
-                "worker; without OPENAI_API_KEY and OPENAI_BASE_URL the demo needs no model."
+                f"Some summaries failed ({', '.join(sorted(watch.failures))}). See the worker's log. "
+                "Without OPENAI_API_KEY and OPENAI_BASE_URL the demo needs no model."
             )
 
-    # -- show -------------------------------------------------------------------------------------------
+    # -- Report -----------------------------------------------------------------------------------------
 
-    def _show(self, sessions: list[ChatSession], watch: Watch) -> bool:
+    def _report(self, sessions: list[ChatSession], watch: Watch) -> bool:
         views = [SessionView(ChatSession.objects.get(pk=session.pk)) for session in sessions]
         report_file = self.folder / "report.txt"
         limit = None if self.options.show_all else SHOWN_BRANCHES
-        # Of many conversations those that were compacted most are shown.
+        # Of many conversations, the most compacted ones are printed.
         most = sorted(views, key=lambda view: -len(view.runs))
         shown = views if self.options.show_all else most[:SHOWN_SESSIONS]
         with report_file.open("w") as file:
@@ -230,25 +231,27 @@ class Demo:
             self.console.print(Text(f"  {one.finding}: {where}: {one.detail}", "red"))
         result = f"verify_chats: {number(len(found), 'problem')} found" if found else "verify_chats: no problems found"
         style = "bold red" if found else "bold green"
-        self.console.print(Text(f"{result} ({rows:,} messages and summaries read)", style))
-        self.console.print(f"{time.monotonic() - self.started:.1f} s in all.")
+        self.console.print(Text(f"{result} ({rows:,} messages and summaries checked)", style))
+        self.console.print(f"Finished in {time.monotonic() - self.started:.1f} s.")
         return not found
 
-    def _tell_address(self, sessions: list[ChatSession], processes: Processes) -> None:
+    def _print_addresses(self, sessions: list[ChatSession], processes: Processes) -> None:
         address = f"http://{HOST}:{processes.port}"
         self.console.print()
         if self.options.once:
-            self._say("While it ran, this was served (without --once it goes on until Ctrl-C):")
+            self._say("These pages were served (without --once, until Ctrl-C):")
         self.console.print(Text.assemble("  chat   ", (address + self._longest_branch(sessions[0]), "bold")))
         self.console.print(Text.assemble("  admin  ", (address + reverse("admin:index"), "bold")))
         if self.account.password:
             self.console.print(f"  log in as {loading.USERNAME} with the password {self.account.password}")
         else:
-            self.console.print(f"  log in with your own account: the user {loading.USERNAME} is not the demo's")
+            self.console.print(
+                f"  log in with your own account: the user {loading.USERNAME} was not created by the demo"
+            )
 
     @staticmethod
     def _longest_branch(session: ChatSession) -> str:
-        """The address of the branch with most to see; the newest tip may be a short one at the side."""
+        """The address of the deepest branch; the newest tip may be on a short one."""
         deepest = max(chat.tips(session), key=lambda tip: (tip.depth, -tip.pk), default=None)
         if deepest is None:
             return reverse("chat:session", args=[session.pk])
@@ -258,39 +261,39 @@ class Demo:
         self.console.print(Text("\nPress Ctrl-C to stop.", "bold"))
         while True:
             processes.check()
-            watch.tell_news()
+            watch.print_news()
             time.sleep(_SERVE_SECONDS)
 
-    # -- telling ----------------------------------------------------------------------------------------
+    # -- Output -----------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
         self.console.print(text)
 
     @contextlib.contextmanager
     def _step(self, what: str) -> Iterator[None]:
-        """A line that says what is being waited for, on a terminal only."""
+        """Show what is awaited, on a terminal only."""
         if not self.console.is_terminal:
             yield
             return
-        with self.console.status(f"{what} …"):
+        with self.console.status(f"{what}…"):
             yield
 
 
 def _plain_console(*, file: TextIO | None = None, width: int | None = None, soft_wrap: bool = False) -> Console:
-    """Texts of conversations are printed: nothing in them is markup, an emoji's name or a number to be coloured."""
+    """For texts of conversations: no markup, no emoji names, no coloured numbers."""
     return Console(file=file, width=width, soft_wrap=soft_wrap, markup=False, highlight=False, emoji=False)
 
 
 def make_console() -> Console:
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that can't show a character gets a question mark, not an exception.
+        # A character that the terminal cannot show becomes a question mark, not an exception.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # both are text streams of files
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else _PLAIN_WIDTH
     return _plain_console(width=width, soft_wrap=not sys.stdout.isatty())
 
 
 def _log_to(file: Path) -> None:
-    """The app's log goes into a file: on the terminal it would run into what is shown there."""
+    """Write the app's log to a file: on the terminal it would mix with the output."""
     logger = logging.getLogger("compaction_app")
     handler = logging.FileHandler(file)
     handler.setFormatter(logging.Formatter("{asctime} {levelname} {name}: {message}", style="{"))

@@ -1,7 +1,7 @@
-"""Waiting for the worker, and telling what it does meanwhile.
+"""Waits for the worker, and prints each run when it finishes.
 
-Finished is what the broker and the database say together: no task waits or is being worked on, and no run is open.
-Nothing of that is asked of Celery's results, which are off.
+The work is done when the broker has no task, waiting or taken, and the database has no open run. Celery's results are
+off, so they are not used.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from compaction_app.context.request import resolve_request
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from project.demo import reading
-from project.demo.words import number
+from project.demo.report import number
 
 _POLL_SECONDS = 0.2
-#: Between two tasks the broker is idle for a moment.
+#: The broker is idle for a moment between two tasks.
 _IDLE_POLLS = 3
-#: Where kombu keeps tasks in Redis: those that wait, and those that were taken and are not done.
+#: Where kombu stores tasks in Redis: waiting ones, and taken ones that are not done.
 _WAITING, _TAKEN = "celery", "unacked"
 
 
 class Broker:
-    """The broker's own word on whether anything is left to do."""
+    """Whether the broker has any task left."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, socket_timeout=5)
@@ -52,18 +52,18 @@ class Broker:
 
 
 class Watch:
-    """The runs of some sessions, each told once when it is finished."""
+    """The runs of some sessions, each printed once when it finishes."""
 
     def __init__(self, sessions: Sequence[ChatSession], console: Console) -> None:
         self.sessions = sessions
         self.console = console
         self.since: datetime = timezone.now()
         self.known: set[int] = set()
-        self.put_off: set[tuple[int, int]] = set()
+        self.delayed: set[tuple[int, int]] = set()
         self.failures: set[str] = set()
         self.first_summary_at: datetime | None = None
 
-    def tell_news(self) -> list[CompactionRun]:
+    def print_news(self) -> list[CompactionRun]:
         news = reading.newer_runs(self.sessions, self.since, self.known)
         for run in news:
             self.known.add(run.pk)
@@ -71,20 +71,20 @@ class Watch:
                 self.first_summary_at = run.finished_at
             if run.status == RunStatus.FAILED:
                 self.failures.add(run.error_code)
-            self.console.print(told(run))
-        self._tell_put_off()
+            self.console.print(finished_line(run))
+        self._print_delayed()
         return news
 
-    def _tell_put_off(self) -> None:
-        """Each attempt once: a wait of minutes that nobody explains looks like a demo that hangs."""
-        for run in reading.put_off_runs(self.sessions):
-            if (run.pk, run.attempts) not in self.put_off:
-                self.put_off.add((run.pk, run.attempts))
-                self.console.print(told_put_off(run))
+    def _print_delayed(self) -> None:
+        """Print each attempt once: an unexplained wait of minutes would look like a demo that hangs."""
+        for run in reading.delayed_runs(self.sessions):
+            if (run.pk, run.attempts) not in self.delayed:
+                self.delayed.add((run.pk, run.attempts))
+                self.console.print(delayed_line(run))
 
 
-def told(run: CompactionRun) -> Text:
-    """One line on a finished run."""
+def finished_line(run: CompactionRun) -> Text:
+    """One line about a finished run."""
     text = Text("  ")
     if run.status == RunStatus.SUCCEEDED:
         text.append("✓ ", "green").append(f"generation {run.generation}", "bold")
@@ -97,16 +97,16 @@ def told(run: CompactionRun) -> Text:
     return text.append("✗ ", "red").append(f"run {run.pk} failed: {run.error_code}")
 
 
-def told_put_off(run: CompactionRun) -> Text:
-    """One line on a run that will be tried again."""
+def delayed_line(run: CompactionRun) -> Text:
+    """One line about a run that will be retried."""
     due = run.next_attempt_at
     seconds = max(0.0, (due - timezone.now()).total_seconds()) if due else 0.0
     text = Text("  … ", "yellow").append(f"run {run.pk}: {run.error_code}, attempt {run.attempts} of {MAX_ATTEMPTS}")
-    return text.append(f"; tried again in {seconds:.0f} s")
+    return text.append(f"; retry in {seconds:.0f} s")
 
 
 class Branches:
-    """How many branches are over their threshold still. Only those that were are asked again."""
+    """How many branches are still over their threshold. Only those that were are checked again."""
 
     def __init__(self, sessions: Sequence[ChatSession]) -> None:
         self._over: list[tuple[list[ChatMessage], int]] = []
@@ -115,37 +115,37 @@ class Branches:
             tips = chat.tips(session)
             self.total += len(tips)
             self._over.append((tips, resolve_request(session).budget.threshold))
-        self.look()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         self._over = [(reading.tips_over(tips, threshold), threshold) for tips, threshold in self._over]
 
     @property
-    def at_rest(self) -> int:
+    def done(self) -> int:
         return self.total - sum(len(tips) for tips, _ in self._over)
 
 
 def wait_until_compacted(watch: Watch, broker: Broker, check: Callable[[], None]) -> None:
-    """Until nothing is left to do. ``check`` raises where a process has ended."""
+    """Wait until nothing is left to do. ``check`` raises if a process has ended."""
     found = Branches(watch.sessions)
     idle = 0
     with _progress(watch.console, found.total) as progress:
-        task = progress.add_task("branches at or under their threshold", total=found.total, completed=found.at_rest)
+        task = progress.add_task("branches at or under their threshold", total=found.total, completed=found.done)
         while idle < _IDLE_POLLS:
             check()
-            if watch.tell_news():
-                found.look()
-                progress.update(task, completed=found.at_rest)
-            done = broker.is_idle() and not reading.has_open_runs(watch.sessions)
-            idle = idle + 1 if done else 0
+            if watch.print_news():
+                found.check()
+                progress.update(task, completed=found.done)
+            is_idle = broker.is_idle() and not reading.has_open_runs(watch.sessions)
+            idle = idle + 1 if is_idle else 0
             time.sleep(_POLL_SECONDS)
-        watch.tell_news()
-        found.look()
-        progress.update(task, completed=found.at_rest)
+        watch.print_news()
+        found.check()
+        progress.update(task, completed=found.done)
 
 
 def _progress(console: Console, total: int) -> Progress:
-    # Where the output is no terminal the lines of the runs are the progress.
+    # Off a terminal the lines of the runs show the progress.
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

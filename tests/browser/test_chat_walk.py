@@ -39,13 +39,13 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
     page.get_by_label("Password").fill(conversations.PASSWORD)
     press(page, "Sign in")
     page.get_by_label("Title").fill("Lighthouse")
-    press(page, "Begin")
+    press(page, "Start")
     send(page, "Who keeps the lamp?")
     question, answer = messages_of(page)
     assert question == "Who keeps the lamp?"
     page.get_by_role("link", name="Edit message 1").click()
     page.get_by_role("textbox", name="Edited message").fill("Who keeps the lamp at night?")
-    press(page, "Send the edited message")
+    press(page, "Send edited message")
     assert messages_of(page)[0] == "Who keeps the lamp at night?"
     follow(page, "Variant 1")
     assert messages_of(page) == ["Who keeps the lamp?", answer]
@@ -72,14 +72,14 @@ def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
     page = open_page(marit)
     page.goto(reverse("chat:session", args=[session.pk]))
     send(page, "/compact Keep every number of a berth.")
-    page.get_by_text("A compaction is open on this branch").wait_for()
+    page.get_by_text("Waiting for a worker to summarize older messages").wait_for()
     run = CompactionRun.objects.get()
     assert (run.instructions, run.status) == ("Keep every number of a berth.", RunStatus.READY)
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
-    page.get_by_text("The compaction is over.").wait_for()
-    follow(page, "Show the conversation as it is now")
-    page.locator("summary", has_text="Summarized above by generation 1").click()
-    page.get_by_text("The model is shown this text in place of").wait_for()
+    page.get_by_text("Compaction finished.").wait_for()
+    follow(page, "Reload the conversation")
+    page.locator("summary", has_text="summarized (generation 1)").click()
+    page.get_by_text("The model sees this summary instead of").wait_for()
     send(page, "/compactions")
     rows = page.get_by_role("region", name="Compactions").get_by_role("row")
     assert rows.count() == 2

@@ -34,9 +34,8 @@ from project.demo import loading, places
 from project.demo.branch_map import Mark, draw
 from project.demo.processes import Stopped, Stops
 from project.demo.reading import Node, SessionView, State
-from project.demo.report import Report, print_totals
+from project.demo.report import Report, one_line, print_totals
 from project.demo.watching import Watch
-from project.demo.words import one_line
 from project.embedded import free_port
 from tests.conftest import REPOSITORY
 from tests.small import anchored_summary, small
@@ -157,7 +156,7 @@ class TestOnce:
         assert f"Port {port} is taken, using {port + 1}." in out
         assert "Imported 1 conversation with 344 messages." in out
         assert "extractive (offline" in out
-        assert float(re.search(r"first summary stood ([\d.]+) s after", out)[1]) < 60
+        assert float(re.search(r"First summary ready in ([\d.]+) s", out)[1]) < 60
         self.assert_map(out)
         self.assert_branches(out)
         self.assert_compactions(out)
@@ -173,8 +172,8 @@ class TestOnce:
         password = re.search(r"log in as demo with the password (\S+)", out)[1]
         with demo("--once") as second:
             assert second.wait() == 0, second.output
-        assert "is here from an earlier demo: going on from there." in second.output
-        assert "every branch was at or under its threshold already" in second.output
+        assert "is already here from an earlier demo." in second.output
+        assert "Nothing to summarize: every branch is at or under its threshold." in second.output
         assert f"log in as demo with the password {password}" in second.output
         assert re.search(r"generation messages", second.output)
 
@@ -238,7 +237,7 @@ class TestOnce:
                 assert running.wait() == 1
         assert f"Summaries by: {server.url}" in running.output
         assert "✗ run 1 failed: authentication" in running.output
-        assert "Some summaries could not be made (authentication)." in running.output
+        assert "Some summaries failed (authentication)." in running.output
         assert "0 of 10 branches at or under their threshold" in running.output
         assert len(re.findall(r"#\d+ \([\d,]+ > 2,156\)", running.output)) == 10
 
@@ -253,9 +252,9 @@ def test_a_run_that_is_put_off_is_told_once_an_attempt(settings):
     console = Console(width=150)
     watch = Watch([run.session], console)
     with console.capture() as capture:
-        watch.tell_news()
-        watch.tell_news()
-    assert capture.get() == f"  … run {run.pk}: timeout, attempt 2 of 8; tried again in 9 s\n"
+        watch.print_news()
+        watch.print_news()
+    assert capture.get() == f"  … run {run.pk}: timeout, attempt 2 of 8; retry in 9 s\n"
 
 
 class TestStopping:
@@ -267,7 +266,7 @@ class TestStopping:
             assert len(running.processes()) >= 5
             with demo("--once") as second:
                 assert second.wait() == 1
-            assert "A demo is running here already" in second.output
+            assert "Another demo is running here" in second.output
             running.process.send_signal(signal.SIGINT)
             assert running.wait() == 0
         assert "Stopped; nothing is left running." in running.output
@@ -333,13 +332,13 @@ class TestRefusals:
 
     def test_a_database_that_does_not_answer(self, refused):
         out = refused("--once", DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/none")
-        assert "The database none can't be used" in out
+        assert "The database none cannot be used" in out
 
     def test_a_folder_that_can_not_be_written(self, tmp_path):
         (tmp_path / "file").write_text("")
         with RunningDemo(tmp_path / "file" / "demo", ["--once"], {}) as running:
             assert running.wait() == 1
-        assert "The demo keeps its files in" in running.output
+        assert "The demo cannot use its folder" in running.output
 
 
 class TestEnvironment:
@@ -465,7 +464,7 @@ class TestReport:
     def test_of_many_branches_the_fullest_are_shown_and_the_rest_is_counted(self, view):
         grow(view.session, view.tips[0].message.parent, "a(900)")
         out = printed(SessionView(view.session), limit=1, full_file="report.txt")
-        assert "… and 2 branches more (the fullest are shown); all of it is in report.txt" in out
+        assert "… and 2 branches more (the fullest are shown); the full report is in report.txt" in out
         assert re.search(r"#\d+ +6 +1,400 +1,230", out)
 
     def test_a_message_too_large_for_its_window_is_told_and_no_exception(self, view):

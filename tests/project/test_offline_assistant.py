@@ -57,7 +57,7 @@ def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
         (summary("The harbour code is 4711."), "the summary"),
         (said("The harbour code is 4711.", origin=Origin.PINNED), "the pinned message"),
         (said("The harbour code is 4711.", Role.SYSTEM, Origin.SYSTEM), "the system prompt"),
-        (said("The harbour code is 4711.", Role.USER, Origin.CONTRIBUTION), "what the application added"),
+        (said("The harbour code is 4711.", Role.USER, Origin.CONTRIBUTION), "content added by the application"),
         (said("The harbour code is 4711.", Role.ASSISTANT), "an earlier reply"),
         (said("The harbour code is 4711.", Role.TOOL), "a tool's result"),
     ],
@@ -70,7 +70,7 @@ def test_it_says_where_a_quote_stands(message, label):
 
 def test_the_wrapper_of_a_summary_is_not_quoted():
     reply = answer(summary("- user: The boat is called Alma."), said("What do tags in this conversation recap?"))
-    assert reply.startswith("I am no model: I quote what a model would be shown now, and in its 2 messages")
+    assert reply.startswith("No model configured. Nothing in the 2 messages of the current context")
 
 
 def test_an_extractive_summary_is_quoted_clause_by_clause():
@@ -85,7 +85,7 @@ def test_neither_the_question_nor_earlier_questions_are_quoted():
     reply = answer(
         said("What is the colour of the door?"), said("No idea.", Role.ASSISTANT), said("What colour is the door?")
     )
-    assert "I find nothing that answers “What colour is the door?”" in reply
+    assert "of the current context answers “What colour is the door?”" in reply
 
 
 def test_it_does_not_quote_itself():

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         names = ("once", "reset", "join", "show_all", "file", "port")
         with Stops() as stops:
             try:
-                well = Demo(Options(**{name: options[name] for name in names})).run(stops)
+                ok = Demo(Options(**{name: options[name] for name in names})).run(stops)
             except Stopped as stopped:
                 self.stderr.write(f"\nStopped by {stopped} before it was complete; nothing is left running.")
                 sys.exit(128 + stopped.number)
@@ -45,5 +45,5 @@ class Command(BaseCommand):
                 # The reader of the output has exited, as in `make demo | head`.
                 sys.stderr.close()
                 sys.exit(128 + signal.SIGPIPE)
-        if not well:
+        if not ok:
             sys.exit(1)

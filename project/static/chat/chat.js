@@ -1,13 +1,13 @@
-// The page works without this. It says that a reply is awaited, sends with Ctrl+Enter, keeps a second click from
-// posting twice, puts the cursor into the box of an edit, and follows a compaction that is open.
+// The page works without this. It shows that a reply is awaited, sends with Ctrl+Enter, prevents a second click from
+// posting twice, focuses the box of an edit, and follows an open compaction.
 "use strict";
 
 const POLL_MILLISECONDS = 2000;
-// A page left open overnight stops asking.
+// A page left open overnight stops polling.
 const POLLS = 150;
 
 function announceNotices() {
-  // Screen readers announce what changes in a live region, not what it held when the page came.
+  // Screen readers announce changes of a live region, not its content when the page loads.
   const notices = document.getElementById("notices").textContent.trim();
   if (notices) {
     setTimeout(() => {
@@ -33,7 +33,7 @@ function waitForReply(form) {
 }
 
 function wakeForms() {
-  // The browser's "back" shows the page as it was left: with its buttons off.
+  // The browser's "back" shows the page as it was left, with its buttons disabled.
   for (const form of document.querySelectorAll("form[data-waits]")) {
     delete form.dataset.sent;
     for (const button of form.querySelectorAll("button")) button.disabled = false;
@@ -52,7 +52,7 @@ function sendWithKeys(event) {
 async function followCompaction(panel, left) {
   if (!panel.querySelector("[data-open]") || left === 0) return;
   await new Promise((done) => setTimeout(done, POLL_MILLISECONDS));
-  // A sign-in page would come back as a redirect: then there is nothing to show any more.
+  // A redirect leads to the sign-in page: then there is nothing to show any more.
   const answer = await fetch(panel.dataset.url, { redirect: "error" }).catch(() => null);
   if (answer === null || !answer.ok) return;
   panel.innerHTML = await answer.text();
@@ -62,16 +62,16 @@ async function followCompaction(panel, left) {
   }
   const notice = document.createElement("p");
   notice.className = "notice";
-  notice.textContent = "The compaction is over. ";
+  notice.textContent = "Compaction finished. ";
   const link = document.createElement("a");
   link.href = window.location.pathname;
-  link.textContent = "Show the conversation as it is now";
+  link.textContent = "Reload the conversation";
   notice.append(link);
   document.getElementById("notices").append(notice);
 }
 
 announceNotices();
-// Browsers leave autofocus alone where the address points at an element, as that of an edit does.
+// Browsers ignore autofocus if the address points at an element, as that of an edit does.
 document.querySelector("[autofocus]")?.focus({ preventScroll: true });
 document.querySelectorAll("form[data-waits]").forEach(waitForReply);
 document.addEventListener("keydown", sendWithKeys);

@@ -21,7 +21,7 @@ class TestOfflineAssistant:
         assert "“The boat is called Alma.”\n— an earlier message of yours" in reply.content
         assert reply.sent_context["tokens"] > 0
         page = text_of(browser.get(url("session", session)))
-        assert "Replies come from the <strong>offline assistant</strong>" in page
+        assert "the <strong>offline assistant</strong> quotes from the current context" in page
         assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
 
     def test_it_finds_a_fact_that_stands_in_the_summary_only(self, browser, session):

@@ -82,7 +82,7 @@ class TestBranches:
     def test_a_message_that_answers_nothing_has_no_other_answer(self, browser, session):
         greeting = chat.append_message(session, role=Role.ASSISTANT, content="Welcome!")
         response = browser.post(url("regenerate", session, greeting))
-        assert "This message answers nothing" in text_of(browser.get(response.url))
+        assert "This message is not a reply" in text_of(browser.get(response.url))
         assert stored(session) == 1
 
     def test_the_switch_leads_to_the_variant_before_and_after(self, browser, session):

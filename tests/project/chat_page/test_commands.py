@@ -43,19 +43,17 @@ class TestCommands:
         response = send(browser, session, "/compact keep the boat's name", parent=full)
         run = CompactionRun.objects.get()
         assert (run.trigger, run.instructions, run.status) == ("manual", "keep the boat's name", RunStatus.READY)
-        assert self.told(browser, response) == [
-            "A compaction was started in the background; this page shows how it goes."
-        ]
+        assert self.told(browser, response) == ["Compaction started in the background; this page shows the progress."]
         assert stored(session) == 20
 
     def test_compact_says_that_one_is_open_already(self, browser, session, full):
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
-        assert told[-1].startswith("A compaction of this branch is open already")
+        assert told[-1].startswith("This branch is already being compacted")
         assert CompactionRun.objects.count() == 1
 
     def test_compact_says_that_there_is_nothing_to_compact(self, browser, session):
-        nothing = "There is nothing to compact: everything older is summarized, or there is too little."
+        nothing = "Nothing to compact: older messages are already summarized, or there are too few."
         tip = grow(session, 2)
         assert self.told(browser, send(browser, session, "/compact", parent=tip)) == [nothing]
         empty = chat.start_session(owner=session.owner)
@@ -91,27 +89,27 @@ class TestCommands:
             assert f"#{run.summary.last_summarized_message.depth}<" in page
             assert f"#{run.anchor.depth}<" in page
         assert page.count("in use here") == 1
-        assert "this one, superseded" in page
+        assert "this branch, superseded" in page
         assert stored(session) == 40
 
     def test_compactions_tells_another_branchs_generation_and_a_retired_one(self, browser, session, full):
         run = chat.compact(full)
         elsewhere = grow(session, 2, content="Another beginning ")
         page = text_of(browser.get(url("branch", session, elsewhere), {"compactions": ""}))
-        assert "<td>another</td>" in page
+        assert "<td>another branch</td>" in page
         chat.retire_summary(run.summary)
         page = text_of(browser.get(url("branch", session, full), {"compactions": ""}))
         assert "<td>retired</td>" in page
 
     def test_compactions_says_that_there_are_none(self, browser, session):
         response = send(browser, session, "/compactions")
-        assert "No part of this conversation has been summarized yet." in text_of(browser.get(response.url))
+        assert "Nothing in this conversation is summarized yet." in text_of(browser.get(response.url))
 
     def test_an_unknown_command_is_explained_and_not_stored(self, browser, session):
         response = send(browser, session, "/compakt <b>now</b>", parent=grow(session, 2))
         assert response.status_code == 422
         page = text_of(response)
-        assert "There is no command /compakt. Known are /compact" in page
+        assert "Unknown command /compakt. Available are /compact" in page
         assert "/compakt &lt;b&gt;now&lt;/b&gt;</textarea>" in page
         assert stored(session) == 2
 

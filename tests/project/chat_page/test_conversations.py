@@ -17,14 +17,14 @@ pytestmark = pytest.mark.django_db
 class TestConversations:
     def test_without_a_conversation_the_list_says_how_to_begin_one(self, browser):
         page = text_of(browser.get(reverse("chat:sessions")))
-        assert "You have no conversation yet." in page
+        assert "You have no conversations yet." in page
 
     def test_a_new_conversation_belongs_to_whoever_began_it(self, browser, marit):
         response = browser.post(reverse("chat:new"), {"title": "Roof", "system_prompt": "Answer in prose."})
         session = ChatSession.objects.get()
         assert (session.owner, session.title, session.system_prompt) == (marit, "Roof", "Answer in prose.")
         assert response.url == url("session", session)
-        assert "Nothing has been said here yet." in text_of(browser.get(response.url))
+        assert "No messages yet." in text_of(browser.get(response.url))
 
     def test_the_list_shows_ones_own_conversations_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from compaction_app import chat
-from project.chat.pages import CONTENT_SECURITY_POLICY
+from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.project.chat_page.pages import grow, stored, text_of, url
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
 from project import offline_assistant
 from project.celery import app as celery_app
-from project.chat import words
+from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
 
@@ -159,11 +159,11 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("step", "told"),
         [
-            (steps.server_error(), words.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
-            (steps.insufficient_quota(), words.REPLY_ERRORS[ErrorCode.QUOTA]),
-            (steps.unauthorized(), words.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
-            (steps.hang(), words.REPLY_ERRORS[ErrorCode.TIMEOUT]),
-            (steps.malformed(), "is no chat completion"),
+            (steps.server_error(), turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
+            (steps.insufficient_quota(), turns.REPLY_ERRORS[ErrorCode.QUOTA]),
+            (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
+            (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
+            (steps.malformed(), "is not a chat completion"),
         ],
         ids=["500", "quota", "401", "hang", "malformed"],
     )
@@ -174,7 +174,7 @@ class TestFailures:
         assert [m.content for m in ChatMessage.objects.all()] == ["Hello"]
         page = text_of(browser.get(response.url))
         assert told.replace("'", "&#x27;") in page
-        assert "Your message is kept" in page
+        assert "Your message is saved" in page
         assert "a-key-that-nobody-may-see" not in page
         assert "There is no reply to this message yet." in page
 
@@ -219,7 +219,7 @@ class TestFailures:
         assert response.status_code == 302
         run = CompactionRun.objects.get()
         assert (run.status, run.enqueued_at) == (RunStatus.READY, None)
-        assert "A compaction is open on this branch: waiting for a worker." in text_of(browser.get(response.url))
+        assert "Waiting for a worker to summarize older messages…" in text_of(browser.get(response.url))
 
     def test_a_broker_that_says_nothing_delays_a_turn_by_seconds_only(self, browser, session, endpoint, monkeypatch):
         with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -19,7 +19,7 @@ class TestState:
         run = chat.compact(full)
         page = text_of(browser.get(url("session", session)))
         figures = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
-        assert f'generation 1: <span class="nowrap">{figures}</span>' in page
+        assert f'(generation 1): <span class="nowrap">{figures}</span>' in page
         assert run.summary.content.splitlines()[-1][:40] in page
         cutoff = run.summary.last_summarized_message
         after = ChatMessage.objects.messages().get(parent=cutoff)
@@ -53,20 +53,20 @@ class TestState:
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
         panel = url("panel", session, full)
-        assert "A compaction is open on this branch: waiting for a worker." in text_of(browser.get(panel))
+        assert "Waiting for a worker to summarize older messages…" in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING)
-        assert "A compaction is open on this branch: being written." in text_of(browser.get(panel))
+        assert "Summarizing older messages…" in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.READY, error_code=ErrorCode.TIMEOUT)
-        assert "to be tried again because the summarizer took too long" in text_of(browser.get(panel))
+        assert "Waiting to retry the summary because the summarizer took too long" in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code=ErrorCode.QUOTA)
         page = text_of(browser.get(panel))
-        assert "is open" not in page
+        assert "data-open" not in page
         assert "The last compaction failed because the provider&#x27;s quota is used up." in page
 
     def test_what_happens_on_another_branch_is_not_shown(self, browser, session, full):
         chat.request_compaction(full, trigger="manual")
         elsewhere = grow(session, 2, content="Another beginning ")
-        assert "is open" not in text_of(browser.get(url("branch", session, elsewhere)))
+        assert "data-open" not in text_of(browser.get(url("branch", session, elsewhere)))
 
     def test_a_failure_is_forgotten_once_a_summary_stands(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
@@ -80,7 +80,7 @@ class TestState:
         assert context.strategy == Strategy.TRUNCATED
         page = text_of(browser.get(url("session", session)))
         assert f"Fallback in use: the oldest {context.dropped} messages are left out" in page
-        assert f"Left out above: {context.dropped} messages" in page
+        assert f"{context.dropped} messages above left out" in page
         assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped
 
     def test_a_summary_in_use_where_the_cutoff_is_on_an_earlier_page(self, browser, session, full):

@@ -6,10 +6,10 @@ import pytest
 from django.urls import reverse
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
-from project.chat import words
-from project.chat.pages import CONTENT_SECURITY_POLICY
+from project.chat import shown, turns
+from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.project.chat_page.pages import grow, newest, send, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -115,10 +115,10 @@ class TestText:
 @pytest.mark.pure
 class TestWords:
     def test_every_code_has_its_words(self):
-        assert set(words.STRATEGIES) == set(Strategy)
-        assert set(words.RUN_STATUSES) == set(RunStatus)
-        assert set(words.COMPACTION_ERRORS) == set(ErrorCode)
+        assert set(shown.STRATEGIES) == set(Strategy)
+        assert set(shown.OPEN_RUNS) == {status for status in RunStatus if CompactionRun(status=status).is_open}
+        assert set(shown.COMPACTION_ERRORS) == set(ErrorCode)
 
     def test_every_failure_of_a_reply_has_its_words(self):
         drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}
-        assert set(words.REPLY_ERRORS) == set(ErrorCode) - drafts_only
+        assert set(turns.REPLY_ERRORS) == set(ErrorCode) - drafts_only
