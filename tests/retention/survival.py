@@ -100,6 +100,15 @@ def search(context: ChatContext, plants: Sequence[Plant], told: Sequence[str]) -
     )
 
 
+def assert_survived(found: Found, context: ChatContext, *, least: float, plants: int) -> None:
+    """At least that share of what still holds, nothing outdated without what replaced it, and the prompt fits."""
+    assert len(found.live) >= plants
+    assert found.share >= least, [plant.text for plant in found.missing]
+    assert not found.misleading
+    assert context.history_tokens <= context.available_tokens
+    assert (context.dropped, context.window) == (0, 4000)
+
+
 def history_text(context: ChatContext) -> str:
     """Summary, pinned message and tail, with the arguments of calls."""
     shown = [message for message in context.messages if message.origin is not Origin.SYSTEM]

@@ -15,7 +15,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
-from tests.retention.survival import demo, generations_of, told_and_searched, written_blind
+from tests.retention.survival import assert_survived, demo, generations_of, told_and_searched, written_blind
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,23 +65,15 @@ def forgetful(settings, monkeypatch):
 
 
 def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(forgetful):
-    """At least 95 % of what still holds, nothing outdated without what replaced it, and the prompt fits."""
     _, found, context = told_and_searched(demo(), GENERATIONS)
-    assert len(found.live) >= 50
-    assert found.share >= 0.95, [plant.text for plant in found.missing]
-    assert not found.misleading
-    assert context.history_tokens <= context.available_tokens
-    assert (context.dropped, context.window) == (0, 4000)
+    assert_survived(found, context, least=0.95, plants=50)
 
 
 @pytest.mark.parametrize(("name", "least"), [("clinic", 0.81), ("pipeline", 0.91), ("thesis", 0.87)])
 def test_in_conversations_that_were_written_blind(forgetful, name, least):
     """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
     _, found, context = told_and_searched(written_blind(name), GENERATIONS)
-    assert len(found.live) >= 25
-    assert found.share >= least, [plant.text for plant in found.missing]
-    assert not found.misleading
-    assert (context.history_tokens <= context.available_tokens, context.dropped) == (True, 0)
+    assert_survived(found, context, least=least, plants=25)
 
 
 def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):

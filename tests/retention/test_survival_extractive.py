@@ -8,6 +8,7 @@ from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.tokens import ExactTokenCounter
 from tests.retention.survival import (
     Conversation,
+    assert_survived,
     demo,
     generations_of,
     told_and_searched,
@@ -35,13 +36,8 @@ def compacted(settings, told: Conversation, **changes):
 
 
 def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(settings):
-    """At least 95 % of it, nothing outdated without what replaced it, and the prompt fits."""
     session, found, context = compacted(settings, demo())
-    assert len(found.live) >= 50
-    assert found.share >= 0.95, [plant.text for plant in found.missing]
-    assert not found.misleading
-    assert context.history_tokens <= context.available_tokens
-    assert (context.dropped, context.window) == (0, 4000)
+    assert_survived(found, context, least=0.95, plants=50)
     assert [run.generation for run in generations_of(session)] == [1, 2, 3, 4, 5]
 
 
@@ -49,10 +45,7 @@ def test_what_still_holds_is_found_by_a_plain_search_five_compactions_deep(setti
 def test_in_conversations_that_were_written_blind(settings, name, least):
     """What is to be expected of a conversation that nobody has looked at: docs/retention.md has the figures."""
     _, found, context = compacted(settings, written_blind(name))
-    assert len(found.live) >= 25
-    assert found.share >= least, [plant.text for plant in found.missing]
-    assert not found.misleading
-    assert (context.history_tokens <= context.available_tokens, context.dropped) == (True, 0)
+    assert_survived(found, context, least=least, plants=25)
 
 
 def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
