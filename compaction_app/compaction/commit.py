@@ -94,10 +94,10 @@ def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun 
     kept = ledger.complete(result.text, work.request, work.plan, work.budget, work.settings, work.count)
     work.run.retention_before, work.run.retention_after = kept.before, kept.after
     draft = replace(result, text=kept.text)
-    using, follow_up = database_of(work.run), None
+    follow_up = None
     try:
-        with transaction.atomic(using=using, durable=True):
-            lock_session(work.run.session_id, using)
+        with transaction.atomic(using=work.using, durable=True):
+            lock_session(work.run.session_id, work.using)
             if _may_commit(work):
                 _commit(work, draft)
                 follow_up = _open_follow_up(work)
@@ -197,7 +197,7 @@ def _may_commit(work: Work) -> bool:
     run = work.run
     if not _is_still_due(run) or run.tip_id is None:
         return False
-    newest = branches.history_at(run.tip_id, database_of(run)).summary_id
+    newest = branches.history_at(run.tip_id, work.using).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
@@ -210,7 +210,7 @@ def _may_commit(work: Work) -> bool:
 
 
 def _commit(work: Work, draft: SummaryDraft) -> None:
-    run, plan, using = work.run, work.plan, database_of(work.run)
+    run, plan = work.run, work.plan
     text = draft.text.strip()
     anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
     summary = ChatMessage(
@@ -223,8 +223,8 @@ def _commit(work: Work, draft: SummaryDraft) -> None:
         token_count=count_summary(text, work.count),
         model=draft.model[:255],
     )
-    ChatMessage.objects.db_manager(using).add_child(anchor, instance=summary)
-    run.summary, run.generation = summary, runs.next_generation(run.session)
+    ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)
+    run.summary, run.generation = summary, _next_generation(work)
     run.status, run.finished_at = RunStatus.SUCCEEDED, timezone.now()
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     run.tokens_before = work.branch.history_tokens
@@ -235,9 +235,21 @@ def _commit(work: Work, draft: SummaryDraft) -> None:
     run.request = _request_record(work, tightened=draft.tightened)
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
-    run.save(using=using, update_fields=_COMMITTED_FIELDS)
+    run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
     _write_events(run, work.events)
     _record_end(work)
+
+
+def _next_generation(work: Work) -> int:
+    """One more than the session's highest. Safe because the session is locked."""
+    latest = (
+        CompactionRun.objects.using(work.using)
+        .filter(session=work.run.session_id, generation__isnull=False)
+        .order_by("-generation")
+        .values_list("generation", flat=True)
+        .first()
+    )
+    return (latest or 0) + 1
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
@@ -350,9 +362,7 @@ def _cleared_turns(work: Work) -> int:
     if not any(message.reasoning for message in work.plan.kept):
         return 0
     replies = [message.id for message in work.plan.kept if message.role == Role.ASSISTANT]
-    reports = CompactionEvent.objects.using(database_of(work.run)).filter(
-        kind=EventKind.DOUBLE_RAN, message_id__in=replies
-    )
+    reports = CompactionEvent.objects.using(work.using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
     newest = reports.order_by("-id").values_list("payload", flat=True).first()
     return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
 

@@ -11,25 +11,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.messages.summary import SUMMARY_WRAPPER_TOKENS
+from compaction_app.summarizers.prompts import SummarizerLimit
 from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary
 
 logger = logging.getLogger("compaction_app.planning")
-
-
-class InputLimit(Protocol):
-    """How large a request the summarizer takes, and how large the parts of a request are, in tokens as serialized."""
-
-    max_tokens: int
-
-    def blocks(self, messages: Sequence[Message]) -> list[int]: ...
-
-    def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int: ...
 
 
 def get_messages_to_summarize(
@@ -84,7 +74,7 @@ def plan_compaction(
     *,
     focused: bool = False,
     follow_up: bool = False,
-    limit: InputLimit | None = None,
+    limit: SummarizerLimit | None = None,
 ) -> CompactionPlan | Skip:
     """Decide what the next compaction of ``branch`` covers.
 
@@ -277,7 +267,7 @@ class _Planner:
         depth, message_id = max(candidates)
         return message_id, depth
 
-    def limited(self, cut: int, limit: InputLimit) -> CompactionPlan:
+    def limited(self, cut: int, limit: SummarizerLimit) -> CompactionPlan:
         """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
         whole = self.plan(cut, kept_from=cut)
         sizes = dict(zip((m.id for m in self.cuts.covered(cut)), limit.blocks(self.cuts.covered(cut)), strict=True))

@@ -45,6 +45,8 @@ class Work:
     """Everything that the model's call needs, read before the connection was given back."""
 
     run: CompactionRun
+    #: The database of the run.
+    using: str
     settings: Settings
     budget: Budget
     branch: Branch
@@ -95,7 +97,7 @@ def prepare(run: CompactionRun) -> Work | None:
         runs.skip(run, work)
         return None
     _record_start(work)
-    runs.give_back_connection(database_of(run))
+    runs.give_back_connection(work.using)
     return work
 
 
@@ -131,6 +133,7 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
     return Work(
         run=run,
+        using=using,
         settings=settings,
         budget=budget,
         branch=branch,
@@ -196,4 +199,4 @@ def _record_start(work: Work) -> None:
         tokens=work.plan.replaced_tokens,
         target=work.plan.target_tokens,
     )
-    signals.send_after_commit(signals.compaction_started, CompactionRun, using=database_of(run), run=run)
+    signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)

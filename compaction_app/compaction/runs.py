@@ -20,7 +20,7 @@ from django.utils import timezone
 from compaction_app import signals, telemetry
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.exceptions import DurableTransactionRequired
-from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
@@ -174,15 +174,3 @@ def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> 
     """Doubles with every attempt, spread by ``jitter`` (0 to 1), never sooner than the provider asked."""
     delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
     return max(delay, retry_after or 0.0)
-
-
-def next_generation(session: ChatSession) -> int:
-    """One more than the session's highest. Safe because the caller holds the session's lock."""
-    latest = (
-        CompactionRun.objects.using(database_of(session))
-        .filter(session=session, generation__isnull=False)
-        .order_by("-generation")
-        .values_list("generation", flat=True)
-        .first()
-    )
-    return (latest or 0) + 1

@@ -257,7 +257,7 @@ def _escape(text: str) -> str:
 
 
 class SummarizerLimit:
-    """How much of a branch one request can contain: the sizes of its parts as sent. See :class:`planning.InputLimit`.
+    """How much of a branch one request can contain: the sizes of its parts as sent.
 
     The sum of the parts is never less than the request, its tighter retry included.
     """
