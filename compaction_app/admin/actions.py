@@ -251,19 +251,16 @@ class VerifyingAdmin(RecordAdmin):
         return self._verified(request, sessions) if sessions else None
 
     def verify_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
-        here = self.page_of(session)
-        if request.method == "POST":
-            return self._verified(request, [session]) or HttpResponseRedirect(here)
         return self.confirm(
             request,
+            lambda _: self._verified(request, [session]),
             obj=session,
             title="Verify",
             question=(
                 "Depths, token sums, the order of siblings, open calls, and every summary's cutoff, anchor, pin and "
                 "base are recomputed and compared with what is stored. Nothing is written."
             ),
-            button="Verify",
-            back=here,
+            back=self.page_of(session),
         )
 
     def _verified(self, request: HttpRequest, sessions: Sequence[ChatSession]) -> HttpResponse | None:
@@ -343,10 +340,6 @@ class RetiringAdmin(RecordAdmin):
         if not retiring:
             self.message_user(request, "Nothing to retire: no live summary was selected.", messages.WARNING)
             return HttpResponseRedirect(back)
-        form = RetireForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            self._retire(request, selected, retiring, form.cleaned_data["reason"])
-            return HttpResponseRedirect(back)
         rows = [
             (
                 self.link_to_record(summary),
@@ -357,6 +350,7 @@ class RetiringAdmin(RecordAdmin):
         ]
         return self.confirm(
             request,
+            lambda given: self._retire(request, selected, retiring, given["reason"]),
             title="Retire" if len(retiring) == 1 else "Retire summaries",
             crumbs=above,
             question=(
@@ -364,7 +358,7 @@ class RetiringAdmin(RecordAdmin):
                 "next read, and a branch is compacted again when needed."
             ),
             rows=rows,
-            form=form,
+            form=RetireForm,
             button="Retire",
             back=back,
         )

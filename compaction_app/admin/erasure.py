@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from django import forms
@@ -18,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern
 
 from compaction_app import chat
-from compaction_app.admin.display import number, plural
+from compaction_app.admin.display import plural
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
@@ -101,26 +102,23 @@ class ErasingAdmin(RecordAdmin):
         if message.is_summary:
             self.message_user(request, "A summary cannot be redacted. Retire it instead.", notes.WARNING)
             return HttpResponseRedirect(here)
-        form = RedactForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            return self._redact(request, message, form.cleaned_data["replacement"])
-        affected = affected_by(message)
+        # Called by the template: after a POST nothing is counted.
+        affected = cache(partial(affected_by, message))
         return self.confirm(
             request,
+            lambda given: self._redact(request, message, given["replacement"]),
             obj=message,
             title="Redact",
             question="This cannot be undone. What happens:",
-            consequences=list(_consequences(affected)),
-            summaries=[(self.page_of(row), str(row)) for row in affected.named],
-            unnamed=number(affected.unnamed) if affected.unnamed else "",
-            form=form,
-            button="Redact",
+            consequences=lambda: list(_consequences(affected())),
+            summaries=lambda: [(self.page_of(row), str(row)) for row in affected().named],
+            unnamed=lambda: affected().unnamed,
+            form=RedactForm,
             back=here,
             is_final=True,
         )
 
-    def _redact(self, request: HttpRequest, message: ChatMessage, replacement: str) -> HttpResponse:
-        here = self.page_of(message)
+    def _redact(self, request: HttpRequest, message: ChatMessage, replacement: str) -> HttpResponse | None:
         try:
             chat.redact_message(message, replacement=replacement)
         except MessageNotFound:
@@ -128,11 +126,11 @@ class ErasingAdmin(RecordAdmin):
             return HttpResponseRedirect(self.list_link()[0])
         except CompactionError as error:
             self.message_user(request, str(error), notes.ERROR)
-            return HttpResponseRedirect(here)
+            return None
         # Neither the old text nor the new one: this log outlives both.
         self.log_change(request, message, "Redacted.")
         self.message_user(request, f"{message} is redacted.", notes.SUCCESS)
-        return HttpResponseRedirect(here)
+        return None
 
     # -- deleting -----------------------------------------------------------------------------------------
 

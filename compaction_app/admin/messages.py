@@ -426,18 +426,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         report.send()
 
     def compact_view(self, request: HttpRequest, tip: ChatMessage) -> HttpResponse:
-        here = self.page_of(tip)
-        form = CompactForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            self._compact(request, [tip], form.cleaned_data["instructions"])
-            return HttpResponseRedirect(here)
         return self.confirm(
             request,
+            lambda given: self._compact(request, [tip], given["instructions"]),
             obj=tip,
             title="Compact now",
             question="The older part of the branch that ends here is summarized in the background.",
-            form=form,
+            form=CompactForm,
             is_work=True,
-            button="Compact now",
-            back=here,
+            back=self.page_of(tip),
         )

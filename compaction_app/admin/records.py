@@ -17,6 +17,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import UUID
 
+from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets
@@ -242,16 +243,8 @@ class RecordAdmin(AnyModelAdmin):
 
     # -- a record's page ----------------------------------------------------------------------------------
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return super(RecordAdmin, self.for_request(request)).changeform_view(
-            request, object_id, form_url, extra_context
-        )
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super(RecordAdmin, self.for_request(request)).changeform_view(request, *args, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
@@ -268,20 +261,14 @@ class RecordAdmin(AnyModelAdmin):
         return {}
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        if obj is not None:
+        if (obj := kwargs.get("obj")) is not None:
             context["title"] = self.title_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
             context |= self.page_context(request, obj)
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def event_rows(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str, str]]:
         """Each event with the address of its page and its payload on one line."""
@@ -341,13 +328,24 @@ class RecordAdmin(AnyModelAdmin):
         return found
 
     def confirm(
-        self, request: HttpRequest, *, obj: Any = None, template: str = "confirm.html", **context: Any
+        self,
+        request: HttpRequest,
+        act: Callable[[dict[str, Any]], HttpResponse | None],
+        *,
+        back: str,
+        form: type[forms.Form] = forms.Form,
+        **context: Any,
     ) -> HttpResponse:
-        """A page that says what is going to happen and asks for it by POST.
+        """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
-        ``is_final``: it cannot be undone. ``is_work``: it starts background work, and shows the warnings about that.
+        Afterwards, and by the page's link, people go ``back``, unless ``act`` returns a page. ``is_final``: it cannot
+        be undone. ``is_work``: it starts background work, and the page shows the warnings about that.
         """
-        return self.own_page(request, template, obj=obj, **context)
+        filled = form(request.POST if request.method == "POST" else None)
+        if filled.is_valid():
+            return act(filled.cleaned_data) or HttpResponseRedirect(back)
+        context.setdefault("button", context["title"])
+        return self.own_page(request, "confirm.html", form=filled, back=back, **context)
 
     def own_page(self, request: HttpRequest, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""

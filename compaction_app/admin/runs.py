@@ -343,20 +343,17 @@ class CompactionRunAdmin(DatedAdmin):
         report.send()
 
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
-        here = self.page_of(run)
-        if request.method == "POST":
-            self._retry(request, [run])
-            return HttpResponseRedirect(here)
-        if problem := why_no_retry(run):
+        here, problem = self.page_of(run), why_no_retry(run)
+        if problem and request.method != "POST":
             self.message_user(request, f"{run}: {problem}", messages.WARNING)
             return HttpResponseRedirect(here)
         return self.confirm(
             request,
+            lambda _: self._retry(request, [run]),
             obj=run,
             title="Retry",
             question="A new run is opened for the branch that ends at this run's tip, with the same instructions.",
             is_work=True,
-            button="Retry",
             back=here,
         )
 

@@ -18,7 +18,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Q, QuerySet, Sum
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -370,26 +370,24 @@ class ChatSessionAdmin(VerifyingAdmin):
             self.message_user(request, only, messages.WARNING)
 
     def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
-        here = self.page_of(session)
-        form = CompactForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            if instructions := form.cleaned_data["instructions"]:
+        def act(given: dict[str, Any]) -> None:
+            if instructions := given["instructions"]:
                 self._compact_with(request, session, instructions)
             else:
                 self._compact(request, [session])
-            return HttpResponseRedirect(here)
+
         return self.confirm(
             request,
+            act,
             obj=session,
             title="Compact every branch",
             question=(
                 "Every branch over its threshold is compacted in the background, shallow branches first. "
                 f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
             ),
-            form=form,
+            form=CompactForm,
             is_work=True,
-            button="Compact every branch",
-            back=here,
+            back=self.page_of(session),
         )
 
 

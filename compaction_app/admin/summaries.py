@@ -5,7 +5,7 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
@@ -109,15 +109,14 @@ def state_of(summary: ChatMessage) -> str:
     return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
 
 
-def _of_run(name: str, shown: Any = lambda value: value or display.EMPTY, description: str = "") -> Any:
-    """A field that shows a column of the run that made the summary."""
+def _of_run(description: str, shown: Callable[[Any, CompactionRun], str]) -> Any:
+    """A field that shows something of the run that made the summary: ``shown(model_admin, run)``."""
 
-    def value(_: Any, summary: ChatMessage) -> str:
+    def value(model_admin: Any, summary: ChatMessage) -> str:
         run = run_of(summary)
-        found: str = shown(getattr(run, name)) if run else display.EMPTY
-        return found
+        return (shown(model_admin, run) if run else "") or display.EMPTY
 
-    return display.column(description or display.words(name), value)
+    return display.column(description, value)
 
 
 class SummaryFields(RecordAdmin):
@@ -126,12 +125,25 @@ class SummaryFields(RecordAdmin):
     cutoff = message_column("last_summarized_message_id", "cutoff")
     anchor = message_column("parent_message_id", "anchor")
     pin = message_column("pinned_message_id", "pinned message")
-    messages_compacted = _of_run("messages_compacted", number)
-    generation = _of_run("generation", number)
-    prompt = _of_run("prompt_version")
-    cost = _of_run("cost", lambda cost: display.EMPTY if cost is None else display.money(cost))
-    retention_before = _of_run("retention_before", lambda value: percent(value, 1))
-    retention_after = _of_run("retention_after", lambda value: percent(value, 1))
+    built_on_it = display.column(
+        "built on it",
+        lambda self, summary: display.link(
+            self.url("compactionrun_changelist", base=summary.pk), "Runs with this base"
+        ),
+    )
+    run = _of_run("run", lambda self, run: self.link_to_run(run.pk))
+    base = _of_run("base", lambda self, run: self.link_to_message(run.base_id, "Summary"))
+    generation = _of_run("generation", lambda _, run: number(run.generation))
+    messages_compacted = _of_run("messages compacted", lambda _, run: number(run.messages_compacted))
+    trigger = _of_run("trigger", lambda _, run: run.get_trigger_display())
+    strategy = _of_run("strategy", lambda _, run: run.get_strategy_display())
+    prompt = _of_run("prompt version", lambda _, run: run.prompt_version)
+    instructions_text = _of_run("instructions", lambda _, run: display.text_block(run.instructions))
+    policy_text = _of_run("policy line", lambda _, run: display.text_block(run.policy_line))
+    cost = _of_run("cost", lambda _, run: "" if run.cost is None else display.money(run.cost))
+    retention_before = _of_run("retention before", lambda _, run: percent(run.retention_before, 1))
+    retention_after = _of_run("retention after", lambda _, run: percent(run.retention_after, 1))
+    asked_for = _of_run("request", lambda self, run: display.joined(self.request_parts(run.request), "; "))
 
     @admin.display(description="history tokens")
     def tokens(self, obj: ChatMessage) -> str:
@@ -139,39 +151,12 @@ class SummaryFields(RecordAdmin):
         run = run_of(obj)
         if run is None or run.tokens_before is None or run.tokens_after is None:
             return display.EMPTY
-        return format_html("{} → {}", number(run.tokens_before), number(run.tokens_after))
-
-    @admin.display(description="run")
-    def run(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return self.link_to_run(run.pk if run else None)
-
-    @admin.display(description="base")
-    def base(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return self.link_to_message(run.base_id if run else None, "Summary")
-
-    @admin.display(description="built on it")
-    def built_on_it(self, obj: ChatMessage) -> str:
-        return display.link(self.url("compactionrun_changelist", base=obj.pk), "Runs with this base")
-
-    @admin.display(description="trigger")
-    def trigger(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return run.get_trigger_display() if run else display.EMPTY
-
-    @admin.display(description="strategy")
-    def strategy(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return run.get_strategy_display() if run else display.EMPTY
+        return f"{number(run.tokens_before)} → {number(run.tokens_after)}"
 
     @admin.display(description="model")
     def summarizer(self, obj: ChatMessage) -> str:
         run = run_of(obj)
         return (run.summarizer_model if run else obj.model) or display.EMPTY
-
-    instructions_text = _of_run("instructions", display.text_block)
-    policy_text = _of_run("policy_line", display.text_block)
 
     @admin.display(description="tokens used")
     def paid_tokens(self, obj: ChatMessage) -> str:
@@ -190,12 +175,7 @@ class SummaryFields(RecordAdmin):
         attempts = f" in attempt {run.attempts}" if run.attempts > 1 else ""
         return f"{seconds:,.1f} s{attempts}"
 
-    @admin.display(description="request")
-    def asked_for(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return display.joined(self._request_parts(run.request if run else {}), "; ")
-
-    def _request_parts(self, request: dict[str, Any]) -> Iterable[str]:
+    def request_parts(self, request: dict[str, Any]) -> Iterable[str]:
         if request.get("target_tokens"):
             yield f"{request['target_tokens']:,} tokens"
         if request.get("tightened"):

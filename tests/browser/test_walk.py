@@ -58,7 +58,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
     sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
     assert sent.get_by_role("row").count() == 1 + len(chat.get_context(harbour.tip).messages)
     follow(sent, f"Summary {newer.pk}")
-    changed = page.get_by_role("region", name=f"What changed since Summary {older.pk}")
+    changed = page.get_by_role("region", name=f"Changes since summary {older.pk}")
     assert changed.locator("ins").last.is_visible()
     assert changed.locator("del").last.is_visible()
     follow(page.get_by_role("region", name="Generations").first, f"Summary {older.pk}")
@@ -108,7 +108,7 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
 
     page.goto(url("compactionrun_changelist", status__exact="failed"))
     page.locator("#result_list tbody input[type=checkbox]").check()
-    page.get_by_label("Action:").select_option("Retry failed")
+    page.get_by_label("Action:").select_option("Retry failed runs")
     with page.expect_navigation():
         page.locator("button[name=index]").click()
     again = CompactionRun.objects.latest("id")

@@ -1,5 +1,5 @@
-/* Scrolls the map to the newest message's lane, and says below it what the mark under the pointer, the finger or the
-   focus is. The map works without it: its box scrolls, and each mark is a link with that name. */
+/* Scrolls the map to the lane of the newest message, and shows below it the description of the mark under the pointer,
+   the finger or the focus. The map works without it: its box scrolls, and each mark is a link with that name. */
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -18,7 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
     };
     map.addEventListener("pointerover", say);
     map.addEventListener("focusin", say);
-    // A finger points at nothing before it taps: its first tap only tells.
+    // A finger cannot point without tapping: the first tap only describes.
     map.addEventListener("click", (event) => {
       const mark = markOf(event);
       if (!mark || event.pointerType !== "touch" || mark === tapped) return;

@@ -1,11 +1,11 @@
-/* Marks boxes that scroll sideways with where there is more of them, so that the style sheet can fade that edge. Without
-   it they scroll all the same. */
+/* Marks boxes that scroll sideways with the sides where there is more, so that the style sheet can fade that edge. They
+   scroll without it as well. */
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
   const boxes = document.querySelectorAll(".compaction-scroll, .compaction-map-box");
   const look = (box) => {
-    // Below 0 where the page runs from right to left, and half a pixel off where it is zoomed.
+    // Negative on a right-to-left page, and half a pixel off on a zoomed one.
     const before = Math.abs(box.scrollLeft), after = box.scrollWidth - box.clientWidth - before;
     box.classList.toggle("compaction-more-before", before > 1);
     box.classList.toggle("compaction-more-after", after > 1);
