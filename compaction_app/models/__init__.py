@@ -1,4 +1,4 @@
-"""The tables, their managers and every recursive statement."""
+"""The tables, their managers, and all recursive SQL."""
 
 from compaction_app.models.tables import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 

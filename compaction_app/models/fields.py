@@ -1,4 +1,4 @@
-"""What the database is asked in its own words."""
+"""A field and a lookup for the tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from django.db import models
 
 
 class ParentMessageField(models.ForeignKey):  # type: ignore[type-arg]  # not generic at run time
-    """treebeard's ``parent``, whose attribute and column are called ``parent_message_id``.
+    """treebeard's ``parent`` with the attribute and column ``parent_message_id``.
 
-    Queries take both names: ``filter(parent=…)`` and ``filter(parent_message_id=…)``.
+    Queries may use both names: ``filter(parent=…)`` and ``filter(parent_message_id=…)``.
     """
 
     def get_attname(self) -> str:
@@ -18,9 +18,9 @@ class ParentMessageField(models.ForeignKey):  # type: ignore[type-arg]  # not ge
 
 
 class IsOpen(models.Lookup):
-    """Whether a run is ready or running, as the partial index on open runs says it: ``IsOpen(F("status"), True)``.
+    """Whether a run is ready or running, in the words of the partial index: ``IsOpen(F("status"), True)``.
 
-    Word for word: SQLite does not see that a list of parameters is the index's own list, and reads the whole table.
+    With parameters instead of literals SQLite does not use the partial index, and reads the whole table.
     """
 
     lookup_name = "is_open"

@@ -1,8 +1,8 @@
-"""Every recursive statement of the app, each with the reason for its form. Pure text: no ORM.
+"""Every recursive SQL statement of the app, each with the reason for its form. Text only: no ORM.
 
-One dialect serves SQLite and PostgreSQL. ``walk`` goes from a tip towards the root, so its cost is the number
-of messages it visits and never the size of the table or the number of branches. It visits, and never sorts:
-callers order by depth, the only order there is (rule 4).
+The statements work on both SQLite and PostgreSQL. Most walk from a tip towards the root, so their cost is the number
+of messages on the way and never the size of the table or the number of branches. They do not sort unless they say so:
+callers order by depth, the only order there is (design rule 4).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
 
-# The newest live summary anchored at a message. A scalar subquery, because joining the summary's row made
-# SQLite build a bloom filter over the whole table (1 → 10 ms at a million rows); the partial unique index
-# on (parent, cutoff) of live summaries answers it.
+# The newest live summary anchored at a message. A scalar subquery, because joining the summary's row made SQLite
+# build a bloom filter over the whole table (1 → 10 ms at a million rows). The partial unique index on (parent, cutoff)
+# of live summaries serves it.
 _LIVE_SUMMARY = (
     f"(SELECT max(s.id) FROM {MESSAGES} s"
     " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL)"
@@ -23,21 +23,21 @@ _LIVE_CUTOFF_DEPTH = (
     " ORDER BY s.id DESC LIMIT 1)"
 )
 
-# What a message will cost at the least when it is shown: pruning may shorten an old tool result, so counting
-# it in full would stop reading too early and drop messages that fit. %(pruned)s is a lower bound for one.
-_SHOWN = "CASE WHEN {row}.role = 'tool' AND {row}.token_count > %(pruned)s THEN %(pruned)s ELSE {row}.token_count END"
+# The fewest tokens that a message can have when it is shown: pruning may shorten an old tool result, so with its full
+# count the walk would stop too early and lose messages that fit. %(pruned)s is the lower bound of a pruned result.
+_LEAST = "CASE WHEN {row}.role = 'tool' AND {row}.token_count > %(pruned)s THEN %(pruned)s ELSE {row}.token_count END"
 
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
-# n: rows so far; shown: their least cost; newest_group: 1 within the tip's own call group; users: user
-# messages so far. The summary is looked for until found; once it is, the walk stops above its cutoff.
+# n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within the tip's own call group; users: user
+# messages so far. The first summary found ends the search, and the walk then stops above its cutoff.
 _WALK = f"""
 walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cutoff_depth) AS (
-    SELECT m.id, m.parent_message_id, m.depth, m.role, 1, {_SHOWN.format(row="m")}, 1,
+    SELECT m.id, m.parent_message_id, m.depth, m.role, 1, {_LEAST.format(row="m")}, 1,
            CASE WHEN m.role = 'user' THEN 1 ELSE 0 END,
            {_LIVE_SUMMARY.format(row="m")}, {_LIVE_CUTOFF_DEPTH.format(row="m")}
     FROM {MESSAGES} m WHERE m.id = %(tip)s
     UNION ALL
-    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_SHOWN.format(row="p")},
+    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_LEAST.format(row="p")},
            CASE WHEN w.newest_group = 1 AND w.role = 'tool' THEN 1 ELSE 0 END,
            w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
            COALESCE(w.summary_id, {_LIVE_SUMMARY.format(row="p")}),
@@ -46,7 +46,7 @@ walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cuto
     WHERE w.cutoff_depth IS NULL OR w.depth > w.cutoff_depth + 1
 )"""
 
-# Columns that ``branches`` turns into values. Content of rows that only give positions is not read.
+# The columns that ``tree.branches`` turns into values. Where only positions are needed, content is not read.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.last_summarized_message_id, m.pinned_message_id,
     m.kind, m.role, {content} AS content, m.tool_calls, m.tool_call_id, m.name, {reasoning} AS reasoning,
     m.attachments, m.token_count, m.path_tokens, m.depth, m.sib_order, m.created_at"""
@@ -69,19 +69,19 @@ WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id =
 """
 
 
-#: Everything a context needs, in one query: the summary, its pin and cutoff, and the tail back to the window.
-#: Rows that no prompt can hold are walked but not read, except those that a prompt must show whatever the
-#: size: the newest user message, the tip's own call group and the last %(preserve)s messages.
+#: Everything a context needs, in one query: the summary, its pin and cutoff, and as much of the tail as can fit.
+#: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
+#: tip's own call group and the last %(preserve)s messages.
 CONTEXT = f"WITH RECURSIVE {_WALK} " + _tail_rows(
     _WITH_CONTENT,
     "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
 )
 
-#: The whole tail, for planning a compaction: first the structure, then (in the background) the content.
+#: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
 STRUCTURE = f"WITH RECURSIVE {_WALK} " + _tail_rows(_STRUCTURE, "")
 WHOLE_TAIL = f"WITH RECURSIVE {_WALK} " + _tail_rows(_WITH_CONTENT, "")
 
-#: The numbers of the trigger, one row, no content: the walk ends at the first live summary it meets.
+#: The numbers that the trigger compares: one row, no content. The walk ends at the first live summary.
 HISTORY_TOKENS = f"""
 WITH RECURSIVE up(id, parent_id, summary_id) AS (
     SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m")} FROM {MESSAGES} m WHERE m.id = %(tip)s
@@ -99,8 +99,8 @@ SELECT t.path_tokens,
 FROM {MESSAGES} t WHERE t.id = %(tip)s
 """
 
-#: Ids of the path root → node, the node included, with depths. Ids only: ancestors are asked for membership. A host's
-#: page may put a SELECT of its own after it, and after SUBTREE.
+#: Ids and depths of the path root → node, the node included. Code outside this module may add a SELECT of its own to
+#: this one and to SUBTREE.
 PATH = f"""
 WITH RECURSIVE path(id, parent_id, depth) AS (
     SELECT m.id, m.parent_message_id, m.depth FROM {MESSAGES} m WHERE m.id = %(node)s
@@ -114,7 +114,7 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
 #: A page of them, from a depth upwards.
 PATH_PAGE = PATH_ROWS + " WHERE m.depth <= %(start)s"
-#: Its first row only: the way there is walked by id, and one row is read.
+#: Its first row only: the path is walked by id, and one row is read.
 ROOT_ROW = PATH_ROWS + " WHERE m.parent_message_id IS NULL"
 PATH_IDS = PATH + "SELECT id, depth FROM path"
 
@@ -122,10 +122,10 @@ _PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
 _JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
 _OUTSIDE = "path.depth <= %(early)s OR path.depth >= %(late)s"
 
-#: What is counted of each message of that path, in order.
+#: Depth and tokens of each message of that path, in order.
 PATH_PLACES = PATH + f"SELECT {_PLACE} {_JOINED} ORDER BY path.depth"
 
-#: Its rows without those between two depths, in order: what a page shows of a long branch.
+#: Its rows without those between two depths, in order, for a page about a long branch.
 PATH_OUTSIDE = PATH + f"SELECT m.* {_JOINED} WHERE {_OUTSIDE} ORDER BY path.depth"
 
 #: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
@@ -163,24 +163,24 @@ _NODE_AND_BELOW = f"""
     SELECT id FROM subtree
 """
 
-#: Ids of a node and all below it as a subquery with one positional parameter, as ``RawSQL`` takes it.
+#: Ids of a node and all below it as a subquery with one positional parameter, for ``RawSQL``.
 NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
 
-#: A redaction changes one count; every prefix sum at or below it moves by the same amount (SQL adds, so two
-#: redactions at once do not overwrite each other). Summaries carry their anchor's sum and move with it.
+#: A redaction changes one count, and every prefix sum at or below it by the same amount. SQL adds, so two concurrent
+#: redactions do not overwrite each other. Summaries have their anchor's sum and change with it.
 SHIFT_PATH_TOKENS = f"""
 UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s
 WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
 """
 
-#: A subtree goes in one statement: row by row would leave children without parents for a moment, and
-#: Django's collector recurses once per level.
+#: A subtree is deleted in one statement: row by row would leave children without parents for a moment, and Django's
+#: collector recurses once per level.
 DELETE_SUBTREE = f"""
 DELETE FROM {MESSAGES} WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
 """
 
-#: What a new child needs to know of its parent: the parent's row and its open call group, that is the tool
-#: results directly above and the assistant message they answer.
+#: What a new child needs to know: its parent's row, and the parent's call group, that is the tool results directly
+#: above and the assistant message they answer.
 CALL_GROUP = f"""
 WITH RECURSIVE grp(id, parent_id, role, depth) AS (
     SELECT m.id, m.parent_message_id, m.role, m.depth FROM {MESSAGES} m WHERE m.id = %(parent)s
@@ -196,15 +196,15 @@ SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.tool_calls, m.
 FROM grp JOIN {MESSAGES} m ON m.id = grp.id
 """
 
-# The last message of a lane: its first one if nothing goes on in it.
+# The last message of a lane: its first one if nothing continues it.
 _LANE_END = (
     f"COALESCE((SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.kind = 'message'"
     " ORDER BY e.depth DESC LIMIT 1), {lane})"
 )
 _IS_TIP = f"NOT EXISTS (SELECT 1 FROM {MESSAGES} f WHERE f.parent_message_id = {{row}}.id AND f.kind = 'message')"
 
-#: The newest lanes of a session with where they leave and where they end: costs what there are of lanes, whatever
-#: there is of messages. %(before)s and %(limit)s page through them.
+#: The newest lanes of a session, where they fork and where they end. The cost depends on the number of lanes, not of
+#: messages. %(before)s and %(limit)s page through them.
 LANES = f"""
 WITH lanes AS (
     SELECT m.id, m.depth, m.parent_message_id, {_LANE_END.format(lane="m.id")} AS end_id
@@ -218,8 +218,8 @@ FROM lanes l JOIN {MESSAGES} e ON e.id = l.end_id LEFT JOIN {MESSAGES} p ON p.id
 ORDER BY l.id DESC
 """
 
-#: Ids of a session's tips as a subquery, as ``RawSQL`` takes it, with the session and the number of its newest lanes
-#: as parameters: a branch has one tip, and it ends a lane.
+#: Ids of a session's tips as a subquery for ``RawSQL``, with the session and the number of its newest lanes as
+#: parameters. Each branch has one tip, at the end of a lane.
 TIPS = f"""
 SELECT e.id FROM (
     SELECT {_LANE_END.format(lane="m.id")} AS end_id FROM {MESSAGES} m
@@ -232,9 +232,9 @@ _LIVE_ON_LANE = (
     " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
 )
 
-#: What counts at each of some tips, and the summary that applies there: HISTORY_TOKENS for many at once. It goes
-#: from lane to lane instead of from message to message, so a long branch costs what a short one does.
-FILLINGS = f"""
+#: HISTORY_TOKENS for many tips at once. It walks from lane to lane instead of from message to message, so a long branch
+#: costs no more than a short one.
+HISTORIES_AT_TIPS = f"""
 WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
     SELECT t.id, COALESCE(t.lane_id, t.id), t.depth,
            {_LIVE_ON_LANE.format(lane="COALESCE(t.lane_id, t.id)", depth="t.depth")}
@@ -261,10 +261,10 @@ SELECT (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = up.lane AND e.depth = {{
 FROM up WHERE up.depth >= {{depth}} AND up.start < {{depth}}
 """
 
-#: What is counted of the messages at two depths of a path. From lane to lane, of which there is one a fork: a long
-#: stretch costs what a short one does. A message of a lane is on the branch down to where the branch leaves that lane.
-#: Each end is looked up by itself and by a subquery: SQLite takes a list of depths for a reason to read the whole lane,
-#: and a condition on a joined row for one to build a bloom filter over the whole table.
+#: Depth and tokens of the messages at two depths of a path. It walks from lane to lane, one per fork, so a long stretch
+#: costs no more than a short one. A lane's messages are on the branch down to where the branch leaves the lane. Each
+#: end has a subquery of its own: given a list of depths SQLite reads the whole lane, and given a condition on a joined
+#: row it builds a bloom filter over the whole table.
 STRETCH_ENDS = f"""
 WITH RECURSIVE up(lane, depth, start) AS (
     SELECT {_LANE.format(row="m")}, m.depth, {_LANE_START.format(row="m")}
@@ -284,7 +284,7 @@ SELECT {_PLACE} FROM ends JOIN {MESSAGES} m ON m.id = ends.id
 ORDER BY m.depth
 """
 
-#: Every live summary that was built on this one, at any remove: through the runs' bases.
+#: The summary and every one that was built on it, directly or not, through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (
     SELECT m.id FROM {MESSAGES} m WHERE m.id = %(summary)s
@@ -294,7 +294,7 @@ WITH RECURSIVE built(id) AS (
 SELECT id FROM built
 """
 
-#: Both ways along the bases of runs: levels below 0 are what a summary was built on, above 0 what was built on it.
+#: Both ways along the bases of runs: levels below 0 are those a summary was built on, above 0 those built on it.
 GENERATIONS = f"""
 WITH RECURSIVE up(id, level) AS (
     SELECT r.base_id, -1 FROM {RUNS} r WHERE r.summary_id = %(summary)s AND r.base_id IS NOT NULL

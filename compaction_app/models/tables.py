@@ -1,12 +1,11 @@
 """Sessions, messages, runs and events.
 
 A conversation is a tree of :class:`ChatMessage` nodes below a :class:`ChatSession`. A summary is a node too:
-``parent`` is its anchor, ``last_summarized_message`` its cutoff. The database itself keeps the rules that
-matter most when two workers meet: one open run per anchor, one live summary per anchor and cutoff, a place of
-its own for every sibling.
+``parent`` is its anchor, ``last_summarized_message`` its cutoff. Database constraints enforce what matters most when
+two workers compete: one open run per anchor, one live summary per anchor and cutoff, unique sibling numbers.
 
-An adjacency list, because a chat is a deep chain: a materialized path overflows at depth 63 with treebeard's
-defaults and its key grows with depth, nested sets rewrite half the tree on each append.
+The tree is an adjacency list, because a chat is a deep chain: a materialized path overflows at depth 63 with
+treebeard's defaults and its key grows with depth, and nested sets rewrite half the tree on each append.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Tr
 
 
 def display_words(enum: type[StrEnum]) -> list[tuple[str, str]]:
-    """Choices of a field: the stored word and the one that people see."""
+    """A field's choices: the stored value and the displayed one."""
     return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
-    """A conversation: the root of its messages' tree, and what is sent along with them."""
+    """A conversation: its messages are a tree, sent to ``model`` with ``system_prompt`` and ``settings``."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(
@@ -69,7 +68,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
                 condition=~Q(external_id=""),
                 name="compaction_session_external_id",
             ),
-            # NULL owners are distinct to a unique index, so sessions without one need their own.
+            # A unique index treats NULL owners as different, so sessions without an owner need one of their own.
             models.UniqueConstraint(
                 fields=["external_id"],
                 condition=~Q(external_id="") & Q(owner__isnull=True),
@@ -101,16 +100,16 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
 class ChatMessage(AL_Node):
     """One node of a conversation: a message, or a summary of the messages above it.
 
-    Written through ``chat.append_message`` and the manager's ``add_root`` / ``add_child``; never moved and
-    never changed, redaction and deletion excepted.
+    Nodes are written with ``chat.append_message`` or the manager's ``add_root`` and ``add_child``. They are never
+    moved, and never changed except by redaction and deletion.
     """
 
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(
         ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False, editable=False
     )
-    # No index of its own: (parent, sib_order) begins with it. Children go with their parent in the manager's
-    # one statement, and with their session; a cascade here made Django's delete pages recurse once per level.
+    # No index of its own: (parent, sib_order) begins with it. The manager deletes a subtree in one statement; with a
+    # cascade here Django's delete pages would recurse once per level.
     parent = ParentMessageField(
         "self",
         on_delete=models.DO_NOTHING,
@@ -120,7 +119,7 @@ class ChatMessage(AL_Node):
         db_index=False,
         editable=False,
     )
-    # The cutoff and the pin stand above the summary, so they can only go together with it.
+    # The cutoff and the pin are above the summary, so they can only be deleted together with it.
     last_summarized_message = models.ForeignKey(
         "self",
         on_delete=models.DO_NOTHING,
@@ -140,9 +139,9 @@ class ChatMessage(AL_Node):
         db_index=False,
         editable=False,
     )
-    # A lane is a line of messages drawn without a fork: whoever is its parent's first message goes on in its lane,
-    # every other one begins a lane. It never changes, so what asks for branches asks for lanes, of which there are
-    # few, and not for messages. Of a summary: its anchor's.
+    # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child
+    # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
+    # A summary is on its anchor's lane.
     lane = models.ForeignKey(
         "self",
         on_delete=models.DO_NOTHING,
@@ -188,7 +187,7 @@ class ChatMessage(AL_Node):
                 | Q(kind=Kind.MESSAGE, last_summarized_message__isnull=True, pinned_message__isnull=True),
                 name="compaction_summary_has_cutoff",
             ),
-            # Rule 13: a summary is plain untrusted text; it never carries what a model "thought" or "called".
+            # Design rule 13: a summary is plain untrusted text, without reasoning or tool calls.
             models.CheckConstraint(
                 condition=Q(kind=Kind.MESSAGE)
                 | Q(role=Role.USER, tool_calls__isnull=True, reasoning__isnull=True, parent__isnull=False),
@@ -218,7 +217,7 @@ class ChatMessage(AL_Node):
         ]
         indexes = [
             models.Index(fields=["session", "id"], name="compaction_session_messages"),
-            # The lanes of a session, the end of a lane, and the newest summary on it above a depth.
+            # For the lanes of a session, the end of a lane, and the newest summary on it above a depth.
             models.Index(fields=["session", "id"], condition=Q(lane__isnull=True), name="compaction_lanes"),
             models.Index(fields=["lane", "depth"], condition=Q(lane__isnull=False), name="compaction_by_lane"),
             models.Index(
@@ -231,7 +230,7 @@ class ChatMessage(AL_Node):
                 condition=Q(last_summarized_message__isnull=False),
                 name="compaction_session_summaries",
             ),
-            # Deleting a message makes the database look for rows that point at it.
+            # When a message is deleted, the database looks for rows that refer to it.
             models.Index(
                 fields=["last_summarized_message"],
                 condition=Q(last_summarized_message__isnull=False),
@@ -247,7 +246,7 @@ class ChatMessage(AL_Node):
         ]
 
     def __str__(self) -> str:
-        """Never the content: names end up in logs, error pages and admin breadcrumbs."""
+        """Without content: this ends up in logs, error pages and admin breadcrumbs."""
         if self.kind == Kind.SUMMARY:
             return f"Summary {self.pk} up to message {self.last_summarized_message_id}"
         return f"Message {self.pk} ({self.role})"
@@ -271,25 +270,25 @@ class ChatMessage(AL_Node):
         return self.depth
 
     def is_leaf(self) -> bool:
-        """No message follows; summaries are not counted."""
+        """Whether it has no children but summaries."""
         return not type(self).objects.get_children(self).filter(kind=Kind.MESSAGE).exists()
 
     def is_sibling_of(self, node: ChatMessage) -> bool:
-        """Of the same parent; roots are siblings within their session only."""
+        """Whether both have the same parent; roots are siblings within their session only."""
         return self.parent_message_id == node.parent_message_id and self.session_id == node.session_id
 
     def is_descendant_of(self, node: ChatMessage) -> bool:
         return type(self).objects.is_ancestor(node, self)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete this node and all below it, in the database that it came from."""
+        """Delete this node and all below it, in the database it came from."""
         return type(self).objects.in_database_of(self).filter(pk=self.pk).delete(*args, **kwargs)
 
     delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
 
 
 class CompactionRun(models.Model):
-    """One attempt to compact a branch, and the audit of it."""
+    """One attempt to compact a branch, and its record."""
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
     tip = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip")
@@ -356,7 +355,7 @@ class CompactionRun(models.Model):
     class Meta:
         db_table = sql.RUNS
         constraints = [
-            # Rule 10 stands on this one: whatever the broker delivers twice, one open run per anchor.
+            # Design rule 10 depends on this one: even if the broker delivers a task twice, one open run per anchor.
             models.UniqueConstraint(
                 fields=["session", "anchor"],
                 condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
@@ -376,7 +375,7 @@ class CompactionRun(models.Model):
                 condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
                 name="compaction_open_runs",
             ),
-            # What support asks for: those of a day.
+            # For support: the runs of a day.
             models.Index(fields=["created_at"], name="compaction_runs_by_time"),
         ]
 
@@ -389,7 +388,7 @@ class CompactionRun(models.Model):
 
 
 class CompactionEvent(models.Model):
-    """Something that compaction did or noticed: numbers and codes, never conversation text."""
+    """Something that compaction did or noticed: numbers and codes, never text of a conversation."""
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events")
     run = models.ForeignKey(CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events")

@@ -30,7 +30,6 @@ class History:
     """The numbers that the trigger compares at a tip, read without content."""
 
     tokens: int
-    path_tokens: int
     summary_id: int | None
 
 
@@ -64,7 +63,7 @@ def history_at(tip_id: int, using: str) -> History:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
     path_tokens, summary_id, summary_tokens, cutoff_tokens, pinned_tokens = row
     tokens = path_tokens - (cutoff_tokens or 0) + (summary_tokens or 0) + (pinned_tokens or 0)
-    return History(tokens=tokens, path_tokens=path_tokens, summary_id=summary_id)
+    return History(tokens=tokens, summary_id=summary_id)
 
 
 def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
