@@ -1,6 +1,6 @@
-"""What the model is to be sent at a tip, and whether the branch there is over its threshold.
+"""What the model would be sent at a tip, and whether the branch there is over its threshold.
 
-Nothing here writes, enqueues or waits: inspect freely.
+Nothing here writes, enqueues or waits, so anything may inspect with it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def get_context(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
 ) -> ChatContext:
-    """What the model is to be sent at ``tip``. Writes nothing and enqueues nothing: inspect freely.
+    """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
-    Its texts have been through ``REDACTOR``, where one is set; :class:`RedactionFailed` if that raises. Raises
+    ``REDACTOR`` has been applied, if one is set; if it raises, so does this, with :class:`RedactionFailed`. Raises
     :class:`ContextOverflow` only if the newest user message and the last group alone are too large.
     """
     check_tip(tip)
@@ -58,7 +58,7 @@ def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedReq
 
 
 def session_of(tip: ChatMessage) -> ChatSession:
-    """The session of a message, read anew: one in memory may not know today's calibration or settings."""
+    """The session of a message, read again: one in memory may have an old calibration or old settings."""
     session = ChatSession.objects.using(database_of(tip)).filter(pk=tip.session_id).first()
     if session is None:
         raise MessageNotFound(f"Message {tip.pk} does not exist any more, nor does its session {tip.session_id}.")
@@ -79,7 +79,7 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 
 
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
-    """Tokens of the history; where they are over the threshold, as pruning would leave them."""
+    """Tokens of the history, after pruning if they are over the threshold."""
     using, budget = database_of(tip), resolved.budget
     history = branches.history_at(tip.pk, using)
     if not get_compaction_params(history.tokens, budget).should_compact:
