@@ -3,7 +3,6 @@
 import contextlib
 import io
 import re
-from pathlib import Path
 
 import pytest
 from django.core.management import get_commands, load_command_class
@@ -85,13 +84,19 @@ def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
 
 
 @pytest.mark.pure
-def test_links_lead_somewhere(text: str) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("#"):
-            headings = [re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in text.splitlines()]
-            assert target[1:] in headings
-        else:
-            assert (Path(DOCUMENTS[0].parent) / target).is_file()
+@pytest.mark.parametrize(
+    "path", [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_every_link_of_every_page_leads_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        name, _, heading = target.partition("#")
+        page = path.parent / name if name else path
+        assert page.is_file(), target
+        if heading:
+            lines = page.read_text().splitlines()
+            assert heading in {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in lines}, target
 
 
 @pytest.mark.django_db(transaction=True)

@@ -49,7 +49,7 @@ def answer(hooks: ModuleType, **parts: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.pure
-def test_every_key_that_names_code_is_there_and_every_link_leads_somewhere() -> None:
+def test_every_key_that_names_code_is_there_and_listed() -> None:
     problems = {key: find_problems({key: "nowhere.at_all"})[:1] for key in RULES}
     named = {key for key, found in problems.items() if found and "cannot be imported" in found[0].message}
     assert named <= SITE_ONLY
@@ -57,8 +57,6 @@ def test_every_key_that_names_code_is_there_and_every_link_leads_somewhere() -> 
     assert all(f"[`{key}`](" in TEXT for key in named)
     headings = {line[3:].lower() for line in TEXT.splitlines() if line.startswith("## ")}
     assert set(re.findall(r"\]\(#([a-z_]+)\)", TEXT)) == headings
-    for target in re.findall(r"\]\(([a-z]+\.md)", TEXT):
-        assert (REPOSITORY / "docs" / target).is_file()
     assert "(docs/hooks.md)" in (REPOSITORY / "README.md").read_text()
 
 
