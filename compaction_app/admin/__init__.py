@@ -1,9 +1,8 @@
 """The admin: sessions, messages, summaries, runs and events, linked to each other.
 
-What the system wrote is shown and never edited; the title and the settings of a session are the exception.
-Pages read through the functions that a chat turn reads through, so they show what the model sees. Deleting
-goes through ``chat``, never through Django's collector. Compacting, retiring and retrying are actions with
-permissions of their own.
+What the system wrote is read-only; only a session's title and settings can be edited. Pages use the functions that a
+chat turn uses, so they show what the model sees. Deleting goes through ``chat``, never through Django's collector.
+Compacting, retiring, redacting and retrying need permissions of their own.
 """
 
 from compaction_app.admin.events import CompactionEventAdmin

@@ -118,7 +118,7 @@ class Outcome(Enum):
 
 
 class Report:
-    """Requests compactions, and tells the user what became of them."""
+    """Requests compactions, and shows the user what became of them."""
 
     def __init__(self, admin: RecordAdmin, request: HttpRequest) -> None:
         self.admin, self.request = admin, request

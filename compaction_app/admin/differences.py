@@ -1,8 +1,8 @@
-"""What one text has that another has not, readable and in bounded time.
+"""The difference between two texts, readable and in bounded time. Pure.
 
-Sentences are compared first, then the words of those that changed. ``difflib`` takes more than quadratic time on
-texts that share little, so what it is given is bounded; where a bound is met, the difference is told in larger pieces
-and stays true: what is the same and what was removed make up the old text, what is the same and what was added the new.
+Sentences are compared first, then the words of those that changed. ``difflib`` takes more than quadratic time on texts
+that share little, so its input is bounded. Beyond a bound the pieces are larger, but still true: what is the same and
+what was removed make up the old text, what is the same and what was added the new one.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from itertools import pairwise
 
 #: Characters of each text that are compared; a summary is rarely half as long.
 MOST_CHARACTERS = 60_000
-#: Sentences a side that are compared one by one.
+#: Sentences of each text that are compared one by one.
 MOST_SENTENCES = 600
-#: Words a side of one changed passage that are compared one by one.
+#: Words of each side of a changed passage that are compared one by one.
 MOST_WORDS = 600
-#: Products of such words, summed over a whole text.
+#: The product of both sides' words, summed over a whole text.
 MOST_WORK = 1_500_000
-#: Of the words of a changed passage, how many must have stayed for it to be told word by word.
+#: Share of a changed passage that must be the same for it to be compared word by word.
 _ALIKE = 0.3
-#: What stays the same is cut out of the middle where it is longer than this.
+#: A longer passage that is the same is shortened in the middle.
 _LONGEST_SAME = 700
 _SHOWN_SAME = 250
 
-# After a line, the blank lines behind it, or a sentence's end; and between the entries of a ledger.
+# Ends after a line with its blank lines, after a sentence, or between the entries of a ledger.
 _SENTENCE = re.compile(r"[^\n]*?(?:\n\s*|[.!?…](?=[ \t])[ \t]+|[。！？]| · )|[^\n]+\Z")
-# Chinese, Japanese and Korean put no space between words: there each sign is one.
+# Chinese, Japanese and Korean put no space between words: each character counts as one.
 _SIGNS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _LETTER = rf"(?:(?![{_SIGNS}])\w)"
-# What holds a digit is one word, with all its signs: 2,000 became 2,400, v1.2 v1.3, and 2026-11-09 2026-11-19.
+# What contains a digit is one word: 2,000 became 2,400, v1.2 became v1.3, and 2026-11-09 became 2026-11-19.
 _FIGURE = rf"{_LETTER}*\d(?:{_LETTER}|[./:-](?={_LETTER})|,(?=\d))*"
 _WORD = re.compile(rf"(?:{_FIGURE}|[{_SIGNS}]|{_LETTER}+|[^\w\s])\s*")
 
@@ -42,7 +42,7 @@ class Change(StrEnum):
     SAME = "same"
     REMOVED = "removed"
     ADDED = "added"
-    #: Not text, but how many characters of what is the same are not shown.
+    #: Characters that are the same and not shown: a count, no text.
     LEFT_OUT = "left_out"
 
 
@@ -56,7 +56,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    #: In order of the new text.
+    #: In the order of the new text.
     pieces: tuple[Piece, ...]
     #: Characters at the texts' ends that were not compared.
     uncompared: int = 0
@@ -74,7 +74,7 @@ class Difference:
         return sum(len(piece.text) for piece in self.pieces if piece.change is Change.REMOVED)
 
     def shortened(self) -> tuple[Piece, ...]:
-        """With long passages that did not change cut out in the middle."""
+        """With long unchanged passages shortened in the middle."""
         return tuple(part for piece in self.pieces for part in _shortened(piece))
 
 
@@ -85,7 +85,7 @@ def difference(before: str, after: str) -> Difference:
 
 
 class _Comparison:
-    """One pass over two texts, with what is left of the work allowed for it."""
+    """One pass over two texts, with the work that is left for it."""
 
     def __init__(self) -> None:
         self.work = MOST_WORK
@@ -101,7 +101,7 @@ class _Comparison:
                 yield from _replaced(a, b)
 
     def _changed(self, old: str, new: str) -> Iterable[Piece]:
-        """A passage in both texts, word by word if that is short enough and they have something in common."""
+        """A changed passage, word by word if it is short enough and its two sides have something in common."""
         before, after = _words(old), _words(new)
         head = _common(before, after)
         tail = _common(before[head:][::-1], after[head:][::-1])
@@ -131,14 +131,14 @@ def _blocks(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _common(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many of both are the same from the beginning."""
+    """The length of the common beginning."""
     return next(
         (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )
 
 
 def _sentences(text: str) -> list[str]:
-    """The text in pieces that make it up; in few and long ones where it has too many."""
+    """The text in sentences; in fewer, longer pieces where it has too many."""
     found = _split(_SENTENCE, text)
     if len(found) <= MOST_SENTENCES:
         return found
@@ -151,7 +151,7 @@ def _words(text: str) -> list[str]:
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Pieces from one beginning of the pattern to the next: nothing between them is lost."""
+    """Pieces from one match to the next: nothing between them is lost."""
     starts = [0, *(match.start() for match in pattern.finditer(text) if match.start()), len(text)]
     return [text[start:end] for start, end in pairwise(starts) if start < end]
 
@@ -161,7 +161,7 @@ def _replaced(old: str, new: str) -> list[Piece]:
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbours of one kind as one; within a changed passage all that was removed, then all that was added."""
+    """Neighbors of one kind joined; in a changed passage first everything removed, then everything added."""
     texts = dict.fromkeys(Change, "")
     for piece in pieces:
         if piece.change is Change.SAME:
@@ -180,7 +180,7 @@ def _shortened(piece: Piece) -> Iterable[Piece]:
     if piece.change is not Change.SAME or len(piece.text) <= _LONGEST_SAME:
         return [piece]
     head, tail = piece.text[:_SHOWN_SAME], piece.text[-_SHOWN_SAME:]
-    # Between words, if there are any: half a figure would be another figure.
+    # Between words, if there are any: half a number would be another number.
     head, tail = head[: head.rfind(" ") + 1] or head, tail[tail.find(" ") :] if " " in tail else tail
     left_out = len(piece.text) - len(head) - len(tail)
     return [Piece(Change.SAME, head), Piece(Change.LEFT_OUT, "", left_out), Piece(Change.SAME, tail)]

@@ -39,7 +39,7 @@ from compaction_app.values import ErrorCode, RunStatus
 LATE_SECONDS = 3 * LOST_AFTER_SECONDS
 #: Open runs of each status that are counted.
 MOST_OPEN = 1000
-#: Failures are looked for among so many of the newest runs.
+#: The newest runs, among which failures are looked for.
 NEWEST_RUNS = 500
 #: Sessions that a warning names.
 NAMED = 5
@@ -275,9 +275,9 @@ class OpenBreaker:
 
 
 def open_breakers(now: datetime) -> list[OpenBreaker]:
-    """Sessions in which failures in a row hold back a branch's compactions, by the rule of ``guard``. One query.
+    """Sessions in which failures in a row hold back a branch's compactions, by the rule of ``trigger``. One query.
 
-    The guard counts the failures of one branch; here those that started from one summary are counted, so forks below
+    The trigger counts the failures of one branch; here those that started from one summary are counted, so forks below
     it that fail in turn may be reported a little early. A session with invalid settings compacts nothing and is left
     out.
     """
