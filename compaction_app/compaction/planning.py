@@ -63,6 +63,7 @@ def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: M
 
 
 def _last_user(messages: Sequence[Message], end: int) -> int | None:
+    """The index of the last user message before ``end``."""
     return next((i for i in range(end - 1, -1, -1) if messages[i].starts_turn), None)
 
 
@@ -270,7 +271,7 @@ class _Planner:
     def limited(self, cut: int, limit: SummarizerLimit) -> CompactionPlan:
         """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
         whole = self.plan(cut, kept_from=cut)
-        sizes = dict(zip((m.id for m in self.cuts.covered(cut)), limit.blocks(self.cuts.covered(cut)), strict=True))
+        sizes = dict(zip((m.id for m in whole.covered), limit.blocks(whole.covered), strict=True))
         pin = whole.pinned
         if pin and pin.id not in sizes:
             sizes[pin.id] = limit.blocks([pin])[0]
