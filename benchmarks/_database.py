@@ -1,4 +1,4 @@
-"""Runs a benchmark on both databases: each in a process of its own, on servers and files of its own."""
+"""Runs a benchmark on SQLite and on PostgreSQL, each in its own process with its own temporary database."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def on_both_databases(script: str, measure: Callable[[], int]) -> int:
 def side_by_side(
     script: str, parts: Sequence[str], serve: Callable[[str], int], compare: Callable[[Mapping[str, Process]], int]
 ) -> int:
-    """On SQLite, then on PostgreSQL: a process with a database of its own for each part, which runs ``serve(part)``.
+    """Run ``serve(part)`` for each part in its own process and database, on SQLite and then on PostgreSQL.
 
-    ``compare`` talks to them over their pipes, so that what is compared is measured in the same minutes; whatever
-    slows the machine down slows all of it. Returns the worst of its exit statuses.
+    ``compare`` talks to the processes over their pipes, so that they are measured at the same time and a slow machine
+    affects all of them. Returns its worst exit status.
     """
     if part := os.environ.get("BENCHMARK_PART"):
         return _measure(lambda: serve(part))

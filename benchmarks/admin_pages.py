@@ -1,6 +1,6 @@
 """Admin pages and API endpoints of a session of 1,000 messages, and of one of 100,000 in a table of 1,000,000 rows.
 
-Each in a database of its own, read in turns, so that a machine that slows down slows both. Prints the median of each
+Each has its own database, and they are read in turns, so that a slow machine affects both. Prints the median of each
 page, its queries and the ratio; exits 1 if a ratio is over 1.5 or the queries differ.
 """
 
@@ -18,7 +18,7 @@ from context_reads import analyze, count_queries, reset_sequence
 
 READS = 30
 SMALL, LARGE, TABLE = 1_000, 100_000, 1_000_000
-#: A variant of every twelfth message, and as many summaries whatever the length: the pages that list them are full.
+#: A variant of every twelfth message, and the same number of summaries at any length, which fills their lists.
 FORK_EVERY, SUMMARIES = 12, 60
 #: Messages after the newest summary's anchor.
 DISTANCE = 60
@@ -26,9 +26,9 @@ LIMIT = 1.5
 
 
 def compare(processes: Mapping[str, Process]) -> int:
-    """Ask each process for a reading of all its pages, in turns; print what came of it."""
+    """Ask each process in turn to read all its pages; print the result."""
     for process in processes.values():
-        # Filled one after the other: two at once would only take turns with the disk.
+        # Filled one after the other: two at once would compete for the disk.
         answer_of(process)
     queries = {part: ask(process) for part, process in processes.items()}
     seconds: dict[str, dict[str, list[float]]] = {part: {name: [] for name in queries[part]} for part in processes}
@@ -51,7 +51,7 @@ def compare(processes: Mapping[str, Process]) -> int:
 
 
 def ask(process: Process) -> dict[str, Any]:
-    """A number for each page: first its queries, then what a reading took, in seconds."""
+    """A number for each page: its queries on the first call, then the seconds of a reading."""
     assert process.stdin is not None
     process.stdin.write("read\n")
     process.stdin.flush()

@@ -1,8 +1,8 @@
-"""How fast the extractive summarizer reads: tokens a second on one core, and whether more of them cost more each.
+"""How fast the extractive summarizer is: tokens a second on one core, and whether a token costs more in a long text.
 
-Prints the best of a few runs in processor time, for every file of the real conversations where they are and for the
-demo, and how much a token costs in a long text against a short one. Exits 1 where the whole is under AIM, or where a
-token of the long text costs over LIMIT times one of the short.
+Prints the best of a few runs in processor time, for the demo and every file of real conversations that is present, and
+the cost of a token in a long text compared to a short one. Exits 1 if the total is under AIM, or if a token of the long
+text costs over LIMIT times one of the short.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
         tokens, seconds = tokens + size, seconds + spent
         print(f"{name:>30}: {size:>8,} tokens, {size / spent:>9,.0f} a second")
     rate = tokens / seconds
-    print(f"{'all of them':>30}: {tokens:>8,} tokens, {rate:>9,.0f} a second (aim {AIM:,})")
+    print(f"{'total':>30}: {tokens:>8,} tokens, {rate:>9,.0f} a second (aim {AIM:,})")
     ratio = cost_of_length([message for messages in texts.values() for message in messages])
     print(f"a token of {LONG:,} messages costs {ratio:.2f} times one of {SHORT:,} (at most {LIMIT})")
     return 0 if rate >= AIM and ratio <= LIMIT else 1
@@ -88,7 +88,7 @@ def size_of(messages: Sequence[Message]) -> int:
 
 
 def best(messages: Sequence[Message]) -> float:
-    """Processor seconds of the fastest of RUNS: what else the machine does only ever adds."""
+    """Processor seconds of the fastest of RUNS: other load can only add to them."""
     spent = []
     for _ in range(RUNS):
         started = time.process_time()
@@ -98,9 +98,9 @@ def best(messages: Sequence[Message]) -> float:
 
 
 def cost_of_length(messages: Sequence[Message]) -> float:
-    """What a token costs in a long text, against one in a short text of the same kind."""
+    """The cost of a token in a long text, divided by that in a short text of the same kind."""
     repeated = [messages[i * 7919 % len(messages)] for i in range(LONG)]
-    # Every sixteenth message, so that both are made of the same.
+    # Every sixteenth message, so that both have the same kind of content.
     short = repeated[:: LONG // SHORT]
     return (best(repeated) / size_of(repeated)) / (best(short) / size_of(short))
 

@@ -1,9 +1,9 @@
-"""What survives the extractive summarizer, and whether it is the same bytes everywhere: the figures behind the tests.
+"""What survives the extractive summarizer, and whether its bytes are the same everywhere: the figures behind the tests.
 
-Down the demo's main branch and the longest branch of every file of the real conversations, compacted at every
-threshold: of the plants, and of everything that looks like a fact (an address, a path, an identifier, a date, a
-number, a name of several words) in the covered messages, how much stands in the summary. On both databases, with two
-hash seeds each. Exits 1 where the bytes differ.
+The demo's main branch and the longest branch of every file of real conversations are compacted at every threshold.
+Measured is the share that the summary contains of the planted facts, and of everything in the covered messages that
+looks like a fact: an address, a path, an identifier, a date, a number, a name of several words. Both databases are
+used, with two hash seeds each. Exits 1 if the bytes differ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def compare(data: Path | None) -> int:
-    """Whether all digests are the same: two seeds on each database."""
+    """0 if all digests are the same, with two seeds on each database; else 1."""
     digests: dict[str, Digests] = {}
     for seed in SEEDS:
         with elsewhere(None, data, seed=seed) as process:
@@ -84,12 +84,12 @@ def measure() -> None:
         for window in WINDOWS:
             if line.name == DEMO.name:
                 for ledger in (0, None, 1100):
-                    tell(line, window, LEDGER_TOKENS=ledger)
+                    report(line, window, LEDGER_TOKENS=ledger)
             else:
-                tell(line, window, LEDGER_TOKENS=0)
+                report(line, window, LEDGER_TOKENS=0)
 
 
-def tell(line: Any, window: int, **options: Any) -> None:
+def report(line: Any, window: int, **options: Any) -> None:
     from tests.retention.survival import demo, history_text, search
     from tests.transfer.replaying import DEMO, Generation, replay
 
@@ -99,8 +99,8 @@ def tell(line: Any, window: int, **options: Any) -> None:
         if not isinstance(step, Generation):
             continue
         if line.name == DEMO.name:
-            told = [message["external_id"] for message in line.messages[: step.appended]]
-            found = search(step.context, planted, told)
+            sent = [message["external_id"] for message in line.messages[: step.appended]]
+            found = search(step.context, planted, sent)
             plants.append(found.share)
             misleading += len(found.misleading)
         facts: dict[str, None] = {}
@@ -108,14 +108,14 @@ def tell(line: Any, window: int, **options: Any) -> None:
             facts.update(facts_of(message))
         text = history_text(step.context).lower()
         shares.append(sum(fact in text for fact in facts) / max(len(facts), 1))
-    said = f"{line.name:>30} at {window:,}, ledger {options['LEDGER_TOKENS']}: {len(shares)} generations"
+    words = f"{line.name:>30} at {window:,}, ledger {options['LEDGER_TOKENS']}: {len(shares)} generations"
     if shares:
-        said += f", facts standing {mean(shares):.1%} (last {shares[-1]:.1%})"
+        words += f", facts kept {mean(shares):.1%} (last {shares[-1]:.1%})"
     if plants:
         deep = plants[4:] or plants
-        said += f", plants {' '.join(f'{share:.0%}' for share in plants)}; from the fifth on {mean(deep):.1%}"
-        said += f"; outdated without the newer {misleading}"
-    print(said, flush=True)
+        words += f", plants {' '.join(f'{share:.0%}' for share in plants)}; from the fifth on {mean(deep):.1%}"
+        words += f"; outdated without the newer {misleading}"
+    print(words, flush=True)
 
 
 def mean(shares: list[float]) -> float:
@@ -123,7 +123,7 @@ def mean(shares: list[float]) -> float:
 
 
 def facts_of(message: Mapping[str, Any]) -> dict[str, None]:
-    """What people and models told, by its form alone; a tool's dump is nothing that anybody told."""
+    """Everything in a message of a person or model that looks like a fact; tool results are left out."""
     if message["role"] == "tool":
         return {}
     calls = [str(call["function"].get("arguments") or "") for call in message.get("tool_calls") or ()]

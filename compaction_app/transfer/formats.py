@@ -456,19 +456,15 @@ def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None
         index = waiting.pop()
         message = messages[index]
         _refuse_invalid(message.place, validate_message, message.fields, max_bytes=max_bytes)
-        _refuse_second(message, ids)
+        if external_id := message.fields.get("external_id"):
+            if external_id in ids:
+                raise _Misplaced(f"the id {external_id!r} is used a second time.", message.place)
+            ids.add(external_id)
         open_calls[index] = _refuse_invalid(message.place, open_calls_after, open_calls[message.parent], message.fields)
         waiting.extend(reversed(below.get(index, [])))
     unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
     if unreached is not None:
         raise _Misplaced("its parents form a cycle and never reach a root.", unreached.place)
-
-
-def _refuse_second(message: ImportedMessage, ids: set[str]) -> None:
-    external_id = message.fields.get("external_id")
-    if external_id and external_id in ids:
-        raise _Misplaced(f"the id {external_id!r} is used a second time.", message.place)
-    ids.add(external_id or "")
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:

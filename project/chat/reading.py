@@ -122,7 +122,7 @@ def _meter(context: ChatContext) -> Meter:
     )
 
 
-_PLACES = (
+_RELATED_FIELDS = (
     "summary__content",
     "summary__retired_at",
     "summary__last_summarized_message__depth",
@@ -131,18 +131,18 @@ _PLACES = (
 )
 
 
-def _runs_with_places() -> QuerySet[CompactionRun]:
+def _runs_with_summary() -> QuerySet[CompactionRun]:
     """Runs that made a summary, with its text and the depths of its cutoff, pin and anchor."""
     figures = ("generation", "summarizer_model", "tokens_before", "tokens_after", "messages_compacted", "finished_at")
     related = ("summary__last_summarized_message", "summary__pinned_message", "anchor")
     runs: QuerySet[CompactionRun] = CompactionRun.objects.filter(summary__isnull=False)
-    return runs.select_related(*related).only(*figures, *_PLACES)
+    return runs.select_related(*related).only(*figures, *_RELATED_FIELDS)
 
 
 def _generation_in_use(context: ChatContext) -> Generation | None:
     if context.summary_id is None:
         return None
-    run = _runs_with_places().filter(summary_id=context.summary_id).first()
+    run = _runs_with_summary().filter(summary_id=context.summary_id).first()
     return _generation(run) if run else None
 
 
@@ -295,7 +295,7 @@ def _variants(message_id: int, siblings: Sequence[int]) -> Variants | None:
 def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel) -> list[Generation]:
     """The newest summaries of the conversation, on any branch, newest first."""
     runs = list(
-        _runs_with_places()
+        _runs_with_summary()
         .filter(session=session, generation__isnull=False)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )

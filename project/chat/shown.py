@@ -121,11 +121,11 @@ class Generation:
 
     @property
     def before(self) -> str:
-        return _words(self.tokens_before)
+        return _number(self.tokens_before)
 
     @property
     def after(self) -> str:
-        return _words(self.tokens_after)
+        return _number(self.tokens_after)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,8 +139,8 @@ class Meter:
     threshold_percent: float
 
     @property
-    def words(self) -> str:
-        used, threshold, available = _words(self.used), _words(self.threshold), _words(self.available)
+    def text(self) -> str:
+        used, threshold, available = _number(self.used), _number(self.threshold), _number(self.available)
         return f"{used} of {available} tokens used; compacted above {threshold}"
 
     @property
@@ -172,11 +172,11 @@ class Panel:
         return self.context is not None and self.context.strategy == Strategy.TRUNCATED
 
     @property
-    def left_out_words(self) -> str:
+    def left_out_text(self) -> str:
         dropped = self.context.dropped if self.context else 0
         if not dropped:
             return "long tool results are shortened"
-        return f"the oldest {_words(dropped)} messages are left out" if dropped > 1 else "a message is left out"
+        return f"the oldest {_number(dropped)} messages are left out" if dropped > 1 else "a message is left out"
 
     @property
     def cutoff_end(self) -> int:
@@ -189,15 +189,15 @@ class Panel:
         if self.context is None:
             return []
         return [
-            ("Context window", _words(self.context.window)),
-            ("Reserved", _words(self.context.reserved_tokens)),
-            ("Available", _words(self.context.available_tokens)),
-            ("Threshold", _words(self.context.threshold)),
-            ("Target", _words(self.context.target)),
-            ("History", _words(self.context.history_tokens)),
-            ("Total sent", _words(self.context.tokens)),
-            ("Tool results shortened", _words(self.context.pruned)),
-            ("Messages left out", _words(self.context.dropped)),
+            ("Context window", _number(self.context.window)),
+            ("Reserved", _number(self.context.reserved_tokens)),
+            ("Available", _number(self.context.available_tokens)),
+            ("Threshold", _number(self.context.threshold)),
+            ("Target", _number(self.context.target)),
+            ("History", _number(self.context.history_tokens)),
+            ("Total sent", _number(self.context.tokens)),
+            ("Tool results shortened", _number(self.context.pruned)),
+            ("Messages left out", _number(self.context.dropped)),
             ("Strategy", self.strategy),
         ]
 
@@ -224,5 +224,5 @@ class BranchPage:
         return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
 
 
-def _words(value: int | None) -> str:
+def _number(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"

@@ -211,8 +211,8 @@ def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
         message = chat.append_message(received.session, received.parent, role=Role.USER, content=received.content)
     except CompactionError as error:
         return _refuse(request, received, error)
-    _name_after(received.session, message)
-    return _show(request, turns.take_turn(received.session, message))
+    _set_title(received.session, message)
+    return _redirect_to(request, turns.take_turn(received.session, message))
 
 
 @transaction.non_atomic_requests
@@ -229,9 +229,9 @@ async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResp
         )
     except CompactionError as error:
         return await sync_to_async(_refuse)(request, received, error)
-    await sync_to_async(_name_after)(received.session, message)
+    await sync_to_async(_set_title)(received.session, message)
     turn = await turns.atake_turn(received.session, message)
-    return _show(request, turn)
+    return _redirect_to(request, turn)
 
 
 @transaction.non_atomic_requests
@@ -256,7 +256,7 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
     except CompactionError as error:
         form.add_error("content", str(error))
         return _refuse_edit(request, found, original, form)
-    return _show(request, turns.take_turn(found, message))
+    return _redirect_to(request, turns.take_turn(found, message))
 
 
 @transaction.non_atomic_requests
@@ -270,7 +270,7 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     if answered is None:
         messages.error(request, "This message is not a reply, so it cannot be regenerated.")
         return redirect(_address(message))
-    return _show(request, turns.take_turn(found, answered))
+    return _redirect_to(request, turns.take_turn(found, answered))
 
 
 def _receive(request: HttpRequest, session_id: uuid.UUID) -> _Received | HttpResponse:
@@ -281,10 +281,10 @@ def _receive(request: HttpRequest, session_id: uuid.UUID) -> _Received | HttpRes
     if not received.form.is_valid():
         return _branch_page(request, found, parent, form=received.form, status=REFUSED)
     command = commands.parse(received.content)
-    return _carry_out(request, received, command) if command else received
+    return _run_command(request, received, command) if command else received
 
 
-def _carry_out(request: HttpRequest, received: _Received, command: commands.Command) -> HttpResponse:
+def _run_command(request: HttpRequest, received: _Received, command: commands.Command) -> HttpResponse:
     tip = received.parent
     address = _address(tip) if tip else reverse("chat:session", args=[received.session.pk])
     if command.name == commands.COMPACTIONS:
@@ -312,7 +312,7 @@ def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessa
     return _branch_page(request, session, tip, end=end, editing=editing, status=REFUSED)
 
 
-def _name_after(session: ChatSession, message: ChatMessage) -> None:
+def _set_title(session: ChatSession, message: ChatMessage) -> None:
     """Take the title of a conversation without one from its first message."""
     if session.title or message.parent_message_id is not None:
         return
@@ -321,7 +321,7 @@ def _name_after(session: ChatSession, message: ChatMessage) -> None:
     session.save(update_fields=["title"])
 
 
-def _show(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
+def _redirect_to(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
     if turn.problem:
         messages.error(request, f"{turn.problem} Your message is saved; Retry requests the reply again.")
     return redirect(_address(turn.tip))

@@ -96,7 +96,7 @@ def test_a_value_that_can_not_be_read_is_refused_with_its_name_and_what_to_do(na
 @pytest.mark.pure
 def test_a_database_url_that_can_not_be_read_is_refused_without_showing_its_password():
     message = refusal(DATABASE_URL="nonsense://user:a-secret@host/name")
-    assert message.startswith("The environment variable DATABASE_URL can't be read")
+    assert message.startswith("The environment variable DATABASE_URL cannot be read")
     assert "a-secret" not in message
     assert "postgresql://user:password@host:5432/name" in message
 
