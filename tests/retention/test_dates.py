@@ -73,6 +73,8 @@ def test_nothing_is_written_into_paths_addresses_options_and_code(text):
         ("Yesterday: we paid.", "Yesterday (2026-03-03): we paid."),
         ("Is it today? No – tomorrow!", "Is it today (2026-03-04)? No – tomorrow (2026-03-05)!"),
         ("* tomorrow we sail", "* tomorrow (2026-03-05) we sail"),
+        # Of two days in a report the first alone is reckoned from today.
+        ("He said yesterday that he pays tomorrow", "He said yesterday (2026-03-03) that he pays tomorrow"),
     ],
 )
 def test_the_marks_of_a_sentence_do_not_hide_a_date(text, resolved):

@@ -359,6 +359,10 @@ class TestSuperseding:
             ("The limit is 5 GB.", "The limit is now 10 users."),
             ("Is the budget 3,000?", "The budget is 2,400 now."),
             ("The budget is not 3,000.", "The budget is 2,400 now."),
+            # A condition, a claim and a guess replace nothing.
+            ("The budget is 2,000 EUR.", "The budget is 3,000 EUR now if the county agrees."),
+            ("The deadline is 5 May.", "The deadline is 9 May now, Bob claims."),
+            ("The budget is 2,000 EUR.", "I think the budget is 3,000 EUR now."),
         ],
     )
     def test_two_subjects_are_never_merged(self, one, other):
