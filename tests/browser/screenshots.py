@@ -99,7 +99,7 @@ DEMO = REPOSITORY / "project" / "demo_conversation.json"
 MARGIN = 6
 #: One that is readable in a document's column, and one that shows all columns of a list.
 DOCUMENT = {"width": 1200, "height": 900}
-WIDE = {"width": 1440, "height": 900}
+WIDE = {"width": 1600, "height": 900}
 #: Days over which the runs of a picture are spread.
 DAYS = 28
 
