@@ -18,6 +18,8 @@ import pytest
 from project.embedded import EmbeddedPostgres
 
 DATABASES = ("sqlite", "postgres")
+#: The processes of pytest-xdist share the server, and some tests open hundreds of connections at once.
+POSTGRES_OPTIONS = {"max_connections": "500"}
 
 #: The file of the SQLite test database. A file, since a worker process has to open the same one.
 SQLITE_FILE_VARIABLE = "TEST_SQLITE_FILE"
@@ -57,7 +59,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     stack = contextlib.ExitStack()
     early_config.add_cleanup(stack.close)
     if database == "postgres":
-        os.environ["DATABASE_URL"] = stack.enter_context(EmbeddedPostgres()).database_url("compaction")
+        os.environ["DATABASE_URL"] = stack.enter_context(EmbeddedPostgres(options=POSTGRES_OPTIONS)).database_url(
+            "compaction"
+        )
     else:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
         os.environ["DATABASE_URL"] = "sqlite:///" + quote(str(Path(folder) / "unused.sqlite3"))
