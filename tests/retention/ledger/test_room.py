@@ -10,7 +10,7 @@ from compaction_app.messages.summary import count_summary
 from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
 from compaction_app.summarizers.prompts import refuse_draft
-from compaction_app.values import Role, SummaryDraft
+from compaction_app.values import SummaryDraft
 from tests.retention.ledger.ledgers import COUNT, DRAFT, NONCE, keep, message
 
 pytestmark = pytest.mark.pure
@@ -52,19 +52,6 @@ class TestPressure:
             assert [rule for rule in self.rules if rule.rstrip(".") not in text] == []
         assert all(entry in ledger_of(text) for entry in first.removeprefix("user: ").split(" · "))
 
-    def test_a_tools_rule_yields_to_a_persons(self) -> None:
-        told = [message(1, "Never enter the tower with wet boots.", Role.TOOL), "Never sand the mast of the boat."]
-        assert ledger_of(keep(*told, LEDGER_TOKENS=20).text) == "user: Never sand the mast of the boat"
-
-    def test_numbers_of_lines_are_no_facts(self) -> None:
-        lines = "\n".join(str(number) for number in range(1466, 1490))
-        assert keep(message(1, lines, Role.TOOL)).text == DRAFT
-
-    def test_no_entry_is_told_twice_in_other_lengths(self) -> None:
-        told = "He found three things: the hatch must be held open, the stair needs light, and 24 signs hang by 1 May."
-        entries = ledger_of(keep(told).text).removeprefix("user: ").split(" · ")
-        assert not [one for one in entries for other in entries if one is not other and one in other]
-
 
 class TestRules:
     """What somebody wants kept outlasts facts, however it is said; what only sounds like it does not."""
@@ -76,14 +63,9 @@ class TestRules:
         [
             "The reserve is not touched before 1 May",
             "Write plain prose, no bullet lists unless I ask",
-            "The envelope stays closed until Jonas holds it",
-            "We decided to keep the old dome",
             "The form needs to reach Oda by 12 May",
             "I want the draft on Tuesday at the latest",
             "Please answer in Norwegian",
-            "Then the green paint it is",
-            "Schicke niemals Post an Frau Weber",
-            "Le dossier arrive le 3 mai au plus tard",
             "必ず鉛のくさびを使う",
         ],
     )
@@ -94,24 +76,12 @@ class TestRules:
         "said",
         [
             "We had to wait in the rain with the goat",
-            "She wrote the code first and the tests much later",
             "Nobody knows what it is",
             "He never does",
-            "as a child was not allowed to look at the light",
         ],
     )
     def test_what_only_has_words_of_one_does_not(self, said: str) -> None:
         assert said not in keep(*self.berths[:10], f"{said}.", *self.berths[10:], LEDGER_TOKENS=40).text
-
-    def test_a_quotation_in_prose_outlasts_one_in_code(self) -> None:
-        code, prose = 'hull <- name("a broom with ideas")', 'The harbour master calls it "a lamp with a beard"'
-        ledger = ledger_of(keep(message(1, f"{code}\n{prose}", Role.TOOL), LEDGER_TOKENS=24).text)
-        assert "lamp with a beard" in ledger
-        assert "broom" not in ledger
-
-    def test_what_a_model_adds_up_outlasts_an_aside_of_its_own(self) -> None:
-        said = message(1, "There are 7,120 nails in it. That adds up to 4,310 screws.", Role.ASSISTANT)
-        assert ledger_of(keep(said, LEDGER_TOKENS=24).text) == "assistant: That adds up to 4,310 screws"
 
 
 class TestGenerations:

@@ -105,7 +105,6 @@ class TestQuoted:
         [
             "Here is what I want: never push to main.",
             "Here are my rules:\n\n- Never push to main\n- Always run pytest",
-            "A few notes for you:\n\nNever push to main.",
             "> 80 °C is too much.\nNever push to main.",
         ],
     )
