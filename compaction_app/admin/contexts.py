@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connections
 
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import Bar, name_and_arguments, number, plural, shortened
-from compaction_app.admin.records import RecordAdmin
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of
 from compaction_app.exceptions import CompactionError, ContextOverflow
@@ -36,25 +35,17 @@ MOST_SWITCHED_OFF = 2_000
 
 #: Origins of rows beside :class:`Origin`: not sent, required by the format, or too many for the page.
 DROPPED, SUPPLIED, FOLDED = "dropped", "supplied", "folded"
-ORIGIN_WORDS: dict[str, str] = {
-    Origin.SYSTEM: "System prompt",
-    Origin.CONTRIBUTION: "Contribution",
-    Origin.SUMMARY: "Summary",
-    Origin.PINNED: "Pinned",
-    Origin.VERBATIM: "Verbatim",
-    Origin.PRUNED: "Pruned",
-}
-OTHER_WORDS = {DROPPED: "Left out", SUPPLIED: "Supplied", FOLDED: "Sent, not listed"}
-MEANINGS: dict[str, str] = {
-    Origin.SYSTEM: "the session's system prompt, never compacted",
-    Origin.CONTRIBUTION: "added to each request by the caller, not stored",
-    Origin.SUMMARY: "replaces every message up to its cutoff",
-    Origin.PINNED: "the user message of the turn that contains the cutoff",
-    Origin.VERBATIM: "a message after the cutoff, as it was written",
-    Origin.PRUNED: "a tool result after the cutoff, shortened",
-    DROPPED: "after the cutoff, not sent: it did not fit",
-    SUPPLIED: "a result that the provider requires for a call without one",
-    FOLDED: "sent, but too many to list on this page",
+#: Name and meaning of each origin, in the order of the totals.
+ORIGINS: dict[str, tuple[str, str]] = {
+    Origin.SYSTEM: ("System prompt", "the session's system prompt, never compacted"),
+    Origin.CONTRIBUTION: ("Contribution", "added to each request by the caller, not stored"),
+    Origin.SUMMARY: ("Summary", "replaces every message up to its cutoff"),
+    Origin.PINNED: ("Pinned", "the user message of the turn that contains the cutoff"),
+    Origin.VERBATIM: ("Verbatim", "a message after the cutoff, as it was written"),
+    Origin.PRUNED: ("Pruned", "a tool result after the cutoff, shortened"),
+    FOLDED: ("Sent, not listed", "sent, but too many to list on this page"),
+    DROPPED: ("Left out", "after the cutoff, not sent: it did not fit"),
+    SUPPLIED: ("Supplied", "a result that the provider requires for a call without one"),
 }
 STRATEGY_WORDS: dict[str, str] = {
     Strategy.NONE: "Everything verbatim",
@@ -78,23 +69,6 @@ def strategy_words(code: str, *, has_summary: bool) -> str:
     if code == Strategy.AUTO_COMPACT and not has_summary:
         return "A summary is needed; there is none yet"
     return STRATEGY_WORDS.get(code, display.words(code))
-
-
-def reserved_words(reserved: int, system: int) -> str:
-    """Reserved tokens, and for what: ``RESERVED_TOKENS`` alone is the reply's part."""
-    if not system:
-        return number(reserved)
-    reply = f"reply {number(reserved - system)}, " if reserved != system else ""
-    return f"{number(reserved)} ({reply}system prompt {number(system)})"
-
-
-def calibration_words(factor: float) -> str:
-    if factor == 1:
-        return f"× {factor:g}"
-    return (
-        f"× {factor:g}: the provider's token count divided by the estimate; available, threshold and target are "
-        "divided by it"
-    )
 
 
 # -- stretches of a branch ----------------------------------------------------------------------------------
@@ -125,9 +99,8 @@ class Stretch:
     def tokens(self) -> int:
         return self.last.path_tokens - self.first.path_tokens + self.first.tokens
 
-    def ends(self, admin: RecordAdmin) -> tuple[tuple[str, str], ...]:
-        """(address, name) of the first and the last message."""
-        return tuple(admin.to_message(pk) for pk in dict.fromkeys((self.first.id, self.last.id)))
+    def row(self, origin: str) -> Row:
+        return unlisted(origin, self.messages, self.tokens, self.first.id, self.last.id)
 
 
 def places(node_id: int, using: str, *, first: int) -> list[Place]:
@@ -190,33 +163,28 @@ class Row:
     calls: tuple[str, ...] = ()
     left_out_bytes: int = 0
     message_id: int | None = None
-    #: (address, name) of the originals; none for what is not stored.
-    links: tuple[tuple[str, str], ...] = ()
+    #: Several that are not listed: how many, and the first and the last of them.
+    messages: int = 1
+    ends: tuple[int, ...] = ()
     note: str = ""
 
     @property
     def origin_words(self) -> str:
-        return ORIGIN_WORDS.get(self.origin) or OTHER_WORDS[self.origin]
+        return ORIGINS[self.origin][0]
+
+    @property
+    def originals(self) -> tuple[int, ...]:
+        """Ids of the messages to link to; none for what is not stored."""
+        return self.ends or ((self.message_id,) if self.message_id else ())
 
 
-@dataclass(frozen=True, slots=True)
-class Unlisted:
-    """Stored messages of a context that share one row."""
-
-    messages: int
-    tokens: int
-    links: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, part: Stretch, admin: RecordAdmin) -> Unlisted:
-        return cls(part.messages, part.tokens, part.ends(admin))
-
-    def row(self, origin: str) -> Row:
-        return Row(origin=origin, tokens=self.tokens, note=plural(self.messages, "message"), links=self.links)
+def unlisted(origin: str, messages: int, tokens: int, first: int, last: int) -> Row:
+    """The row that stored messages of a context share."""
+    ends = tuple(dict.fromkeys((first, last)))
+    return Row(origin=origin, messages=messages, tokens=tokens, note=plural(messages, "message"), ends=ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(NamedTuple):
     """Everything of one origin."""
 
     origin: str
@@ -226,44 +194,37 @@ class Total:
     tokens: int
 
 
-def totals_of(
-    messages: Sequence[ContextMessage], left_out: Iterable[Unlisted] = (), folded: Unlisted | None = None
-) -> tuple[Total, ...]:
+def totals_of(messages: Sequence[ContextMessage], not_listed: Iterable[Row] = ()) -> list[Total]:
     """Messages and tokens of each origin that occurs, in the order in which origins are sent."""
-    found = []
-    for origin, words in ORIGIN_WORDS.items():
-        tokens = [message.tokens for message in messages if message.origin == origin]
-        if tokens:
-            found.append(Total(origin, words, MEANINGS[origin], len(tokens), sum(tokens)))
-    for other, parts in ((FOLDED, [folded] if folded else []), (DROPPED, list(left_out))):
-        if parts:
-            sums = sum(part.messages for part in parts), sum(part.tokens for part in parts)
-            found.append(Total(other, OTHER_WORDS[other], MEANINGS[other], *sums))
-    return tuple(found)
+    counted: dict[str, list[tuple[int, int]]] = {origin: [] for origin in ORIGINS}
+    for message in messages:
+        counted[message.origin].append((1, message.tokens))
+    for row in not_listed:
+        counted[row.origin].append((row.messages, row.tokens or 0))
+    return [
+        Total(origin, *ORIGINS[origin], sum(number for number, _ in found), sum(tokens for _, tokens in found))
+        for origin, found in counted.items()
+        if found
+    ]
 
 
 def rows_of(
-    messages: Sequence[ContextMessage],
-    admin: RecordAdmin,
-    left_out: Mapping[int, Unlisted] | None = None,
-    *,
-    prompt_url: str = "",
-    summary_note: str = "",
+    messages: Sequence[ContextMessage], left_out: Mapping[int, Row] | None = None, *, summary_note: str = ""
 ) -> tuple[Row, ...]:
     """A row for each message as it is sent, for each result that the format requires, for what is not listed.
 
     ``left_out``: messages that were not sent, by the id of the one that follows.
     """
     rows, room = [], _MOST_TEXTS
-    for message, item in _folded(list(_as_sent(messages)), admin):
-        if isinstance(item, Unlisted):
-            rows.append(item.row(FOLDED))
+    for message, item in _folded(list(_as_sent(messages))):
+        if isinstance(item, Row):
+            rows.append(item)
             continue
         if message is None:
             rows.append(Row(origin=SUPPLIED, role=Role.TOOL, tokens=None, text=_text_of(item)))
             continue
         if gap := (left_out or {}).get(message.message_id or 0):
-            rows.append(gap.row(DROPPED))
+            rows.append(gap)
         text = _text_of(item)
         line = shortened(text)
         calls = ["{}({})".format(*name_and_arguments(call)) for call in message.tool_calls]
@@ -281,17 +242,10 @@ def rows_of(
                 calls=tuple(shortened(call) for call in calls[:20]),
                 left_out_bytes=message.left_out_bytes,
                 message_id=message.message_id,
-                links=_originals(message, admin, prompt_url),
                 note=summary_note if message.origin == Origin.SUMMARY else "",
             )
         )
     return tuple(rows)
-
-
-def _originals(message: ContextMessage, admin: RecordAdmin, prompt_url: str) -> tuple[tuple[str, str], ...]:
-    if message.message_id is not None:
-        return (admin.to_message(message.message_id, "Summary" if message.origin == Origin.SUMMARY else "Message"),)
-    return ((prompt_url, "Session"),) if message.origin == Origin.SYSTEM and prompt_url else ()
 
 
 def _as_sent(messages: Sequence[ContextMessage]) -> Iterator[tuple[ContextMessage | None, Any]]:
@@ -305,19 +259,15 @@ def _as_sent(messages: Sequence[ContextMessage]) -> Iterator[tuple[ContextMessag
         yield message, item
 
 
-def _folded(
-    pairs: list[tuple[ContextMessage | None, Any]], admin: RecordAdmin
-) -> Iterator[tuple[ContextMessage | None, Any]]:
-    """Of many the first and the last, and one :class:`Unlisted` for those between."""
+def _folded(pairs: list[tuple[ContextMessage | None, Any]]) -> Iterator[tuple[ContextMessage | None, Any]]:
+    """Of many the first and the last, and one :class:`Row` for those between."""
     if len(pairs) <= MOST_FIRST + MOST_LAST:
         yield from pairs
         return
     yield from pairs[:MOST_FIRST]
-    stored = [message for message, _ in pairs[MOST_FIRST:-MOST_LAST] if message and message.message_id]
+    stored = [(m.message_id, m.tokens) for m, _ in pairs[MOST_FIRST:-MOST_LAST] if m and m.message_id]
     if stored:
-        ends = dict.fromkeys((stored[0].message_id or 0, stored[-1].message_id or 0))
-        links = tuple(admin.to_message(pk) for pk in ends)
-        yield None, Unlisted(len(stored), sum(message.tokens for message in stored), links)
+        yield None, unlisted(FOLDED, len(stored), sum(tokens for _, tokens in stored), stored[0][0], stored[-1][0])
     yield from pairs[-MOST_LAST:]
 
 
@@ -343,7 +293,7 @@ class ContextHere:
     #: Tokens of the whole history, before pruning: what is compared with the threshold.
     whole_history: int = 0
     rows: tuple[Row, ...] = ()
-    totals: tuple[Total, ...] = ()
+    totals: Sequence[Total] = ()
     problem: str = ""
     notes: tuple[str, ...] = ()
     #: Compaction is off: no threshold, no target, nothing is left out.
@@ -352,49 +302,34 @@ class ContextHere:
     calibration: float = 1.0
 
     @property
-    def figures(self) -> tuple[tuple[str, str], ...]:
+    def fullness(self) -> int:
+        """In percent of the available tokens."""
         context = self.context
-        if context is None:
-            return ()
-        limits = () if self.is_off else (("Threshold", context.threshold), ("Target", context.target))
-        system = sum(message.tokens for message in context.messages if message.origin == Origin.SYSTEM)
-        return (
-            ("Full history", number(self.whole_history)),
-            *((name, number(limit)) for name, limit in limits),
-            ("Available", number(context.available_tokens)),
-            ("Window", number(context.window)),
-            ("Reserved", reserved_words(context.reserved_tokens, system)),
-            ("Calibration", calibration_words(self.calibration)),
-            ("Sent in total", number(context.tokens)),
-            ("Pruned", number(context.pruned)),
-            ("Left out", number(context.dropped)),
-            ("Strategy", strategy_words(context.strategy, has_summary=context.summary_id is not None)),
-        )
+        if context is None or context.available_tokens <= 0:
+            return 0
+        return context.history_tokens * 100 // context.available_tokens
 
     @property
-    def fullness(self) -> str:
-        context = self.context
-        if context is None:
-            return ""
-        available = context.available_tokens
-        percent = context.history_tokens * 100 // available if available > 0 else 0
-        return f"{number(context.history_tokens)} of {number(available)} available tokens ({number(percent)} % full)"
+    def is_over(self) -> bool:
+        """What is compared with the threshold is the full history, of which less may be sent."""
+        return self.context is not None and not self.is_off and self.whole_history > self.context.threshold
 
     @property
-    def over_threshold(self) -> str:
-        """What is compared with the threshold is the full history, of which less may be sent; "" where it is below."""
-        if self.context is None or self.is_off or self.whole_history <= self.context.threshold:
-            return ""
-        return (
-            f"full history: {number(self.whole_history)} tokens, over the threshold of {number(self.context.threshold)}"
-        )
+    def system_tokens(self) -> int:
+        messages = self.context.messages if self.context else ()
+        return sum(message.tokens for message in messages if message.origin == Origin.SYSTEM)
+
+    @property
+    def strategy(self) -> str:
+        context = self.context
+        return strategy_words(context.strategy, has_summary=context.summary_id is not None) if context else ""
 
     @property
     def bar(self) -> Bar | None:
         return display.history_bar(self.context, self.whole_history, is_off=self.is_off) if self.context else None
 
 
-def context_here(message: ChatMessage, admin: RecordAdmin, prompt_url: str = "") -> ContextHere:
+def context_here(message: ChatMessage) -> ContextHere:
     """What the model would be sent at this message, or the reason why no context can be made."""
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
@@ -407,17 +342,11 @@ def context_here(message: ChatMessage, admin: RecordAdmin, prompt_url: str = "")
     except CompactionError as error:
         return ContextHere(problem=str(error))
     stretches, notes = _left_out(message, context, history.summary_id)
-    left_out = {pk: Unlisted.of(gap, admin) for pk, gap in stretches.items()}
+    left_out = {pk: gap.row(DROPPED) for pk, gap in stretches.items()}
     return ContextHere(
         context=context,
         whole_history=history.tokens,
-        rows=rows_of(
-            context.messages,
-            admin,
-            left_out,
-            prompt_url=prompt_url,
-            summary_note=summary_note(context.cutoff_id),
-        ),
+        rows=rows_of(context.messages, left_out, summary_note=summary_note(context.cutoff_id)),
         totals=totals_of(context.messages, left_out.values()),
         notes=(_OFF, *notes) if is_off else notes,
         is_off=is_off,

@@ -158,6 +158,23 @@ def money(amount: Decimal) -> str:
     return f"{amount:,.8f}".rstrip("0").rstrip(".")
 
 
+def reserved(tokens: int, system: int) -> str:
+    """Reserved tokens, and for what: ``RESERVED_TOKENS`` alone is the reply's part."""
+    if not system:
+        return number(tokens)
+    reply = f"reply {number(tokens - system)}, " if tokens != system else ""
+    return f"{number(tokens)} ({reply}system prompt {number(system)})"
+
+
+def calibration(factor: float) -> str:
+    if factor == 1:
+        return f"× {factor:g}"
+    return (
+        f"× {factor:g}: the provider's token count divided by the estimate; available, threshold and target are "
+        "divided by it"
+    )
+
+
 def figures(payload: Mapping[str, Any]) -> str:
     """An event's payload on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
     parts = []

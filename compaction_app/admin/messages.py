@@ -365,14 +365,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
         if obj.is_summary:
-            return {
-                "events": self.event_rows(summaries.events_of(obj)),
-                "summary": summaries.page_of(obj, self),
-            }
-        prompt_url = self.url("chatsession_change", obj.session_id)
+            return {"events": summaries.events_of(obj), "summary": summaries.page_of(obj)}
         return {
-            "then": context_then(obj, self, prompt_url),
-            "here": context_here(obj, self, prompt_url),
+            "then": context_then(obj),
+            "here": context_here(obj),
+            "prompt_url": self.url("chatsession_change", obj.session_id),
             "as_sent_url": self.url("chatmessage_context", obj.pk),
         }
 

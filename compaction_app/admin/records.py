@@ -10,7 +10,7 @@ open it, and texts and titles are shown only to people who may view the records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
@@ -31,7 +31,6 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
-from compaction_app.models import CompactionEvent
 
 if TYPE_CHECKING:
     # Subscripting them works for type checkers only.
@@ -267,14 +266,9 @@ class RecordAdmin(AnyModelAdmin):
             context["title"] = self.title_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
+            context["records"] = self
             context |= self.page_context(request, obj)
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def event_rows(self, events: Iterable[CompactionEvent]) -> list[tuple[CompactionEvent, str, str]]:
-        """Each event with the address of its page and its payload on one line."""
-        return [
-            (event, self.url("compactionevent_change", event.pk), display.figures(event.payload)) for event in events
-        ]
 
     # -- deleting -----------------------------------------------------------------------------------------
 
@@ -352,6 +346,7 @@ class RecordAdmin(AnyModelAdmin):
         request.current_app = self.admin_site.name  # as the admin's own views do
         context = {
             **self.admin_site.each_context(request),
+            "records": self,
             "opts": self.opts,
             "original": obj,
             "media": self.media,
@@ -390,10 +385,6 @@ class RecordAdmin(AnyModelAdmin):
 
     def link_to_message(self, pk: int | None, label: str = "Message") -> str:
         return self.link_to("chatmessage", pk, f"{label} {pk}")
-
-    def to_message(self, pk: int, name: str = "Message") -> tuple[str, str]:
-        """(address, name) for a template."""
-        return self.url("chatmessage_change", pk), f"{name} {pk}"
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")

@@ -314,7 +314,7 @@ class CompactionRunAdmin(DatedAdmin):
         ]
 
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
-        return {"events": self.event_rows(_events_of(obj))}
+        return {"events": _events_of(obj)}
 
     # -- retrying -----------------------------------------------------------------------------------------
 

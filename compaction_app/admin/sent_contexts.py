@@ -7,13 +7,12 @@ stored, not recorded which) the page says instead of guessing. Only what is list
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from compaction_app.admin import contexts
-from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, Total, Unlisted, rows_of, totals_of
-from compaction_app.admin.display import EMPTY, number, plural
-from compaction_app.admin.records import RecordAdmin
+from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, Total, rows_of, totals_of
+from compaction_app.admin.display import number, plural
 from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.pruning import Pruned, micro_compact, prune
@@ -36,51 +35,25 @@ class Record:
     cutoff_id: int | None
     pinned_id: int | None
     first_shown_depth: int | None
-    strategy: str
-    pruned: int
-    dropped: int
+    pruned: int | None
+    dropped: int | None
     tokens: int | None
     available_tokens: int | None
     window: int | None
     provider_tokens: int | None
-    estimate_error: float | None
+    #: What was done to the history, in words.
+    strategy: str
+    estimate_error: str
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Record:
         """A host may have written anything there: what is not a number is missing."""
+        numbers: dict[str, Any] = {field.name: _whole(kept.get(field.name)) for field in fields(cls)}
+        has_summary = numbers["summary_id"] is not None
+        numbers["strategy"] = contexts.strategy_words(str(kept.get("strategy") or ""), has_summary=has_summary)
         error = kept.get("estimate_error")
-        return cls(
-            summary_id=_whole(kept.get("summary_id")),
-            cutoff_id=_whole(kept.get("cutoff_id")),
-            pinned_id=_whole(kept.get("pinned_id")),
-            first_shown_depth=_whole(kept.get("first_shown_depth")),
-            strategy=str(kept.get("strategy") or ""),
-            pruned=_whole(kept.get("pruned")) or 0,
-            dropped=_whole(kept.get("dropped")) or 0,
-            tokens=_whole(kept.get("tokens")),
-            available_tokens=_whole(kept.get("available_tokens")),
-            window=_whole(kept.get("window")),
-            provider_tokens=_whole(kept.get("provider_tokens")),
-            estimate_error=error if isinstance(error, int | float) else None,
-        )
-
-    @property
-    def figures(self) -> tuple[tuple[str, str], ...]:
-        strategy = contexts.strategy_words(self.strategy, has_summary=self.summary_id is not None)
-        found = [
-            ("Sent in total", number(self.tokens)),
-            ("Available for history", number(self.available_tokens)),
-            ("Window", number(self.window)),
-            ("Pruned", number(self.pruned)),
-            ("Left out", number(self.dropped)),
-            ("First depth shown", number(self.first_shown_depth)),
-            ("Strategy", strategy or EMPTY),
-        ]
-        if self.provider_tokens is not None:
-            found.append(("Counted by the provider", number(self.provider_tokens)))
-        if self.estimate_error is not None:
-            found.append(("Token estimate", _error_words(self.estimate_error)))
-        return tuple(found)
+        numbers["estimate_error"] = _error_words(error) if isinstance(error, int | float) else ""
+        return cls(**numbers)
 
 
 def _whole(value: Any) -> int | None:
@@ -99,23 +72,23 @@ def _error_words(error: float) -> str:
 class ContextThen:
     record: Record
     rows: tuple[Row, ...] = ()
-    totals: tuple[Total, ...] = ()
+    totals: Sequence[Total] = ()
     #: What cannot be shown, or is not what it was.
     notes: tuple[str, ...] = ()
 
 
-def context_then(reply: ChatMessage, admin: RecordAdmin, prompt_url: str = "") -> ContextThen | None:
+def context_then(reply: ChatMessage) -> ContextThen | None:
     """What was sent to get this reply; None where nothing was recorded. At most five queries."""
     if not isinstance(reply.sent_context, Mapping) or not reply.sent_context:
         return None
-    return _Rebuilding(reply, Record.read(reply.sent_context), admin).result(prompt_url)
+    return _Rebuilding(reply, Record.read(reply.sent_context)).result()
 
 
 class _Rebuilding:
     """One reply's context, rebuilt part by part."""
 
-    def __init__(self, reply: ChatMessage, record: Record, admin: RecordAdmin) -> None:
-        self.reply, self.record, self.admin, self.using = reply, record, admin, branches.database_of(reply)
+    def __init__(self, reply: ChatMessage, record: Record) -> None:
+        self.reply, self.record, self.using = reply, record, branches.database_of(reply)
         self.notes: list[str] = []
         self.settings = self._settings()
         named = [pk for pk in (record.summary_id, record.cutoff_id, record.pinned_id) if pk]
@@ -136,18 +109,18 @@ class _Rebuilding:
             self.notes.append("A REDACTOR is set: it may have removed parts of these texts before they were sent.")
         return settings
 
-    def result(self, prompt_url: str) -> ContextThen:
+    def result(self) -> ContextThen:
         parts, summary_note = self._before_the_tail()
         head, folded, tail = self._tail()
         left_out = self._left_out(head)
         listed = [*parts, *head, *tail]
         if folded is None:
             self._compare(sum(message.tokens for message in listed))
-        rows = rows_of([*parts, *head], self.admin, left_out, prompt_url=prompt_url, summary_note=summary_note)
+        rows = rows_of([*parts, *head], left_out, summary_note=summary_note)
         if folded:
             # Apart, so that a call whose result is not listed does not look unanswered.
-            rows = (*rows, folded.row(contexts.FOLDED), *rows_of(tail, self.admin))
-        totals = totals_of(listed, left_out.values(), folded)
+            rows = (*rows, folded, *rows_of(tail))
+        totals = totals_of(listed, [*left_out.values(), *([folded] if folded else [])])
         return ContextThen(record=self.record, rows=rows, totals=totals, notes=tuple(self.notes))
 
     # -- system prompt, summary, pinned message -----------------------------------------------------------
@@ -201,7 +174,7 @@ class _Rebuilding:
 
     # -- messages -----------------------------------------------------------------------------------------
 
-    def _tail(self) -> tuple[list[ContextMessage], Unlisted | None, list[ContextMessage]]:
+    def _tail(self) -> tuple[list[ContextMessage], Row | None, list[ContextMessage]]:
         """The messages that were sent after the cutoff; of very many the first, those not listed, and the last."""
         first, last, parent = self.record.first_shown_depth, self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
@@ -220,7 +193,7 @@ class _Rebuilding:
         start, *_, end = [*values[MOST_FIRST:-MOST_LAST], values[-MOST_LAST - 1]]
         places = (contexts.Place(m.id, m.depth, m.tokens, m.path_tokens) for m in (start, end))
         listed = [as_sent(m, Origin.VERBATIM) for m in values]
-        return listed[:MOST_FIRST], Unlisted.of(contexts.Stretch(*places), self.admin), listed[-MOST_LAST:]
+        return listed[:MOST_FIRST], contexts.Stretch(*places).row(contexts.FOLDED), listed[-MOST_LAST:]
 
     def _pruned(self, values: Sequence[Message]) -> Pruned:
         """Shortened by the current settings, if they shorten as many results as were shortened then."""
@@ -241,7 +214,7 @@ class _Rebuilding:
     def _note_pruned(self) -> None:
         self.is_whole = False
         which = "Which one" if self.record.pruned == 1 else "Which ones"
-        results = plural(self.record.pruned, "tool result was", "tool results were")
+        results = plural(self.record.pruned or 0, "tool result was", "tool results were")
         self.notes.append(f"{results} sent shortened. {which} is not recorded, so all are shown in full.")
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
@@ -262,9 +235,9 @@ class _Rebuilding:
     def _inner_gap(self) -> int:
         """Messages left out after the first that was sent: of a newest turn that alone was too large."""
         before = (self.record.first_shown_depth or 1) - 1 - self._cutoff_depth
-        return self.record.dropped - before
+        return (self.record.dropped or 0) - before
 
-    def _left_out(self, tail: Sequence[ContextMessage]) -> dict[int, Unlisted]:
+    def _left_out(self, tail: Sequence[ContextMessage]) -> dict[int, Row]:
         first, inner = self.record.first_shown_depth, self._inner_gap
         if not self.record.dropped or first is None or not tail:
             return {}
@@ -278,7 +251,7 @@ class _Rebuilding:
                 self.notes.append(f"{covered} covered by a summary that was left out as well.")
         parent = self.reply.parent_message_id or 0
         before = contexts.stretch(parent, self.using, first=self._cutoff_depth + 1, last=first - 1)
-        return {tail[0].message_id or 0: Unlisted.of(before, self.admin)} if before and inner >= 0 else {}
+        return {tail[0].message_id or 0: before.row(contexts.DROPPED)} if before and inner >= 0 else {}
 
     def _compare(self, rebuilt: int) -> None:
         """The sum of the rows with the number that was recorded."""

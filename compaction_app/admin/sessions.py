@@ -27,7 +27,6 @@ from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap, SessionShape, fullness, read_shape
-from compaction_app.admin.contexts import calibration_words, reserved_words
 from compaction_app.admin.display import number, plural
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.map_parts import GAUGE_WIDTH
@@ -180,12 +179,12 @@ class Figures:
         budget, mode = self.resolved.budget, self.resolved.settings.mode
         yield "Mode", "off: nothing is compacted, pruned or left out" if mode == Mode.OFF else str(mode)
         yield "Window", number(budget.window)
-        yield "Reserved", reserved_words(budget.reserved, self.resolved.reserved_parts.system_tokens)
+        yield "Reserved", display.reserved(budget.reserved, self.resolved.reserved_parts.system_tokens)
         yield "Available", number(budget.available)
         if mode != Mode.OFF:
             yield "Threshold", number(budget.threshold)
             yield "Target", number(budget.target)
-        yield "Calibration", calibration_words(calibration_of(self.session.token_calibration, self.resolved.model))
+        yield "Calibration", display.calibration(calibration_of(self.session.token_calibration, self.resolved.model))
 
     def _list(self, page: str, label: str, **query: Any) -> str:
         return display.link(self.admin.url(f"{page}_changelist", session=self.session.pk, **query), label)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.contrib import admin
 from django.db import connections
@@ -17,7 +17,7 @@ from django.utils.html import format_html
 
 from compaction_app.admin import contexts, display
 from compaction_app.admin.differences import Difference, difference
-from compaction_app.admin.display import Bar, number, percent
+from compaction_app.admin.display import number, percent
 from compaction_app.admin.records import RecordAdmin, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
@@ -214,31 +214,16 @@ class SummaryFields(RecordAdmin):
 # -- generations --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """A summary that this one was built on, this one, or one that was built on it."""
 
-    summary: ChatMessage
     #: 0 for this one, below it for those that it was built on.
     level: int
+    summary: ChatMessage
     run: CompactionRun | None
-    url: str
-    cutoff_url: str
-
-    @property
-    def name(self) -> str:
-        return f"Summary {self.summary.pk}"
-
-    @property
-    def is_here(self) -> bool:
-        return self.level == 0
-
-    @property
-    def kept(self) -> str:
-        return percent(self.run.retention_after if self.run else None, 1)
 
 
-def generations_of(summary: ChatMessage, admin: RecordAdmin) -> list[Generation]:
+def generations_of(summary: ChatMessage) -> list[Generation]:
     """Oldest first. Two queries, no text but that of this one."""
     using = database_of(summary)
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
@@ -257,16 +242,8 @@ def generations_of(summary: ChatMessage, admin: RecordAdmin) -> list[Generation]
     if imported := levels.keys() - summaries.keys():
         rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "metadata")
         summaries |= {row.pk: row for row in rows}
-    return [
-        Generation(
-            summary=row,
-            level=level,
-            run=runs.get(pk),
-            url=admin.page_of(row),
-            cutoff_url=admin.url("chatmessage_change", row.last_summarized_message_id or 0),
-        )
-        for level, pk, row in sorted((levels[pk], pk, row) for pk, row in summaries.items())
-    ]
+    in_order = sorted((levels[pk], pk) for pk in summaries)
+    return [Generation(level, summaries[pk], runs.get(pk)) for level, pk in in_order]
 
 
 # -- coverage and tips --------------------------------------------------------------------------------------
@@ -319,64 +296,31 @@ def tips_served(summary: ChatMessage) -> tuple[list[lanes.TipHistory], bool]:
 # -- the page -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SummaryPage:
+def page_of(summary: ChatMessage) -> dict[str, Any]:
     """Everything below the fields."""
-
-    coverage: Coverage
-    figures: tuple[tuple[str, str], ...]
-    #: (address, name) of the first and the last message that this generation adds.
-    new_messages: tuple[tuple[str, str], ...]
-    #: The tokens that it replaced, and its own.
-    replaced_bars: tuple[Bar, Bar]
-    #: The branch's history before and after; None where no run measured it.
-    history_bars: tuple[Bar, Bar] | None
-    generations: list[Generation]
-    base: ChatMessage | None
-    changed: Difference | None
-    #: Why there is no difference to show.
-    no_difference: str
-    ledger: list[tuple[str, list[str]]]
-    #: Why there is none.
-    no_ledger: str
-    #: (address, name, tokens of the history).
-    tips: tuple[tuple[str, str, int], ...]
-    #: There are older tips, which were not checked.
-    has_older_tips: bool
-
-
-def page_of(summary: ChatMessage, admin: RecordAdmin) -> SummaryPage:
-    generations = generations_of(summary, admin)
+    generations = generations_of(summary)
     base = next((generation.summary for generation in generations if generation.level == -1), None)
-    coverage = coverage_of(summary, base)
-    run = run_of(summary)
+    coverage, run = coverage_of(summary, base), run_of(summary)
     history_bars = None
     if run is not None and run.tokens_before is not None and run.tokens_after is not None:
         history_bars = display.before_and_after(run.tokens_before, run.tokens_after)
     changed, no_difference = _changed(summary, base)
-    served, has_older_tips = tips_served(summary)
-    saved = f" ({1 - summary.token_count / coverage.replaced:.0%} less)" if coverage.replaced else ""
-    return SummaryPage(
-        coverage=coverage,
-        figures=(
-            ("Messages covered", number(coverage.messages)),
-            ("New in this generation", number(coverage.new.messages if coverage.new else 0)),
-            ("Tokens replaced", number(coverage.replaced)),
-            ("Own tokens", number(summary.token_count) + saved),
-            ("Verbatim, cutoff to anchor", f"{number(coverage.tail)} messages, {number(coverage.tail_tokens)} tokens"),
-        ),
-        new_messages=coverage.new.ends(admin) if coverage.new else (),
-        replaced_bars=display.before_and_after(coverage.replaced, summary.token_count, "Replaced", "own"),
-        history_bars=history_bars,
-        generations=generations,
-        base=base,
-        changed=changed,
-        no_difference=no_difference,
-        ledger=ledger_entries(summary.content),
-        no_ledger=_no_ledger(summary, run),
-        tips=tuple((*admin.to_message(tip.tip_id), tip.history_tokens) for tip in served),
-        has_older_tips=has_older_tips,
-    )
+    tips, has_older_tips = tips_served(summary)
+    return {
+        "coverage": coverage,
+        "saved": 1 - summary.token_count / coverage.replaced if coverage.replaced else None,
+        "replaced_bars": display.before_and_after(coverage.replaced, summary.token_count, "Replaced", "own"),
+        # Of its branch; None where no run measured it.
+        "history_bars": history_bars,
+        "generations": generations,
+        "base": base,
+        "changed": changed,
+        "no_difference": no_difference,
+        "ledger": ledger_entries(summary.content),
+        "no_ledger": _no_ledger(summary, run),
+        "tips": tips,
+        "has_older_tips": has_older_tips,
+    }
 
 
 def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference | None, str]:

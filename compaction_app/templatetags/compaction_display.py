@@ -1,4 +1,4 @@
-"""``{{ when|moment }}``, ``{{ when|exact_moment }}``, ``{{ count|number }}``: values as the admin shows them."""
+"""Values as the admin shows them, ``{{ when|moment }}``, and links: ``{% message_link pk %}``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,40 @@ from compaction_app.admin import display
 register = template.Library()
 register.filter("moment", display.moment)
 register.filter("exact_moment", display.exact_moment)
+register.filter("figures", display.figures)
+register.filter("reserved", display.reserved)
+register.filter("calibration", display.calibration)
+
+
+# A template passes "" where an attribute on the way to the number is missing.
 
 
 @register.filter
 def number(value: Any) -> str:
-    # A template passes "" where an attribute on the way to the number is missing.
     return display.number(None if value == "" else value)
+
+
+@register.filter
+def percent(value: Any, digits: int = 0) -> str:
+    return display.percent(None if value == "" else value, digits)
+
+
+# -- links that the user may follow -------------------------------------------------------------------------
+
+
+@register.simple_tag(takes_context=True)
+def message_link(context: Any, pk: int, label: str = "Message") -> str:
+    linked: str = context["records"].link_to_message(pk, label)
+    return linked
+
+
+@register.simple_tag(takes_context=True)
+def record_link(context: Any, page: str, pk: Any, label: str) -> str:
+    linked: str = context["records"].link_to(page, pk, label)
+    return linked
+
+
+@register.simple_tag(takes_context=True)
+def session_link(context: Any, session: Any) -> str:
+    linked: str = context["records"].link_to_session(session)
+    return linked

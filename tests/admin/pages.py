@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -70,9 +72,16 @@ def figures(response: Any) -> dict[Any, str]:
     return {name: re.sub("<[^>]*>", "", str(value)) for _, found in groups for name, value in found}
 
 
+def figures_of(page: str, section: str = "") -> dict[str, str]:
+    """Name → text of the numbers on a page, or in the section with this id."""
+    page = page[page.index(f'id="{section}"') :].split("</section>", maxsplit=1)[0] if section else page
+    found = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", page)
+    return {name: html.unescape(re.sub("<[^>]*>", "", value)) for name, value in found}
+
+
 def shown(client: Client, summary: ChatMessage) -> Any:
     """What a summary's page shows of it."""
-    return client.get(page_of(summary)).context["summary"]
+    return SimpleNamespace(**client.get(page_of(summary)).context["summary"])
 
 
 def texts_of(found: Difference) -> tuple[str, str]:

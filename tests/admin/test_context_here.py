@@ -21,11 +21,6 @@ def here(client, message):
     return client.get(page_of(message)).context["here"]
 
 
-def test_every_word_for_an_origin_has_its_meaning():
-    words = {*contexts.ORIGIN_WORDS, *contexts.OTHER_WORDS}
-    assert set(contexts.MEANINGS) == words
-
-
 def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(viewer):
     """A call that never got its result is sent one; the page would lie if it did not list it."""
     session = start_session(system_prompt="Be kind.")
@@ -56,13 +51,10 @@ def test_each_row_leads_to_its_original_and_the_prompt_to_its_session(viewer):
     ChatSession.objects.update(system_prompt="Be kind.")
     page = viewer.get(page_of(nodes[-1]))
     rows = page.context["here"].rows
-    assert [row.links for row in rows] == [
-        ((page_of(nodes[0].session), "Session"),),
-        ((page_of(summary), f"Summary {summary.pk}"),),
-        *(((page_of(node), f"Message {node.pk}"),) for node in nodes[2:]),
-    ]
-    for row in rows:
-        assert f'href="{row.links[0][0]}"' in page.text
+    assert [row.originals for row in rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
+    links = [(nodes[0].session, "Session"), (summary, f"Summary {summary.pk}")]
+    for record, name in [*links, *((node, f"Message {node.pk}") for node in nodes[2:])]:
+        assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
     assert f"Summarizes everything up to message {nodes[1].pk}" in page.text
 
 
@@ -86,7 +78,7 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     gone = nodes[: context.dropped]
     assert row.tokens == sum(node.token_count for node in gone)
     assert row.note == f"{context.dropped} messages"
-    assert row.links == tuple((page_of(node), f"Message {node.pk}") for node in (gone[0], gone[-1]))
+    assert row.originals == (gone[0].pk, gone[-1].pk)
     assert found.rows.index(row) == 0
     assert found.totals[-1].messages == context.dropped
     assert "Left out" in viewer.get(page_of(tip)).text
@@ -105,7 +97,7 @@ def test_what_was_left_out_of_the_newest_turn_stands_where_it_is_missing(viewer)
     assert [row.origin for row in found.rows][:2] == ["verbatim", "dropped"]
     missing = nodes[1 : 1 + found.context.dropped]
     assert found.rows[1].tokens == sum(node.token_count for node in missing)
-    assert [url for url, _ in found.rows[1].links] == [page_of(missing[0]), page_of(missing[-1])]
+    assert found.rows[1].originals == (missing[0].pk, missing[-1].pk)
 
 
 def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(viewer):
@@ -115,7 +107,7 @@ def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(vie
     found = here(viewer, nodes[-1])
     assert found.context.summary_id == summary.pk
     [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
-    assert row.links[0][0] == page_of(nodes[2])
+    assert row.originals[0] == nodes[2].pk
     assert found.rows[0].origin == Origin.SUMMARY
 
 
@@ -128,10 +120,7 @@ def test_a_long_context_lists_its_first_and_last_messages_and_a_word_about_the_r
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert folded.note == f"{500 - listed} messages"
     assert folded.tokens == 10 * (500 - listed)
-    assert [link for link, _ in folded.links] == [
-        page_of(nodes[contexts.MOST_FIRST]),
-        page_of(nodes[-contexts.MOST_LAST - 1]),
-    ]
+    assert folded.originals == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
     assert found.totals[0].messages == 500
     assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1
 
@@ -231,6 +220,6 @@ def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
 
 
 def test_every_origin_strategy_and_kind_has_its_words():
-    assert set(contexts.ORIGIN_WORDS) == set(Origin)
+    assert set(contexts.ORIGINS) == {*Origin, contexts.DROPPED, contexts.SUPPLIED, contexts.FOLDED}
     assert set(contexts.STRATEGY_WORDS) == set(Strategy)
     assert set(filters.KIND_WORDS) == set(Kind)

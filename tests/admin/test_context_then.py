@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, page_of
+from tests.admin.pages import MARKUP, figures_of, page_of
 from tests.admin.records import calls, long_words, reply_to, summarized, talk
 from tests.trees import chain, start_session, summarize
 
@@ -28,10 +28,10 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     summarize(later[-1], reply, token_count=5)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
-    assert dict(found.record.figures)["Strategy"] == "A summary is used"
-    assert dict(found.record.figures)["Sent in total"] == str(8 + 40)
-    assert "The listed parts add up to the 48 tokens recorded." in found.notes
     page = viewer.get(page_of(reply)).text
+    assert figures_of(page, "compaction-then")["Strategy"] == "A summary is used"
+    assert figures_of(page, "compaction-then")["Sent in total"] == str(8 + 40)
+    assert "The listed parts add up to the 48 tokens recorded." in found.notes
     assert page.index("Context then</h2>") < page.index("Context here</h2>")
     assert 'href="#compaction-then"' in page
 
@@ -140,8 +140,8 @@ def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(
 
 def test_the_providers_own_count_stands_beside_ours(viewer):
     nodes, _ = summarized()
-    found = then(viewer, reply_to(nodes[-1], usage={"prompt_tokens": 96}))
-    figures = dict(found.record.figures)
+    reply = reply_to(nodes[-1], usage={"prompt_tokens": 96})
+    figures = figures_of(viewer.get(page_of(reply)).text, "compaction-then")
     assert figures["Counted by the provider"] == "96"
     assert figures["Token estimate"] == "50.0% too small"
 
@@ -194,10 +194,7 @@ def test_many_messages_that_were_sent_are_read_at_both_ends_only(viewer, setting
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert len(found.rows) == listed + 1
     assert (folded.note, folded.tokens) == (f"{700 - listed} messages", 10 * (700 - listed))
-    assert [link for link, _ in folded.links] == [
-        page_of(nodes[contexts.MOST_FIRST]),
-        page_of(nodes[-contexts.MOST_LAST - 1]),
-    ]
+    assert folded.originals == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
     assert [row.message_id for row in found.rows if row.message_id] == [
         node.pk for node in nodes[: contexts.MOST_FIRST] + nodes[-contexts.MOST_LAST :]
     ]

@@ -6,21 +6,15 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
-from tests.admin.pages import page_of
+from tests.admin.pages import figures_of, page_of
 from tests.admin.records import conversation, reply_to, summarized, talk
 from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def figures_of(page):
-    """Of a session's page: name → value without markup."""
-    found = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", page)
-    return {name: re.sub("<[^>]*>", "", value) for name, value in found}
-
-
 def here(client, message):
-    return dict(client.get(page_of(message)).context["here"].figures)
+    return figures_of(client.get(page_of(message)).text, "compaction-context")
 
 
 def test_a_messages_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
@@ -55,8 +49,8 @@ def test_the_strategy_says_whether_there_is_a_summary(viewer):
 
 def test_a_reply_says_of_its_record_whether_there_was_one(viewer):
     nodes, _ = summarized()
-    then = viewer.get(page_of(reply_to(nodes[-1]))).context["then"]
-    assert dict(then.record.figures)["Strategy"] == "A summary is used"
+    then = figures_of(viewer.get(page_of(reply_to(nodes[-1]))).text, "compaction-then")
+    assert then["Strategy"] == "A summary is used"
 
 
 def test_a_context_that_does_not_fit_says_how_to_go_on(viewer):
@@ -77,7 +71,7 @@ def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_n
     page = operator.get(page_of(tip))
     found = page.context["here"]
     assert found.notes[0].startswith("Compaction is off in this session (MODE)")
-    assert not {"Threshold", "Target"} & set(dict(found.figures))
+    assert not {"Threshold", "Target"} & set(figures_of(page.text))
     assert "over the threshold" not in page.text
     assert "Compact now" not in page.text
     assert [mark.words.split()[0] for mark in found.bar.marks] == ["available"]

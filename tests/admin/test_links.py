@@ -91,7 +91,7 @@ def test_a_compacted_conversation_is_shown_on_every_page(operator):
     page = operator.get(page_of(summary)).text
     assert f"{run.tokens_before:,} → {run.tokens_after:,}" in page
     here = operator.get(page_of(tip)).context["here"]
-    assert not here.over_threshold
+    assert not here.is_over
     assert here.rows[0].origin == Origin.SUMMARY
     for record in (session, run, run.events.first()):
         assert operator.get(page_of(record)).status_code == 200

@@ -11,7 +11,7 @@ from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.tasks import compact_session
 from compaction_app.values import EventKind
-from tests.admin.pages import VIEW, log_in, page_of, queries_of, shown, texts_of, url
+from tests.admin.pages import VIEW, figures_of, log_in, page_of, queries_of, shown, texts_of, url
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -27,8 +27,9 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     coverage = page.coverage
     assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
     assert (coverage.tail, coverage.tail_tokens) == (1, 10)
-    assert page.new_messages == tuple((page_of(node), f"Message {node.pk}") for node in nodes[:2])
-    assert dict(page.figures)["Own tokens"] == "8 (60% less)"
+    found = figures_of(viewer.get(page_of(summary)).text)
+    assert found["New messages"] == f"Message {nodes[0].pk} to Message {nodes[1].pk}"
+    assert found["Own tokens"] == "8 (60% less)"
 
 
 def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
@@ -54,9 +55,9 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     _, (first, second, third) = three
     for here in (first, second, third):
         line = shown(viewer, here).generations
-        assert [row.name for row in line] == [f"Summary {row.pk}" for row in (first, second, third)]
+        assert [row.summary.pk for row in line] == [row.pk for row in (first, second, third)]
         assert [row.run.generation for row in line] == [1, 2, 3]
-        assert [row.is_here for row in line] == [row is here for row in (first, second, third)]
+        assert [not row.level for row in line] == [row is here for row in (first, second, third)]
     page = viewer.get(page_of(second)).text
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
     assert f'href="{page_of(first)}"' in page
@@ -74,17 +75,17 @@ def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
     nodes, (first, second, third) = three
     other = summarize(nodes[5], nodes[4], token_count=5)
     run_for(other, nodes[5], 4, base=first)
-    assert {row.name for row in shown(viewer, first).generations} == {
-        f"Summary {row.pk}" for row in (first, second, third, other)
+    assert {row.summary.pk for row in shown(viewer, first).generations} == {
+        row.pk for row in (first, second, third, other)
     }
-    assert f"Summary {third.pk}" not in {row.name for row in shown(viewer, other).generations}
+    assert third.pk not in {row.summary.pk for row in shown(viewer, other).generations}
 
 
 def test_a_summary_that_no_run_made_stands_alone(viewer):
     nodes = chain(start_session(), 4)
     summary = summarize(nodes[2], nodes[1])
     page = shown(viewer, summary)
-    assert [row.name for row in page.generations] == [f"Summary {summary.pk}"]
+    assert [row.summary.pk for row in page.generations] == [summary.pk]
     assert page.no_difference.startswith("This is the first generation")
 
 
@@ -94,7 +95,7 @@ def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
     summary = summarize(nodes[3], nodes[2], content="It was blue.")
     run_for(summary, nodes[-1], 1, base=base)
     page = shown(viewer, summary)
-    assert [row.name for row in page.generations] == [f"Summary {base.pk}", f"Summary {summary.pk}"]
+    assert [row.summary.pk for row in page.generations] == [base.pk, summary.pk]
     assert texts_of(page.changed) == ("It was red.", "It was blue.")
 
 
@@ -104,7 +105,7 @@ def test_a_very_long_line_lists_the_nearest(viewer):
     for n, summary in enumerate(made):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
     line = shown(viewer, made[-1]).generations
-    assert [row.name for row in line] == [f"Summary {row.pk}" for row in made[-summaries.MOST_LISTED - 1 :]]
+    assert [row.summary.pk for row in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
 
 
 # -- ledger and record --------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def test_an_anchor_deleted_with_its_summary_leaves_runs_and_lines_that_can_be_re
     nodes, (first, second, third) = three
     chat.delete_message(nodes[5])
     assert not ChatMessage.objects.filter(pk=third.pk).exists()
-    assert [row.name for row in shown(viewer, first).generations] == [f"Summary {row.pk}" for row in (first, second)]
+    assert [row.summary.pk for row in shown(viewer, first).generations] == [row.pk for row in (first, second)]
     assert viewer.get(page_of(CompactionRun.objects.get(generation=3))).status_code == 200
 
 
@@ -192,15 +193,15 @@ def test_it_serves_the_tips_where_no_newer_summary_applies(viewer, three):
     early = chat.append_message(nodes[0].session, nodes[2], role="user", content="fork below the first anchor")
     later = chat.append_message(nodes[0].session, nodes[5], role="user", content="fork below the second anchor")
     outside = chat.append_message(nodes[0].session, nodes[1], role="user", content="fork above every anchor")
-    served = {summary: [tip[1] for tip in shown(viewer, summary).tips] for summary in (first, second, third)}
+    served = {summary: [tip.tip_id for tip in shown(viewer, summary).tips] for summary in (first, second, third)}
     assert served == {
-        first: [f"Message {early.pk}"],
-        second: [f"Message {later.pk}"],
-        third: [f"Message {nodes[-1].pk}"],
+        first: [early.pk],
+        second: [later.pk],
+        third: [nodes[-1].pk],
     }
     assert all(chat.find_summary(tip) != summary for summary in (first, second, third) for tip in [outside])
-    [(_, _, tokens)] = shown(viewer, third).tips
-    assert int(tokens) == chat.get_context(nodes[-1]).history_tokens
+    [served_tip] = shown(viewer, third).tips
+    assert served_tip.history_tokens == chat.get_context(nodes[-1]).history_tokens
 
 
 def test_only_the_newest_tips_are_asked_for_and_the_page_says_so(viewer):
@@ -267,5 +268,5 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     assert len(page.generations) >= 2
     assert page.changed.added
     assert page.coverage.new.messages == run.messages_compacted
-    assert [name for _, name, _ in page.tips] == [f"Message {tip.pk}"]
+    assert [served.tip_id for served in page.tips] == [tip.pk]
     assert f'href="{url("compactionrun_change", run.pk)}"' in viewer.get(page_of(summary)).text

@@ -8,7 +8,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.values import EventKind
-from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.pages import VIEW, page_of, shown, told, url
 from tests.admin.records import compacted, conversation, run_at, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -138,7 +138,7 @@ def test_a_retry_is_offered_for_what_failed_only(everything):
 
 
 def ledger_of(client, summary):
-    return client.get(page_of(summary)).context["summary"].no_ledger
+    return shown(client, summary).no_ledger
 
 
 def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer):
@@ -174,8 +174,8 @@ def test_the_events_of_a_summary_tell_its_retirement(viewer):
     other = summarize(nodes[3], nodes[2])
     chat.retire_summary(other, reason="wrong too")
     events = viewer.get(page_of(summary)).context["events"]
-    assert [shown.pk for shown, *_ in events] == [event.pk, retired.pk]
-    assert [shown.kind for shown, *_ in viewer.get(page_of(other)).context["events"]] == [EventKind.RETIRED]
+    assert [shown.pk for shown in events] == [event.pk, retired.pk]
+    assert [shown.kind for shown in viewer.get(page_of(other)).context["events"]] == [EventKind.RETIRED]
 
 
 def test_so_do_those_of_a_summary_that_went_along_with_its_base(viewer):
@@ -184,13 +184,13 @@ def test_so_do_those_of_a_summary_that_went_along_with_its_base(viewer):
     run_at(nodes[-1], status="succeeded", generation=1, summary=built, base=base)
     chat.retire_summary(base, reason="wrong")
     events = viewer.get(page_of(built)).context["events"]
-    assert [shown.payload["summary"] for shown, *_ in events] == [base.pk]
+    assert [shown.payload["summary"] for shown in events] == [base.pk]
 
 
 def test_and_those_of_one_that_a_redaction_took_out_of_use(viewer):
     nodes, summary = summarized()
     chat.redact_message(nodes[0])
-    assert [shown.kind for shown, *_ in viewer.get(page_of(summary)).context["events"]] == [EventKind.INVALIDATED]
+    assert [shown.kind for shown in viewer.get(page_of(summary)).context["events"]] == [EventKind.INVALIDATED]
 
 
 # -- a record that names what is elsewhere ----------------------------------------------------------------------
