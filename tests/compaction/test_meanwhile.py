@@ -14,7 +14,7 @@ from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from tests.compaction.world import Interfering
-from tests.small import shown_ids, small
+from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,12 +46,6 @@ class TestMeanwhile:
         assert run.status == "succeeded"
         assert CompactionRun.objects.values(*noted).get() == noted
 
-    def test_a_tip_deleted_meanwhile_leaves_nothing(self, session, branch, meanwhile):
-        meanwhile(lambda: chat.delete_message(branch[-2]))
-        run = chat.compact(branch[-1])
-        assert (run.status, run.skip_reason) == ("skipped", "branch_gone")
-        assert not ChatMessage.objects.summaries().exists()
-
     def test_a_session_deleted_meanwhile_leaves_nothing(self, session, branch, meanwhile):
         run = chat.request_compaction(branch[-1])
         meanwhile(lambda: chat.delete_session(session))
@@ -60,22 +54,15 @@ class TestMeanwhile:
         assert not ChatMessage.objects.exists()
         assert not CompactionRun.objects.exists()
 
-    def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile):
+    @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
+    def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile, compact):
         meanwhile(lambda: chat.delete_session(session))
         with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
-            chat.compact(branch[-1])
+            compact(branch[-1])
         assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
         assert caught.value.run_id is not None
 
-    def test_who_awaits_is_told_the_same(self, session, branch, meanwhile):
-        meanwhile(lambda: chat.delete_session(session))
-        with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
-            async_to_sync(chat.acompact)(branch[-1])
-        assert caught.value.error_code == "session_gone"
-
     def test_another_summary_meanwhile_wins(self, session, branch, meanwhile):
-        from tests.small import anchored_summary
-
         meanwhile(lambda: anchored_summary(branch[60], branch[40]))
         run = chat.compact(branch[-1])
         assert (run.status, run.skip_reason) == ("skipped", "base_changed")

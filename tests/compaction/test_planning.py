@@ -92,27 +92,6 @@ class TestCuts:
         assert 1 not in ids(made.covered)
         assert made.anchor_id == made.cutoff.id
 
-    def test_the_pin_is_inherited_while_the_turn_goes_on(self):
-        first = messages_of("u " + "c t " * 200)
-        made = plan(first)
-        base = summary_at(made.cutoff, made.cutoff, pinned=made.pinned)
-        tail = [*made.kept, *messages_of("c t " * 200, first_id=402, first_depth=402, before=40_100)]
-        again = plan(tail, base=base)
-        assert again.pinned is made.pinned
-        assert again.pinned.id not in ids(again.covered)
-        assert again.cutoff.depth > made.cutoff.depth
-
-    def test_a_pin_that_is_let_go_is_the_first_thing_covered_and_once(self):
-        first = messages_of("u " + "c t " * 200)
-        made = plan(first)
-        base = summary_at(made.cutoff, made.cutoff, pinned=made.pinned)
-        tail = [*made.kept, *messages_of("u " + "a u " * 60, first_id=402, first_depth=402, before=40_100)]
-        again = plan(tail, base=base)
-        assert again.pinned is None
-        assert ids(again.covered)[0] == 1
-        assert ids(again.covered).count(1) == 1
-        assert again.covered[1].id == made.kept[0].id
-
     def test_the_newest_user_message_is_never_covered(self):
         made = plan("u a " * 30 + "u(4000) a(100) a(100) a(2000)")
         newest = 61
@@ -220,20 +199,6 @@ class TestAnchors:
         made = plan(self.LONG, settings={"LOOKAHEAD_TOKENS": 250})
         assert made.anchor_id == 98
         assert ids(made.lookahead) == [97, 98]
-
-    def test_the_anchor_is_not_above_the_base_s(self):
-        """A base applies wherever its successor does; else the older one would win on their common branches."""
-        messages = messages_of("u a " * 50)
-        base = summary_at(messages[1], messages[89])
-        made = plan(messages[2:91], base=base, settings={"LOOKAHEAD": "none"})
-        assert (made.anchor_id, made.anchor_depth) == (90, 90)
-
-    def test_a_call_left_open_at_the_cutoff_pulls_the_anchor_below_it(self):
-        """On a branch where its result still comes, the result would stand without its call."""
-        messages = messages_of("u a " * 30 + "u c u a u a")
-        made = plan(messages, settings={"LOOKAHEAD": "none", "RECENT_MESSAGES_RATIO": 0.0625})
-        assert made.cutoff.tool_calls
-        assert made.anchor_id == made.kept[0].id == made.cutoff.id + 1
 
 
 class Limit:

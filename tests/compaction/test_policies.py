@@ -1,4 +1,4 @@
-"""A host's POLICY: whatever it does, the chat turn goes on, and what can not be used counts as allow."""
+"""A host's POLICY: it may allow, defer or force, and add a line. Whatever it does, the chat turn goes on."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import Budget, PolicyDecision
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ANSWER: list[Any] = [None]
+#: The thresholds over which it was asked.
+ASKED: list[int] = []
 
 
 def policy(tip: ChatMessage, budget: Budget) -> Any:
+    ASKED.append(budget.threshold)
     answer = ANSWER[0]
     return answer() if callable(answer) else answer
 
@@ -43,6 +47,7 @@ async def deferring() -> PolicyDecision:
 @pytest.fixture(autouse=True)
 def _with_policy(small_window, settings):
     settings.COMPACTION = small(POLICY=f"{__name__}.policy")
+    ASKED.clear()
     yield
     ANSWER[0] = None
 
@@ -90,14 +95,59 @@ def test_none_allows_without_a_word(tip, caplog):
     run = chat.request_compaction(tip)
     assert run is not None
     assert run.status == "ready"
+    assert [chat.get_context(tip).threshold] == ASKED
     assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def suppressed() -> list[dict[str, Any]]:
+    return list(CompactionEvent.objects.filter(kind="suppressed").values_list("payload", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"), [("in_checkout", "in_checkout"), ("they said: my PIN is 4711", "not_a_code")]
+)
+def test_a_deferred_compaction_is_noted_with_its_code(tip, reason, code):
+    """A reason in words is not kept."""
+    ANSWER[0] = PolicyDecision(action="defer", reason=reason)
+    assert chat.request_compaction(tip) is None
+    assert suppressed() == [{"reason": "policy", "code": code}]
+
+
+def test_force_passes_the_cool_down(settings, tip):
+    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+    chat.compact(tip)
+    later = grow(tip.session, tip, "u a " * 26)[-1]
+    assert chat.should_compact(later)
+    assert chat.request_compaction(later) is None
+    [held] = suppressed()
+    assert held["reason"] == "cooldown"
+    assert 0 <= held["seconds_since"] < 60
+    assert 0.4 <= held["covered"] < 1
+    ANSWER[0] = PolicyDecision(action="force")
+    assert chat.request_compaction(later) is not None
+
+
+def test_its_line_is_in_the_prompt_and_on_the_run(tip):
+    ANSWER[0] = PolicyDecision(prompt_line="Keep every berth number.")
+    run = chat.request_compaction(tip)
+    assert run is not None
+    assert tasks.compact_branch(run.pk) == "succeeded"
+    assert "Keep every berth number." in FakeSummarizer.requests[0].system
+    run.refresh_from_db()
+    assert run.policy_line == "Keep every berth number."
+
+
+def test_it_is_asked_over_the_threshold_only(tip):
+    ANSWER[0] = PolicyDecision(action="defer")
+    assert chat.request_compaction(grow(tip.session, None, "u a")[-1]) is None
+    assert chat.compact(tip).status == "succeeded"
+    assert ASKED == []
 
 
 def test_a_class_is_made_an_instance_of_and_called(tip, settings):
     settings.COMPACTION = small(POLICY=f"{__name__}.Policy")
     assert chat.request_compaction(tip) is None
-    [event] = CompactionEvent.objects.filter(kind="suppressed")
-    assert event.payload == {"reason": "policy", "code": "over_6000"}
+    assert suppressed() == [{"reason": "policy", "code": "over_6000"}]
 
 
 @pytest.mark.parametrize("door", ["complete", "stream"])

@@ -34,15 +34,6 @@ class TestTrigger:
         context = chat.get_context(tip)
         assert (context.strategy, context.pruned, context.dropped) == ("tool_result_budget", 1, 0)
 
-    def test_the_cool_down_holds_back_what_just_ran(self, session, settings, branch):
-        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
-        compact_chat_history(chat.request_compaction(branch[-1]).pk)
-        tip = grow(session, branch[-1], "u a " * 26)[-1]
-        assert chat.should_compact(tip)
-        assert chat.request_compaction(tip) is None
-        event = CompactionEvent.objects.filter(kind="suppressed").latest("id")
-        assert event.payload["reason"] == "cooldown"
-
     def test_deterministic_mode_compacts_inline(self, branch, settings):
         settings.COMPACTION = small(MODE="deterministic")
         assert chat.request_compaction(branch[-1]).status == "succeeded"

@@ -13,6 +13,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from compaction_app import chat
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
 from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
@@ -144,6 +146,24 @@ def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
         counts.append(len(queries))
         assert not session.messages.exists()
     assert counts[0] == counts[1]
+
+
+def test_a_message_that_is_gone_says_so() -> None:
+    message = chain(start_session(), 1)[0]
+    copy = ChatMessage.objects.get(pk=message.pk)
+    chat.delete_message(message)
+    with pytest.raises(MessageNotFound):
+        chat.delete_message(copy)
+
+
+def test_the_public_door_takes_as_many_statements_for_a_deep_subtree_as_for_a_small_one() -> None:
+    counts = []
+    for length in (4, 800):
+        top = chain(start_session(), length)[0]
+        with CaptureQueriesContext(connection) as captured:
+            chat.delete_message(top)
+        counts.append(len(captured))
+    assert counts[1] - counts[0] <= 2, "one blanking of runs for every 500 messages"
 
 
 def full_session(**fields: Any) -> ChatSession:

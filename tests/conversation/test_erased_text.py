@@ -275,14 +275,6 @@ class TestInFlight:
         assert CompactionRun.objects.get().error_code == "bad_request"
         assert columns_with(MARK) == set()
 
-    def test_a_deletion_above_it_ends_the_run(self, session: ChatSession) -> None:
-        told, tip = self.branch(session)
-        run = chat.request_compaction(tip)
-        assert run is not None
-        Repeating.meanwhile = lambda: chat.delete_message(told)
-        assert tasks.compact_branch(run.pk) == "skipped"
-        assert columns_with(MARK) == set()
-
 
 class TestDeletion:
     def test_of_a_message_leaves_nothing_of_what_was_below_it(self, story: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.exceptions import CompactionRefused, InvalidMessage, NotASummary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -188,6 +188,11 @@ def test_a_reason_that_can_not_be_stored_is_refused(session, reason):
     assert live(session) == [summary]
 
 
+def test_only_summaries_are_retired(session):
+    with pytest.raises(NotASummary):
+        chat.retire_summary(grow(session, None, "u")[0])
+
+
 class TestForks:
     """A trunk with two generations; two branches that share both, and one that shares the first only."""
 
@@ -231,41 +236,9 @@ class TestForks:
         check_branch(apart, generation=6)
         check_branch(forks["trunk"], generation=1)
 
-    def test_the_first_generation_takes_all(self, session, forks):
-        assert len(chat.retire_summary(forks["first"])) == 6
-        assert live(session) == []
-        for name in ("left", "right", "apart"):
-            check_branch(forks[name][0], generation=None)
-        made = [chat.compact(forks[name][0]) for name in ("right", "apart", "left")]
-        assert [run.generation for run in made] == [7, 8, 9]
-        for name, run in zip(("right", "apart", "left"), made, strict=True):
-            assert chat.find_summary(forks[name][0]) == run.summary
-            check_branch(forks[name][0], generation=run.generation)
-
 
 class TestInFlight:
     """The retirement comes while a model is being asked."""
-
-    @pytest.mark.parametrize("index", [0, 2])
-    def test_a_run_on_anything_that_goes_can_not_commit(self, session, index):
-        tip, made = go_on(session, None, 3)
-        tip = grow(session, tip, TURNS)[-1]
-        Interfering.action = lambda: chat.retire_summary(made[index])
-        run = chat.compact(tip)
-        assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "base_changed", None)
-        check_branch(tip, generation=index or None)
-        again = chat.compact(tip)
-        assert (again.generation, again.base_id) == (4, made[index - 1].pk if index else None)
-        check_branch(tip, generation=4)
-
-    def test_a_run_on_another_branch_commits(self, session):
-        trunk, (first,) = go_on(session, None, 1)
-        _, (second,) = go_on(session, trunk, 1)
-        other = grow(session, trunk, TURNS)[-1]
-        Interfering.action = lambda: chat.retire_summary(second)
-        run = chat.compact(other)
-        assert (run.status, run.base_id, run.generation) == ("succeeded", first.pk, 3)
-        check_branch(other, generation=3)
 
     def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(self, session):
         tip, made = go_on(session, None, 3)

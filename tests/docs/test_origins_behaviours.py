@@ -11,13 +11,11 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
-from compaction_app.values import PolicyDecision
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,13 +75,6 @@ class TestLogs:
         values = {"session": str(session.pk), "reserved": reserved, "window": 10_000}
         assert said == {"event": "reserve", **values, "reason": "over_half_the_window"}, "once, not at every turn"
 
-    def test_a_failed_run_is_a_warning_with_its_code(self, branch, monkeypatch, caplog):
-        monkeypatch.setattr(FakeSummarizer, "error", SummarizerError("away", error_code="quota"))
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
-        run = CompactionRun.objects.get()
-        assert any(f"run={run.pk} code=quota" in line for line in warnings(caplog))
-
     def test_a_prompt_that_leaves_messages_out_is_a_warning(self, session, caplog):
         tip = grow(session, None, "u a " * 60)[-1]
         context = chat.get_context(tip)
@@ -91,72 +82,6 @@ class TestLogs:
         assert warnings(caplog) == [], "looking is free"
         chat.append_message(session, tip, role="user", content="x", context=context)
         assert any("fallback" in line and f"dropped={context.dropped}" in line for line in warnings(caplog))
-
-
-class Policy:
-    """Answers what a test tells it to, and remembers that it was asked."""
-
-    decision: ClassVar[PolicyDecision | None] = None
-    asked: ClassVar[list[int]] = []
-
-
-def policy(tip: ChatMessage, budget: Any) -> PolicyDecision | None:
-    Policy.asked.append(budget.threshold)
-    return Policy.decision
-
-
-class TestPolicy:
-    """A host's own code may allow, defer or force a threshold compaction, and add a line to its prompt."""
-
-    @pytest.fixture(autouse=True)
-    def with_policy(self, settings):
-        settings.COMPACTION = small(POLICY=f"{__name__}.policy")
-        Policy.decision = None
-        Policy.asked.clear()
-
-    def test_no_answer_allows(self, branch):
-        run = chat.request_compaction(branch[-1])
-        assert run is not None
-        assert Policy.asked == [chat.get_context(branch[-1]).threshold]
-
-    def test_a_deferred_compaction_is_noted_with_its_code(self, session, branch):
-        Policy.decision = PolicyDecision(action="defer", reason="in_checkout")
-        assert chat.request_compaction(branch[-1]) is None
-        assert [(e.kind, e.payload) for e in events(session)] == [
-            ("suppressed", {"reason": "policy", "code": "in_checkout"})
-        ]
-
-    def test_a_reason_in_words_is_not_kept(self, session, branch):
-        Policy.decision = PolicyDecision(action="defer", reason="they said: my PIN is 4711")
-        assert chat.request_compaction(branch[-1]) is None
-        assert [e.payload["code"] for e in events(session)] == ["not_a_code"]
-
-    def test_force_passes_the_cool_down(self, settings, branch, session):
-        settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
-        chat.compact(branch[-1])
-        tip = grow(session, branch[-1], "u a " * 26)[-1]
-        assert chat.request_compaction(tip) is None
-        [held] = [e.payload for e in events(session) if e.kind == "suppressed"]
-        assert held["reason"] == "cooldown"
-        assert 0 <= held["seconds_since"] < 60
-        assert 0.4 <= held["covered"] < 1
-        Policy.decision = PolicyDecision(action="force")
-        assert chat.request_compaction(tip) is not None
-
-    def test_its_line_is_in_the_prompt_and_on_the_run(self, branch):
-        Policy.decision = PolicyDecision(prompt_line="Keep every berth number.")
-        run = chat.request_compaction(branch[-1])
-        assert run is not None
-        compact_chat_history(run.pk)
-        assert "Keep every berth number." in FakeSummarizer.requests[0].system
-        run.refresh_from_db()
-        assert (run.status, run.policy_line) == ("succeeded", "Keep every berth number.")
-
-    def test_it_is_asked_over_the_threshold_only(self, session, branch):
-        Policy.decision = PolicyDecision(action="defer")
-        assert chat.request_compaction(grow(session, None, "u a")[-1]) is None
-        assert chat.compact(branch[-1]).status == "succeeded"
-        assert Policy.asked == []
 
 
 class TestRecord:
@@ -190,15 +115,6 @@ class TestRecord:
         stored = str([*CompactionRun.objects.values(), *CompactionEvent.objects.values()])
         assert "HARBOUR_KEY" in stored
         assert secret not in stored
-
-    def test_an_oversize_draft_is_in_the_record(self, session, branch):
-        FakeSummarizer.fill = 4.0
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
-        kinds = [event.kind for event in events(session)]
-        assert kinds == ["started", "summary_oversize", "failed"]
-        first, tighter = FakeSummarizer.requests
-        assert tighter.target_tokens < first.target_tokens
 
     def test_a_cool_down_has_its_limits(self, settings, session, branch):
         """It holds back neither a prompt that would not fit nor a person."""
@@ -252,16 +168,6 @@ class TestLayers:
             assert shown.content == "tide\n" * 1_999 + "tide"
             assert context.history_tokens <= context.threshold
 
-    @pytest.mark.parametrize("setting", [{"PRUNE": "always"}, {"MODE": "deterministic"}, {}])
-    def test_pruning_on_every_turn_needs_no_pressure(self, settings, session, setting):
-        settings.COMPACTION = small(PRUNE_TOOL_RESULT_BYTES=200, **setting)
-        tip = chat.append_messages(session, None, calls_with_results("x" * 5_000, "y" * 5_000, "b", "c"))[-1]
-        context = chat.get_context(tip)
-        assert context.history_tokens < context.threshold
-        results = [m for m in context.messages if m.role == "tool"]
-        assert [len(m.content) <= 200 for m in results[:2]] == [bool(setting), False]
-        assert (context.strategy, context.pruned) == (("tool_result_budget", 1) if setting else ("none", 0))
-
     def test_a_summary_never_has_the_systems_role(self, session, branch):
         chat.compact(branch[-1])
         system, summary, *rest = chat.get_context(branch[-1]).to_openai()
@@ -294,21 +200,6 @@ class TestNeverCompacted:
         assert with_tool.available_tokens == bare.available_tokens - (with_tool.reserved_tokens - bare.reserved_tokens)
 
 
-def redact(text: str) -> str:
-    return text.replace("berth-17", "***")
-
-
-def test_a_redactor_sees_what_goes_to_the_summarizer(settings, session):
-    settings.COMPACTION = small(REDACTOR=f"{__name__}.redact")
-    first = chat.append_message(session, None, role="user", content="Keep berth-17 free, and tell nobody.")
-    tip = grow(session, first, "a " + "u a " * 35)[-1]
-    chat.compact(tip, instructions="berth-17")
-    assert "berth-17" not in repr(FakeSummarizer.requests)
-    assert "Keep *** free" in FakeSummarizer.requests[0].user
-    first.refresh_from_db()
-    assert "berth-17" in first.content
-
-
 class TestReasoning:
     BLOCKS: ClassVar[list[dict[str, str]]] = [{"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"}]
 
@@ -316,13 +207,6 @@ class TestReasoning:
         first = chat.append_message(session, None, role="user", content="when?")
         thinker = chat.append_message(session, first, role="assistant", content=words(100), reasoning=self.BLOCKS)
         return thinker, grow(session, thinker, "u a " * 35)[-1]
-
-    def test_blocks_of_the_tail_are_passed_on_as_they_are(self, session):
-        first = chat.append_message(session, None, role="user", content="when?")
-        reply = chat.append_message(session, first, role="assistant", content="At four.", reasoning=self.BLOCKS)
-        context = chat.get_context(reply)
-        assert context.to_openai(include_reasoning=True)[-1]["reasoning"] == self.BLOCKS
-        assert "reasoning" not in context.to_openai()[-1]
 
     @pytest.mark.parametrize(("rule", "is_told"), [("summarize", True), ("drop", False)])
     def test_covered_blocks_become_text_or_are_dropped(self, settings, session, rule, is_told):

@@ -12,7 +12,7 @@ from compaction_app.context.pruning import collapse_blanks
 from compaction_app.messages.summary import summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import ChatContext
-from tests.state_machine.model import Node, Tree, count, groups, newest_user, open_calls, serials_in
+from tests.state_machine.model import Node, Tree, count, groups, newest_user, serials_in
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,9 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     assert ids == [i for i in tail_ids if i in set(ids)], "out of order, twice, or from before the cutoff"
     assert context.dropped == len(tail_ids) - len(ids), "a message is missing and not counted as dropped"
     assert context.dropped == 0 or context.strategy == "truncated"
+    for message in history:
+        left = len(tree[message.message_id].content.encode()) - len(message.content.encode())
+        assert message.left_out_bytes == (left if message.origin == "pruned" else 0)
     for group in groups(tail):
         assert len({node.id in ids for node in group}) == 1, "a call stands without its result"
     _check_newest_user(tree, path, summary, context)
@@ -318,6 +321,3 @@ def _recount(sent: list[dict[str, Any]]) -> int:
         for call in message.get("tool_calls") or ():
             total += count(call["function"]["name"]) + count(call["function"]["arguments"])
     return total
-
-
-__all__ = ["Expected", "Limits", "check_context", "check_laws", "expected_context", "open_calls"]
