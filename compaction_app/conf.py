@@ -1,6 +1,6 @@
 """Settings: one dict, ``COMPACTION``, every key optional.
 
-``MODE`` picks a preset, a key set explicitly beats it, and a session's own overrides beat both.
+``MODE`` picks a preset, an explicit key overrides the preset, and a session's setting overrides both.
 :func:`get_settings` reads Django's settings each time, so ``override_settings`` works; nothing is written back.
 :func:`find_problems` finds what is wrong: the system checks report it, and :func:`get_settings` raises it.
 """
@@ -24,7 +24,7 @@ from compaction_app.exceptions import ConfigurationError
 MIB = 1024 * 1024
 #: The most that an integer column stores on every database, and more tokens, bytes or messages than anyone has.
 MAX_INTEGER = 2**31 - 1
-#: About thirty years. Much more, and a date in the future could not be computed.
+#: About thirty years. With a larger number Python could not compute a date in the future.
 MAX_SECONDS = 10**9
 #: Per million tokens. Above any real price, and low enough for the column that stores a run's cost.
 MAX_PRICE = 10_000
@@ -210,7 +210,7 @@ def _function(call: str, takes: int) -> Rule:
             return wrong or f"must name a function that takes {call}"
         if not isinstance(named, type) and not _takes(named, takes):
             return f"must name a function that takes {call}"
-        # It would return a coroutine, which is true whatever its answer would be.
+        # An async function returns a coroutine, which always counts as true.
         called = getattr(named, "__call__", named)  # noqa: B004  # not whether it can be called, but what is
         waits = inspect.iscoroutinefunction(named) or inspect.iscoroutinefunction(called)
         return "must name a synchronous function, not an async one" if waits else None

@@ -69,7 +69,7 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
 
 
 def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Message:
-    redacted = redact_message(message, redact)
+    redacted = apply_redactor(message, redact)
     if redacted == message:
         return message
     before, after = count_messages([_texts(message), _texts(redacted)], count)
@@ -81,7 +81,7 @@ def _texts(message: Message) -> dict[str, Any]:
     return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments")}
 
 
-def redact_message(message: AnyMessage, redact: Redact | None) -> AnyMessage:
+def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
     """Content, name, tool calls, reasoning and attachments redacted. Ids are kept: results refer to calls by them."""
     if redact is None:
         return message
@@ -154,9 +154,9 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
 __all__ = [
     "UNREADABLE",
     "Redact",
+    "apply_redactor",
     "redact_branch",
     "redact_json",
-    "redact_message",
     "redact_secrets",
     "redactor_of",
 ]

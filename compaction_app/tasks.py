@@ -48,7 +48,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     try:
         task_id = _publish("compact_branch", [run.pk, using], countdown)
     except Exception as error:
-        # Whatever a broker client raises: the chat turn goes on (rule 11), and the sweep finds the run.
+        # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.
         marked.update(enqueued_at=None)
         log(logger, logging.WARNING, "failed", step="enqueue", run=run.pk, type=type(error).__name__)
         return False

@@ -40,7 +40,7 @@ class ExactTokenCounter:
 
 
 class CharacterTokenCounter:
-    """``ceil(chars / 3.5 × 1.1)``: Vystak's calibrated characters, for hosts without a tokenizer wheel."""
+    """``ceil(chars / 3.5 × 1.1)``: Vystak's estimate, for hosts that cannot install the tokenizer."""
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         # 11/35 in whole numbers: floats would round 350 characters up to 111.

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem
-from compaction_app.api.permissions import SHOWN_BY, Action, is_allowed
+from compaction_app.api.permissions import NEEDED_TO_SEE, Action, is_allowed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Kind
 
@@ -88,7 +88,7 @@ def _require(request: HttpRequest, session: ChatSession, action: Action) -> None
     user = user_of(request)
     if is_allowed(user, session, action):
         return
-    shown_by = SHOWN_BY.get(action)
+    shown_by = NEEDED_TO_SEE.get(action)
     if shown_by is None or not is_allowed(user, session, shown_by):
         raise Problem(Code.NOT_FOUND)
     raise Problem(Code.FORBIDDEN, f"This user may not {action} here.")

@@ -62,7 +62,7 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
 
 #: Maps an action to the one that shows its object. A user who is denied the first gets 403 if allowed the second,
 #: otherwise 404.
-SHOWN_BY: dict[Action, Action] = {
+NEEDED_TO_SEE: dict[Action, Action] = {
     **dict.fromkeys((Action.CHANGE, Action.CONFIGURE, Action.DELETE), Action.VIEW),
     **dict.fromkeys(
         (Action.APPEND, Action.REDACT, Action.ERASE, Action.COMPACT, Action.INSPECT, Action.RETIRE), Action.READ

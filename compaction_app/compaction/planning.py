@@ -27,7 +27,8 @@ def get_messages_to_summarize(
 ) -> tuple[list[Message], list[Message]]:
     """Split into (covered, kept): the newest messages within the budget are kept, beginning with a user message.
 
-    The last ``preserve`` messages are kept whatever their size.
+    The last ``preserve`` messages are kept whatever their size. This is the basic rule, for callers with a list of
+    messages; :func:`plan_compaction` applies it to a branch and does the rest.
     """
     cut = _turn_cut(messages, tokens_for_recent, preserve)
     return list(messages[:cut]), list(messages[cut:])
@@ -55,7 +56,7 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
 def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: Message | None) -> tuple[Message, ...]:
     """What a summary covers: the messages between its base's cutoff and the cut, without the pin.
 
-    The base's pin comes first where this summary no longer pins it.
+    If the base's pin is not pinned any more, it is summarized too, first.
     """
     inherited = base.pinned if base else None
     unpinned = (inherited,) if inherited and (pin is None or inherited.id != pin.id) else ()
@@ -230,7 +231,7 @@ class _Planner:
         wanted = max(min(full, self.budget.target - kept), least)
         if kept + least > self.budget.threshold:
             # Not even the shortest summary brings the branch under its threshold: pruning or the next turn will, and
-            # a summary that is short for nothing would lose what it covers for good.
+            # a short summary would not help and would lose details for good.
             wanted = full
         return max(1, min(wanted, self.saving(replaced)))
 

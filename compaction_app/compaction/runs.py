@@ -2,7 +2,7 @@
 
 Every transition is a conditional UPDATE, so of two workers with the same run exactly one gets it, and only the one
 whose claim is still valid can finish it. No transaction and no database connection is held while a model is called
-(rule 8): :func:`require_no_transaction` and :func:`give_back_connection` see to it.
+: :func:`require_no_transaction` and :func:`give_back_connection` ensure this.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def record_run_event(run: CompactionRun, kind: EventKind, payload: Mapping[str, 
 def claim(run_id: int, using: str, lease_seconds: float | None = None) -> CompactionRun | None:
     """Take ownership of a run, by default for as long as its cascade of models can take.
 
-    None, without an error, where another worker has it or it is finished or deleted.
+    Who may claim it is decided by ``CompactionRunQuerySet.claimable``. None, without an error, where another worker
+    has it or it is finished or deleted.
     """
     if lease_seconds is None:
         known = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
@@ -129,7 +130,7 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
 
 
 def skip(run: CompactionRun, reason: SkipReason) -> bool:
-    """Finish without a summary and without an error."""
+    """Finish without a summary and without an error, and record an event ``suppressed``."""
     using = database_of(run)
     # In one transaction: the run cannot be deleted, with its session, before its event is written.
     with transaction.atomic(using=using):
@@ -163,7 +164,7 @@ def _finish(run: CompactionRun, **ended: Any) -> bool:
 
 
 def announce_end(run: CompactionRun) -> None:
-    """Send the signal and the metrics of a finished run after the commit; the instance must be as its row is."""
+    """Send a finished run's signal and metrics after the commit. The instance must have the values of its row."""
     using = database_of(run)
     transaction.on_commit(partial(telemetry.count_run, run), using=using, robust=True)
     signal = signals.compaction_failed if run.status == RunStatus.FAILED else signals.compaction_finished

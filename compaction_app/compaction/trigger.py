@@ -2,7 +2,7 @@
 
 The checks go from cheap to expensive: the history's size (one row, no content), what pruning would leave of it, the
 host's ``POLICY``, and then, under the session's lock, the plan, the open runs, the breaker and the cool-down. The
-database allows one open run per anchor; :func:`open_locked` also refuses where an open run's work would reach into
+database allows one open run per anchor; :func:`open_under_lock` also refuses where an open run's work would reach into
 this branch.
 
 ``POLICY`` is the host's code, called in a chat turn, which never fails because of it. It takes a tip and a
@@ -92,7 +92,7 @@ class CompactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A run to enqueue, or why there is none ("" where no compaction is needed)."""
+    """A run to enqueue, or why there is none; ``reason`` is empty if no compaction is needed."""
 
     run: CompactionRun | None
     reason: str = ""
@@ -121,7 +121,7 @@ def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest) -> 
         policy_line=previous.policy_line,
         previous=previous,
     )
-    decision = open_locked(request)
+    decision = open_under_lock(request)
     _log_skip(request, decision)
     return decision.run
 
@@ -141,10 +141,10 @@ def _decide(request: CompactionRequest) -> Decision:
         request = replace(request, forced=forced, policy_line=policy.prompt_line)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
-        return open_locked(request)
+        return open_under_lock(request)
 
 
-def open_locked(request: CompactionRequest) -> Decision:
+def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
@@ -165,7 +165,7 @@ def open_locked(request: CompactionRequest) -> Decision:
         return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
     if isinstance(plan, Skip):
         return _nothing_to_compact(request, branch, over)
-    # The next generation finishes what the last one began; a cool-down would leave the work half done.
+    # A follow-up run does not wait for the cool-down: it would leave the work half done.
     guarded = request.by_threshold and not request.forced
     if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
         return _suppress(request, *found)
@@ -177,7 +177,7 @@ def _under_threshold(request: CompactionRequest, history: int) -> Decision:
 
 
 def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
-    """The id of an open run whose anchor is in this branch's tail, or on whose branch the new anchor would be."""
+    """The id of an open run that overlaps: its anchor is in our tail, or our anchor would be on its branch."""
     open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
     tail = {message.id for message in branch.tail}
     for run in open_runs.only("id", "anchor_id", "tip_id"):
@@ -211,6 +211,7 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
 
 
 def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
+    """No run, for this reason. Only a compaction that the threshold asks for leaves an event."""
     numbers = numbers or {}
     if request.by_threshold:
         runs.record_event(
@@ -232,7 +233,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
         with transaction.atomic(using=request.using):
             run.save(using=request.using, force_insert=True)
     except IntegrityError:
-        # Only reached where something wrote a run without the session's lock: the index still enforces rule 10.
+        # Something wrote a run without the session's lock: the index still enforces one open run per anchor.
         return _suppress(request, Suppression.OPEN_RUN)
     if request.by_threshold:
         budget = request.resolved.budget
@@ -286,7 +287,7 @@ def _log_skip(request: CompactionRequest, decision: Decision) -> None:
     """One line where no run was opened: why, and the numbers behind it."""
     if decision.run is not None:
         return
-    # What happens at every turn of every chat would drown the rest.
+    # What happens at every turn of every chat would hide the other lines.
     level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
     log(
         logger,
@@ -312,7 +313,7 @@ def find_suppression(
     failures = _failures_in_a_row(recent)
     if failures and _is_breaker_open(failures, settings, now):
         return Suppression.BREAKER, {"failures": len(failures)}
-    # The run that made the base: one whose summary was retired since covers nothing any more.
+    # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if branch.base and run.summary_id == branch.base.id), None)
     if last is None or last.finished_at is None or branch.base is None or branch.tip_path_tokens == 0:
         return None
@@ -367,14 +368,14 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
         return PolicyDecision()
     if answer is None:
         return PolicyDecision()
-    if wrong := _problem_of(answer):
+    if wrong := _problem_of_answer(answer):
         log(logger, logging.ERROR, "error", step="policy", policy=path, session=tip.session_id, tip=tip.pk, **wrong)
         return PolicyDecision()
     decision: PolicyDecision = answer
     return decision
 
 
-def _problem_of(answer: Any) -> dict[str, str]:
+def _problem_of_answer(answer: Any) -> dict[str, str]:
     """Why a policy's answer cannot be used, as values of a log line: types and names, none of its text."""
     if isinstance(answer, Coroutine):
         # Never awaited; Python would warn about it.

@@ -1,7 +1,8 @@
-"""What the model is shown: the layers from free to paid, stopping as soon as the history fits. Pure.
+"""What the model is shown. Layers make the history fit, the cheapest first; each one only if it is needed. Pure.
 
 The chat turn, the admin and the API all call :func:`assemble`, so an inspection shows what the model sees.
-``REDACTOR`` comes first, then pruning, then (where the prompt would not fit now) the last resort of ``pruning.fit``.
+``REDACTOR`` comes first, then pruning, then the summary. If the prompt would still not fit now, because compaction is
+late or failing, ``pruning.fit`` leaves out the oldest turns.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ShownHistory:
 
 
 def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
-    """All layers for a branch; raises :class:`ContextOverflow` only where nothing helps."""
+    """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
     branch, left_out, strategy = prune_branch(branch, budget, settings, count)
     base = branch.base
     pinned = base.pinned if base else None
@@ -138,7 +139,7 @@ def prune_branch(
 
 
 def tokens_after_pruning(branch: Branch, budget: Budget, settings: Settings, count: Count) -> int:
-    """Tokens of the history after the free layers: a summary is wanted where they are over the threshold."""
+    """Tokens of the history after the free layers: over the threshold a compaction is needed."""
     pruned, _, _ = prune_branch(branch, budget, settings, count)
     return pruned.history_tokens
 

@@ -93,7 +93,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         _clear_title(row.session_id, content, using)
         with connections[using].cursor() as cursor:
             cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
-        _invalidate_below(row, using)
+        _empty_summaries_below(row, using)
         row.refresh_from_db(using=using)
     return row
 
@@ -115,7 +115,7 @@ def _blank(row: ChatMessage, replacement: str) -> int:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
     row.redacted_at = timezone.now()
-    # What the count includes beyond the message's own text (results supplied for calls it closed) stays.
+    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
     row.token_count += count_messages([vars(row)], get_token_counter())[0] - own_before
     return row.token_count
 
@@ -152,7 +152,7 @@ def _begins(content: str, start: str) -> bool:
     return " ".join(content.split()).startswith(start)
 
 
-def _invalidate_below(row: ChatMessage, using: str) -> None:
+def _empty_summaries_below(row: ChatMessage, using: str) -> None:
     """Retire and empty every summary at or below a message, earlier retired ones too, and everything that quotes it."""
     ids = _select_ids(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED}, using)
     emptied, retired, now = 0, [], timezone.now()
@@ -176,7 +176,7 @@ def _invalidate_below(row: ChatMessage, using: str) -> None:
 def _blank_runs(using: str, ids: list[int]) -> None:
     runs = CompactionRun.objects.using(using)
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
-    # With the rest of the prompt known, a short text that was erased could be guessed from the digest.
+    # Whoever knows the rest of the prompt could test guesses at a short erased text against the stored digest.
     runs.filter(anchor_id__in=ids).update(request={})
 
 

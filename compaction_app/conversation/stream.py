@@ -85,7 +85,7 @@ def astream(
     return AsyncReplyStream(open_it)
 
 
-class _Streamed:
+class _ReplyCollector:
     """The reply of a stream, sync or async."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class _Streamed:
         return self._draft.reply()
 
 
-class ReplyStream(_Streamed):
+class ReplyStream(_ReplyCollector):
     """The chunks of one reply, which is stored at the end.
 
     - At ``finish_reason`` the rest of the stream (the usage) is read, the reply is appended and the next compaction
@@ -158,7 +158,7 @@ class ReplyStream(_Streamed):
             opened = self._opened
             chunk = opened.first.pop() if opened.first else next(opened.source, END)
         except Exception as error:
-            # Whatever the client raises. A reply that has ended is whole; its usage is not worth losing it.
+            # Whatever the client raises. If the reply is complete and only the usage report is lost, keep the reply.
             if self._draft.finish_reason:
                 return END
             raise self._interrupted(error) from error
@@ -193,7 +193,7 @@ class ReplyStream(_Streamed):
         self._opened.source.close()
 
 
-class AsyncReplyStream(_Streamed):
+class AsyncReplyStream(_ReplyCollector):
     """:class:`ReplyStream`, awaited: the same rules, and two more.
 
     - Cancelled while it waits for the provider: nothing is appended and the connection to it is closed. Cancelled

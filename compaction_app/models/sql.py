@@ -2,7 +2,7 @@
 
 The statements work on both SQLite and PostgreSQL. Most walk from a tip towards the root, so their cost is the number
 of messages on the way and never the size of the table or the number of branches. They do not sort unless they say so:
-callers order by depth, the only order there is (design rule 4).
+callers order by depth, the only order that counts: never by time.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class ChatMessage(AL_Node):
                 | Q(kind=Kind.MESSAGE, last_summarized_message__isnull=True, pinned_message__isnull=True),
                 name="compaction_summary_has_cutoff",
             ),
-            # Design rule 13: a summary is plain untrusted text, without reasoning or tool calls.
+            # A summary is plain untrusted text, without reasoning or tool calls.
             models.CheckConstraint(
                 condition=Q(kind=Kind.MESSAGE)
                 | Q(role=Role.USER, tool_calls__isnull=True, reasoning__isnull=True, parent__isnull=False),
@@ -355,7 +355,7 @@ class CompactionRun(models.Model):
     class Meta:
         db_table = sql.RUNS
         constraints = [
-            # Design rule 10 depends on this one: even if the broker delivers a task twice, one open run per anchor.
+            # Even if the broker delivers a task twice: one open run per anchor. One per branch depends on it.
             models.UniqueConstraint(
                 fields=["session", "anchor"],
                 condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),

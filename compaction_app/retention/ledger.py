@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from compaction_app.conf import Settings
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.summary import count_summary, leaks_wrapper
-from compaction_app.redaction import Redact, redact_message, redactor_of
+from compaction_app.redaction import Redact, apply_redactor, redactor_of
 from compaction_app.retention.ledger_entries import Entry, line_of, read_entries
 from compaction_app.retention.ledger_excerpts import read_day
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
@@ -88,7 +88,7 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
 
 def _as_shown(message: Message, redact: Redact | None) -> Message | None:
     try:
-        return redact_message(message, redact)
+        return apply_redactor(message, redact)
     except RedactionFailed:
         return None
 

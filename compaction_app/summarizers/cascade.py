@@ -4,7 +4,7 @@ A summarizer is a class with ``max_input_tokens`` (None: no limit) and ``summari
 names its own in ``SUMMARIZER``. :func:`run_summarizer` asks any of them: ``accept`` judges each draft, a draft that is
 too long is requested once more with a smaller target, and a failure raises :class:`SummarizerError`.
 
-The order of the questions is a generator that yields each question and is sent the answer. Synchronous and
+A generator decides which model is asked next; sync and async code both drive it. Synchronous and
 asynchronous callers drive the same generator, so no wrapper blocks a thread while a model works.
 """
 
@@ -70,7 +70,7 @@ _Dialogue = Generator[_Question, _Answer, SummaryDraft]
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request, what judges its drafts, and the questions that were asked without success."""
+    """One request, what judges its drafts, and the failures so far."""
 
     request: SummaryRequest
     accept: Accept | None
@@ -80,7 +80,10 @@ class _Attempt:
     calls: list[ModelCall] = field(default_factory=list)
 
     def ask(self, name: str, entry: ModelEntry | None = None) -> Generator[_Question, _Answer, SummaryDraft | None]:
-        """Ask one model, and once more if its draft is too long. None, with the reasons in ``failures``, if in vain."""
+        """Ask one model, and once more if its draft is too long.
+
+        None if no draft was accepted; the reasons are then in ``failures``.
+        """
         for question in (self.request, tighter(self.request)):
             answer = yield _Question(question, entry)
             if isinstance(answer, Failure):

@@ -22,7 +22,7 @@ from compaction_app.conf import Settings
 from compaction_app.messages.summary import count_summary, leaks_wrapper, marker
 from compaction_app.messages.transcript import render_messages
 from compaction_app.messages.validation import is_storable
-from compaction_app.redaction import Redact, redact_message
+from compaction_app.redaction import Redact, apply_redactor
 from compaction_app.retention.ledger_text import LEDGER_NAME, prose_share
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Summary, SummaryDraft, SummaryRequest
@@ -144,12 +144,12 @@ class _Material:
         instructions: str = "",
         policy_line: str = "",
     ) -> _Material:
-        # Texts are cut after the redactor has read them whole: it does not recognize half a key.
+        # Texts are cut after the redactor has read them whole: it would not recognize a key cut in half.
         clean = redact or str
         return cls(
-            covered=tuple(redact_message(m, redact) for m in covered),
-            lookahead=tuple(redact_message(m, redact) for m in lookahead),
-            pinned=redact_message(pinned, redact) if pinned else None,
+            covered=tuple(apply_redactor(m, redact) for m in covered),
+            lookahead=tuple(apply_redactor(m, redact) for m in lookahead),
+            pinned=apply_redactor(pinned, redact) if pinned else None,
             base_text=clean(base.content if base else ""),
             instructions=clean(instructions).strip()[:MAX_INSTRUCTIONS],
             policy_line=" ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
@@ -313,7 +313,7 @@ class SummarizerLimit:
         return over(low)
 
     def _frame(self, base: Summary | None, pinned: Message | None) -> int:
-        """Tokens without covered and look-ahead messages, with the widest target, hint and nonce."""
+        """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
         material = _Material.of(
             self._redact,
             pinned=pinned,

@@ -94,19 +94,19 @@ def read_json(text: str, *, max_bytes: int, join: bool = False) -> list[Conversa
     except RecursionError as error:
         raise ImportFailed("line 1: nested too deeply.", line=1) from error
     try:
-        return _conversations([_draft(document, Place())], max_bytes=max_bytes, join=join)
-    except _Misplaced as wrong:
+        return _conversations([_recognize_format(document, Place())], max_bytes=max_bytes, join=join)
+    except _ErrorAt as wrong:
         raise wrong.in_text(text) from wrong
 
 
 def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool = False) -> list[Conversation]:
     """Read a file with one JSON value a line; ``lines`` are pairs of number and line."""
     try:
-        drafts = [_draft(document, Place(line=number)) for number, document in _documents(lines)]
+        drafts = [_recognize_format(document, Place(line=number)) for number, document in _documents(lines)]
         if not drafts:
             raise ImportFailed("line 1: the file is empty.", line=1)
         return _conversations(drafts, max_bytes=max_bytes, join=join)
-    except _Misplaced as wrong:
+    except _ErrorAt as wrong:
         raise wrong.in_lines() from wrong
 
 
@@ -127,7 +127,7 @@ def is_one_value(line: bytes) -> bool:
         return False
 
 
-class _Misplaced(Exception):
+class _ErrorAt(Exception):
     """An error at a place in the file; becomes an ImportFailed with the line."""
 
     def __init__(self, what: str, place: Place) -> None:
@@ -160,17 +160,17 @@ def _documents(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
             raise ImportFailed(f"line {number}: nested too deeply.", line=number) from error
 
 
-def _draft(document: Any, place: Place) -> _Draft:
+def _recognize_format(document: Any, place: Place) -> _Draft:
     """Recognize a format by its content, not by the name of the file."""
     if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
         return _Draft(messages=_oasst_messages(document["prompt"], place), place=place)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         return _openai_draft(document, place)
     if _is_chatgpt_export(document):
-        raise _Misplaced(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}", place)
+        raise _ErrorAt(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}", place)
     if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
         return _openai_draft({"messages": document}, place)
-    raise _Misplaced(f"the format is not recognized: {_kind(document)}. {_KNOWN}", place)
+    raise _ErrorAt(f"the format is not recognized: {_kind(document)}. {_KNOWN}", place)
 
 
 def _is_chatgpt_export(document: Any) -> bool:
@@ -199,21 +199,21 @@ def _oasst_messages(prompt: Mapping[str, Any], place: Place) -> list[ImportedMes
         messages.append(_oasst_message(node, parent, place))
         replies = node.get("replies") or []
         if not isinstance(replies, list):
-            raise _Misplaced("'replies' must be a list.", place)
+            raise _ErrorAt("'replies' must be a list.", place)
         waiting.extend((reply, len(messages) - 1) for reply in reversed(replies))
     return messages
 
 
 def _oasst_message(node: Any, parent: int | None, place: Place) -> ImportedMessage:
     if not isinstance(node, dict):
-        raise _Misplaced(f"a message of a tree must be an object, not {_kind(node)}.", place)
+        raise _ErrorAt(f"a message of a tree must be an object, not {_kind(node)}.", place)
     named = f"message {str(node.get('message_id', ''))[:40] or '(without message_id)'}"
     role = _OASST_ROLES.get(node["role"]) if isinstance(node.get("role"), str) else None
     if role is None:
-        raise _Misplaced(f"{named}: the role must be prompter or assistant.", place)
+        raise _ErrorAt(f"{named}: the role must be prompter or assistant.", place)
     rank = node.get("rank")
     if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | float)):
-        raise _Misplaced(f"{named}: the rank must be a number.", place)
+        raise _ErrorAt(f"{named}: the rank must be a number.", place)
     fields = {
         "role": role,
         "content": node.get("text"),
@@ -257,10 +257,10 @@ def _parents(items: Sequence[Any], place: Place) -> list[int | None]:
     position: dict[str, int] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
-            raise _Misplaced(f"a message must be an object, not {_kind(item)}.", replace(place, index=index))
+            raise _ErrorAt(f"a message must be an object, not {_kind(item)}.", replace(place, index=index))
         if key := _text_id(item.get("id"), replace(place, index=index)):
             if key in position:
-                raise _Misplaced(f"the id {key!r} is used a second time.", replace(place, index=index))
+                raise _ErrorAt(f"the id {key!r} is used a second time.", replace(place, index=index))
             position[key] = index
     return [_parent(item, index, position, place) for index, item in enumerate(items)]
 
@@ -272,23 +272,23 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], pl
     if not named:
         return None
     if named not in position:
-        raise _Misplaced(f"the parent {named!r} is in no message's id.", replace(place, index=index))
+        raise _ErrorAt(f"the parent {named!r} is in no message's id.", replace(place, index=index))
     return position[named]
 
 
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
-        raise _Misplaced("function_call is not supported; write it as tool_calls and messages of role tool.", place)
+        raise _ErrorAt("function_call is not supported; write it as tool_calls and messages of role tool.", place)
     content, attachments = _flatten(item.get("content"), place)
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
         fields["tool_calls"] = [_with_text_arguments(call) for call in fields["tool_calls"]]
     given = item.get("attachments") or []
     if not isinstance(given, list):
-        raise _Misplaced("attachments must be a list of objects.", place)
+        raise _ErrorAt("attachments must be a list of objects.", place)
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise _Misplaced("metadata must be an object.", place)
+        raise _ErrorAt("metadata must be an object.", place)
     others = {key: item[key] for key in item if key not in _OPENAI_KEYS and item[key] is not None}
     fields |= {
         "role": item.get("role"),
@@ -321,7 +321,7 @@ def _flatten(content: Any, place: Place) -> tuple[Any, list[dict[str, Any]]]:
         if isinstance(part, str):
             texts.append(part)
         elif not isinstance(part, dict):
-            raise _Misplaced(f"a part of a content must be an object, not {_kind(part)}.", place)
+            raise _ErrorAt(f"a part of a content must be an object, not {_kind(part)}.", place)
         elif (text := part.get("text", part.get("refusal"))) is not None:
             texts.append(_part_text(text, place))
         else:
@@ -331,7 +331,7 @@ def _flatten(content: Any, place: Place) -> tuple[Any, list[dict[str, Any]]]:
 
 def _part_text(text: Any, place: Place) -> str:
     if not isinstance(text, str):
-        raise _Misplaced(f"the text of a part must be a text, not {_kind(text)}.", place)
+        raise _ErrorAt(f"the text of a part must be a text, not {_kind(text)}.", place)
     return text
 
 
@@ -357,7 +357,7 @@ def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
 def _text(document: Mapping[str, Any], key: str, place: Place) -> str:
     value = document.get(key)
     if value is not None and not isinstance(value, str):
-        raise _Misplaced(f"{key} must be a text, not {_kind(value)}.", place)
+        raise _ErrorAt(f"{key} must be a text, not {_kind(value)}.", place)
     return value or ""
 
 
@@ -365,7 +365,7 @@ def _text_id(value: Any, place: Place) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _Misplaced(f"an id must be a text or a number, not {_kind(value)}.", place)
+        raise _ErrorAt(f"an id must be a text or a number, not {_kind(value)}.", place)
     return str(value)
 
 
@@ -380,7 +380,7 @@ def _moment(value: Any, place: Place) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         shown = repr(value)[:60]
-        raise _Misplaced(f"{shown} is not a time; write ISO 8601 or seconds since 1970.", place) from error
+        raise _ErrorAt(f"{shown} is not a time; write ISO 8601 or seconds since 1970.", place) from error
 
 
 def _conversations(drafts: Sequence[_Draft], *, max_bytes: int, join: bool) -> list[Conversation]:
@@ -390,7 +390,7 @@ def _conversations(drafts: Sequence[_Draft], *, max_bytes: int, join: bool) -> l
 
 
 def _joined(drafts: Sequence[_Draft]) -> _Draft:
-    """One conversation of all trees: each goes under the best leaf of the one before."""
+    """One conversation of all trees: each tree is attached to the end of the best-ranked branch of the tree before."""
     messages: list[ImportedMessage] = []
     leaf: int | None = None
     for draft in drafts:
@@ -425,7 +425,7 @@ def _checked(draft: _Draft, max_bytes: int) -> Conversation:
     _check_messages(draft.messages, max_bytes)
     system_prompt, messages = _without_opening_system(draft.messages)
     if not messages:
-        raise _Misplaced("it contains no message.", draft.place)
+        raise _ErrorAt("it contains no message.", draft.place)
     conversation = Conversation(
         messages=tuple(messages),
         title=draft.title or _title(messages),
@@ -443,7 +443,7 @@ def _refuse_invalid(place: Place, check: Callable[..., Any], *arguments: Any, **
     try:
         return check(*arguments, **options)
     except InvalidMessage as error:
-        raise _Misplaced(str(error), place) from error
+        raise _ErrorAt(str(error), place) from error
 
 
 def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None:
@@ -458,13 +458,13 @@ def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None
         _refuse_invalid(message.place, validate_message, message.fields, max_bytes=max_bytes)
         if external_id := message.fields.get("external_id"):
             if external_id in ids:
-                raise _Misplaced(f"the id {external_id!r} is used a second time.", message.place)
+                raise _ErrorAt(f"the id {external_id!r} is used a second time.", message.place)
             ids.add(external_id)
         open_calls[index] = _refuse_invalid(message.place, open_calls_after, open_calls[message.parent], message.fields)
         waiting.extend(reversed(below.get(index, [])))
     unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
     if unreached is not None:
-        raise _Misplaced("its parents form a cycle and never reach a root.", unreached.place)
+        raise _ErrorAt("its parents form a cycle and never reach a root.", unreached.place)
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:
@@ -513,7 +513,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def _line_of_message(text: str, index: int) -> int:
-    """The line on which a message of ``messages`` begins. Parsed again for it: the parser keeps no positions."""
+    """The line on which a message begins. The JSON parser keeps no positions, so the text is parsed again."""
     decoder = json.JSONDecoder()
     position = _start_of_messages(text, decoder)
     for _ in range(index):

@@ -1,9 +1,9 @@
-"""Branches as values: rows in, :class:`values.Branch` out.
+"""Reads a branch from the database and returns it as a :class:`values.Branch`.
 
 The chat turn, the background work, the admin and the API all read here what applies at a tip, so an inspection shows
-what the model sees. Design rules 3 and 4 are in the statements of ``sql``: a summary applies if its anchor is on the
-path, and the first live one found on the way up wins. Code that only needs the rows of a path (the node API, a page of
-a transcript, the exporter) uses other statements of ``sql`` instead.
+what the model sees. The statements of ``sql`` decide which summary applies: its anchor is on the path, and the live one
+that is nearest to the tip wins; of several on one anchor, the newest. Code that only needs the rows of a path (the node
+API, a page of a transcript, the exporter) uses other statements of ``sql`` instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.values import Branch, Kind, Message, Summary
 
-#: A pruned result has at least one token for this many bytes; in practice no o200k text is denser.
+#: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
 _DENSEST_BYTES_PER_TOKEN = 32
 
 
@@ -95,7 +95,7 @@ def load_verbatim(tip_id: int, using: str) -> Branch:
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
-    """The newest applicable summary: the first live one found walking up from ``tip``."""
+    """The applicable summary: the first live one found walking up from ``tip``, so the one with the deepest anchor."""
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
     return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
 
@@ -152,11 +152,11 @@ def message_value(row: ChatMessage) -> Message:
         name=row.name,
         reasoning=canonical(row.reasoning),
         attachments=tuple(canonical(row.attachments or ())),
-        created_at=_by_default_clock(row.created_at),
+        created_at=_in_default_time_zone(row.created_at),
     )
 
 
-def _by_default_clock(moment: datetime | None) -> datetime | None:
+def _in_default_time_zone(moment: datetime | None) -> datetime | None:
     """In ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker that makes
     it must see the same ones as the page that shows it."""
     if moment is None or timezone.is_naive(moment):

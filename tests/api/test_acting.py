@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.api.permissions import SHOWN_BY, STAFF_PERMISSIONS, Action, owner_or_staff
+from compaction_app.api.permissions import NEEDED_TO_SEE, STAFF_PERMISSIONS, Action, owner_or_staff
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import lock_session
 from tests.api.asking import Asker, World, problem, user
@@ -12,7 +12,7 @@ from tests.small import small
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
-ACTED = [operation for operation in OPERATIONS if ROWS[operation][2] in SHOWN_BY]
+ACTED = [operation for operation in OPERATIONS if ROWS[operation][2] in NEEDED_TO_SEE]
 
 
 def codenames(action):
@@ -54,7 +54,7 @@ class TestTable:
         assert chat.tips(world.session) == [world.tip]
 
     def test_staff_who_may_see_and_not_act_are_told_so(self, world, operation):
-        staff = user("sue", *codenames(SHOWN_BY[ROWS[operation][2]]))
+        staff = user("sue", *codenames(NEEDED_TO_SEE[ROWS[operation][2]]))
         detail = problem(send(Asker(staff), operation, world), 403, "forbidden")
         assert ROWS[operation][2] in detail
         world.session.refresh_from_db()

@@ -19,6 +19,14 @@ def test_the_files_that_it_names_exist():
     assert len(named) > 15
 
 
+def test_the_functions_and_classes_that_it_names_exist():
+    table = re.findall(r"^\| .* \| `[a-z_/]+\.py` \| (.*) \|$", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    named = {name for cell in table for name in re.findall(r"`(\w+)`", cell)}
+    defined = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"(?:def|class) (\w+)", path.read_text())}
+    assert named - defined == set()
+    assert len(named) > 25
+
+
 def test_the_picture_shows_the_rooms_from_the_edges_to_the_ground():
     picture = (DOCS / "rooms.svg").read_text()
     shown = re.findall(r'font-weight="600"[^>]*>([a-z]+)', picture)

@@ -17,7 +17,7 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed, RedactionFailed
 from compaction_app.messages.secrets import FORMATS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.redaction import UNREADABLE, redact_message, redact_secrets
+from compaction_app.redaction import UNREADABLE, apply_redactor, redact_secrets
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -217,7 +217,7 @@ class TestArguments:
 
     def redacted(self, arguments: str) -> str:
         message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call(arguments),))
-        [result] = redact_message(message, redact_secrets).tool_calls
+        [result] = apply_redactor(message, redact_secrets).tool_calls
         assert result["id"] == "sk-" + BODY
         return str(result["function"]["arguments"])
 
@@ -257,7 +257,7 @@ class TestArguments:
 
     def test_a_redactor_that_breaks_json_does_not_break_arguments(self):
         message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call('{"a": "b", "n": 1}'),))
-        [result] = redact_message(message, lambda text: text.replace('"n"', '"')).tool_calls
+        [result] = apply_redactor(message, lambda text: text.replace('"n"', '"')).tool_calls
         assert json.loads(result["function"]["arguments"]) == {"a": "b", "n": UNREADABLE}
 
 
