@@ -34,13 +34,6 @@ class TestPresets:
         assert chat.compact(tip).status == "succeeded"
         assert len([m for m in chat.get_context(tip).messages if m.origin == "verbatim"]) in (kept, kept - 2)
 
-    @pytest.mark.parametrize(("mode", "size"), [("standard", 4_096), ("conservative", 4_096), ("aggressive", 1_024)])
-    def test_old_results_are_shortened_to_the_presets_size(self, settings, mode, size):
-        settings.COMPACTION = small(MODE=mode, PRUNE="always")
-        tip = grow(chat.start_session(), None, "u c t(1500) u a u a u")[-1]
-        [result] = [m for m in chat.get_context(tip).messages if m.role == "tool"]
-        assert size - 8 <= len(result.content.encode()) <= size
-
     def test_one_conversation_may_have_a_mode_of_its_own(self, settings):
         settings.COMPACTION = small()
         contexts = {

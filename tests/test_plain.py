@@ -104,13 +104,6 @@ class TestLayers:
         assert len(request.covered) == result.covered
         assert words(100) in request.user
 
-    def test_without_a_summarizer_the_oldest_turns_are_left_out(self):
-        messages = history("u a " * 50, "Be kind.")
-        result = check_and_compact(messages, options())
-        assert (result.strategy, result.covered, result.failure) == ("truncated", 0, "")
-        assert result.messages == [messages[0], *messages[1 + result.dropped :]]
-        assert result.tokens <= 10_000 - 2_000
-
     def test_over_the_threshold_a_summary_is_needed_and_nothing_is_left_out_yet(self):
         messages = history("u a " * 35)
         result = check_and_compact(messages, options())
@@ -125,17 +118,6 @@ class TestLayers:
         result = check_and_compact(messages, {**characters, "MICRO_COMPACT": True}, never)
         assert (result.strategy, result.pruned) == ("micro_compact", 1)
         assert result.messages[2]["content"].startswith("a\nb a\nb")
-
-    def test_always_prunes_without_pressure(self):
-        messages = history("u c t(2000) u a u a u")
-        assert check_and_compact(messages, options()).messages == messages
-        result = check_and_compact(messages, options(PRUNE="always"))
-        assert (result.strategy, result.pruned) == ("tool_result_budget", 1)
-
-    def test_off_is_off(self):
-        messages = history("u c t(9000) u a u a u")
-        result = check_and_compact(messages, options(MODE="off"), never)
-        assert (result.messages, result.strategy) == (messages, "none")
 
     def test_too_large_alone_is_an_overflow(self):
         with pytest.raises(ContextOverflow) as caught:
@@ -208,18 +190,6 @@ class TestSummaries:
         first, second = summarizing.requests
         assert second.target_tokens < first.target_tokens
         assert check_and_compact(history("u a " * 35), options(), Summarizing(long, long)).failure == "oversize"
-
-    def test_extracts_need_no_model_and_are_the_same_bytes_each_time(self):
-        messages = [
-            {"role": role, "content": f"In matter {n} the harbour master decided on berth {n} at {n}:30. " * 4}
-            for n in range(60)
-            for role in ("user", "assistant")
-        ]
-        window = {"CONTEXT_WINDOW": 6_000}
-        results = [check_and_compact(messages, window, extract) for _ in range(2)]
-        assert results[0] == results[1]
-        assert (results[0].strategy, results[0].failure) == ("auto_compact", "")
-        assert "harbour master" in results[0].summary
 
     def test_a_redactor_sees_what_leaves_for_the_summarizer(self):
         messages = history("u a " * 35)

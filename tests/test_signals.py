@@ -63,8 +63,9 @@ def names(heard):
 
 
 class TestRuns:
-    def test_a_run_that_succeeds_starts_and_finishes(self, branch, heard):
-        run = chat.compact(branch[-1])
+    @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
+    def test_a_run_that_succeeds_starts_and_finishes(self, branch, heard, compact):
+        run = compact(branch[-1])
         assert names(heard) == ["compaction_started", "compaction_finished"]
         (_, started), (_, finished) = heard
         assert started["sender"] is finished["sender"] is CompactionRun
@@ -73,10 +74,6 @@ class TestRuns:
         told = finished["run"]
         assert (told.status, told.summary_id, told.generation) == ("succeeded", run.summary_id, 1)
         assert (told.tokens_before, told.tokens_after) == (run.tokens_before, run.tokens_after)
-
-    def test_the_asynchronous_twin_says_the_same(self, branch, heard):
-        async_to_sync(chat.acompact)(branch[-1])
-        assert names(heard) == ["compaction_started", "compaction_finished"]
 
     def test_the_summary_can_be_read_when_it_is_said(self, branch, connect):
         seen = []
@@ -162,21 +159,15 @@ class TestRetiring:
         chat.redact_message(tip)
         assert heard == []
 
-    def test_nothing_is_said_before_the_host_s_own_commit(self, branch, heard):
+    @pytest.mark.parametrize("rolled_back", [False, True])
+    def test_the_host_s_own_commit_decides(self, branch, heard, rolled_back):
         summary = chat.compact(branch[-1]).summary
         heard.clear()
         with transaction.atomic():
             chat.retire_summary(summary)
             assert heard == []
-        assert names(heard) == ["summary_retired"]
-
-    def test_nothing_is_said_of_what_is_rolled_back(self, branch, heard):
-        summary = chat.compact(branch[-1]).summary
-        heard.clear()
-        with transaction.atomic():
-            chat.retire_summary(summary)
-            transaction.set_rollback(True)
-        assert heard == []
+            transaction.set_rollback(rolled_back)
+        assert names(heard) == ([] if rolled_back else ["summary_retired"])
 
 
 class TestReceivers:

@@ -58,17 +58,6 @@ class TestWorkers:
         assert run.task_id
         assert chat.get_context(tip).summary_id == run.summary_id
 
-    def test_the_same_run_delivered_twice_makes_one_summary(self, celery_worker):
-        session = chat.start_session()
-        tip = talk(session)
-        run = chat.request_compaction(tip)
-        for _ in range(5):
-            assert tasks.enqueue(run)
-        worker = celery_worker()
-        worker.wait_until(lambda: worker.log.count("Task compaction_app.tasks.compact_branch") >= 12)
-        assert summaries() == 1
-        assert runs_of(session).count() == 1
-
     def test_a_session_is_compacted_until_every_branch_is_under_its_threshold(self, celery_worker):
         session = chat.start_session()
         trunk = talk(session, turns=40)

@@ -39,16 +39,13 @@ def refused(tip, **options):
     return caught.value.reason, caught.value.run_id
 
 
-def test_a_run_that_no_broker_took_is_carried_out(tip, waiting):
-    change(waiting, created_at=timezone.now() - LONG_AGO)
+@pytest.mark.parametrize("fields", [{}, {"enqueued_at": -LONG_AGO}], ids=["no broker took it", "a broker lost it"])
+def test_a_run_that_no_worker_came_to_is_carried_out(tip, waiting, fields):
+    moments = {"created_at": -LONG_AGO, **fields}
+    change(waiting, **{name: timezone.now() + away for name, away in moments.items()})
     done = chat.compact(tip)
     assert (done.pk, done.status, done.trigger) == (waiting.pk, "succeeded", "threshold")
     assert CompactionRun.objects.count() == 1
-
-
-def test_a_run_that_a_broker_lost_too(tip, waiting):
-    change(waiting, created_at=timezone.now() - LONG_AGO, enqueued_at=timezone.now() - LONG_AGO)
-    assert chat.compact(tip).pk == waiting.pk
 
 
 def test_a_claim_that_was_abandoned_too(tip, waiting):

@@ -46,6 +46,18 @@ def client(server):
     return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 
 
+def complete(tip, server):
+    return chat.complete(tip, client=openai.OpenAI(base_url=server.url, api_key="none", max_retries=0))
+
+
+def acomplete(tip, server):
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
+            return await chat.acomplete(tip, client=client)
+
+    return async_to_sync(ask)()
+
+
 class TestAppend:
     def test_an_edit_is_a_sibling_and_a_regeneration_too(self, session):
         question, answer = grow(session, None, "u a")
@@ -158,10 +170,13 @@ class TestComplete:
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
     @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
-    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, client, server, dialect):
+    @pytest.mark.parametrize("complete", [complete, acomplete])
+    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(
+        self, session, server, dialect, complete
+    ):
         server.script([steps.context_overflow(dialect=dialect)])
         tip = grow(session, None, "u a " * 20 + "u")[-1]
-        reply = chat.complete(tip, client=client)
+        reply = complete(tip, server)
         assert reply.content == "Aye."
         run = CompactionRun.objects.get(session=session)
         assert (run.trigger, run.status) == ("overflow", "succeeded")
@@ -219,17 +234,6 @@ class TestAsync:
 
         async_to_sync(talk)()
         assert not ChatSession.objects.exists()
-
-    def test_overflow_is_recovered_without_blocking_the_loop(self, session, server):
-        server.script([steps.context_overflow(dialect="openai")])
-        tip = grow(session, None, "u a " * 20 + "u")[-1]
-
-        async def ask():
-            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
-            return await chat.acomplete(tip, client=client)
-
-        assert async_to_sync(ask)().content == "Aye."
-        assert CompactionRun.objects.get(session=session).trigger == "overflow"
 
     def test_the_event_loop_runs_on_while_a_summary_is_made(self, session):
         FakeSummarizer.delay = 0.3

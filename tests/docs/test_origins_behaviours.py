@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any, ClassVar
+from typing import Any
 
 import openai
 import pytest
@@ -13,7 +13,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow, words
+from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import small
@@ -198,26 +198,6 @@ class TestNeverCompacted:
         bare, with_tool = chat.get_context(tip), chat.get_context(tip, tools=[tool])
         assert with_tool.reserved_tokens > bare.reserved_tokens
         assert with_tool.available_tokens == bare.available_tokens - (with_tool.reserved_tokens - bare.reserved_tokens)
-
-
-class TestReasoning:
-    BLOCKS: ClassVar[list[dict[str, str]]] = [{"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"}]
-
-    def thinking_branch(self, session: Any) -> tuple[ChatMessage, ChatMessage]:
-        first = chat.append_message(session, None, role="user", content="when?")
-        thinker = chat.append_message(session, first, role="assistant", content=words(100), reasoning=self.BLOCKS)
-        return thinker, grow(session, thinker, "u a " * 35)[-1]
-
-    @pytest.mark.parametrize(("rule", "is_told"), [("summarize", True), ("drop", False)])
-    def test_covered_blocks_become_text_or_are_dropped(self, settings, session, rule, is_told):
-        settings.COMPACTION = small(REASONING=rule)
-        thinker, tip = self.thinking_branch(session)
-        summary = chat.compact(tip).summary
-        assert (f"<reasoning>{THOUGHT}</reasoning>" in FakeSummarizer.requests[0].user) is is_told
-        assert summary.reasoning is None
-        assert "reasoning" not in str(chat.get_context(tip).to_openai(include_reasoning=True))
-        thinker.refresh_from_db()
-        assert thinker.reasoning == self.BLOCKS
 
 
 def test_the_providers_own_editing_is_passed_on(session, server):
