@@ -35,7 +35,16 @@ from compaction_app.admin.filters import (
     ToDepthFilter,
     shown_kind,
 )
-from compaction_app.admin.records import SESSION_TEXTS, RecordAdmin, Tool, is_id, message_column, session_column
+from compaction_app.admin.records import (
+    SESSION_TEXTS,
+    RecordAdmin,
+    Sections,
+    Tool,
+    fieldsets,
+    is_id,
+    message_column,
+    session_column,
+)
 from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.exceptions import CompactionError
@@ -54,21 +63,15 @@ _MOST_NEIGHBORS = 50
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
 
-FIELDSETS: tuple[tuple[str | None, tuple[str | tuple[str, ...], ...]], ...] = (
-    (None, ("in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned")),
+SECTIONS: Sections = (
+    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned"]),
     (
         "Place",
-        (
-            ("parent_link", "variants"),
-            "following",
-            "summaries_here",
-            "runs_here",
-            ("depth_shown", "own_tokens", "from_root"),
-        ),
+        ["parent_link variants", "following", "summaries_here", "runs_here", "depth_shown own_tokens from_root"],
     ),
     (
         "Record",
-        ("created", "redacted", "model", "usage_block", "sent", "metadata_block", "external_id", "idempotency_key"),
+        ["created", "redacted", "model", "usage_block", "sent", "metadata_block", "external_id", "idempotency_key"],
     ),
 )
 #: Fields that most messages do not have → the column that says whether this one does.
@@ -332,22 +335,9 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
         """The fields that are not empty. The record is collapsed, so that the contexts are near."""
         if obj is not None and obj.is_summary:
-            return summaries.FIELDSETS
-
-        def is_shown(row: str | tuple[str, ...]) -> bool:
-            column = _SHOWN_IF_SET.get(row) if isinstance(row, str) else None
-            return column is None or bool(getattr(obj, column, None))
-
-        return [
-            (
-                title,
-                {
-                    "fields": [row for row in rows if is_shown(row)],
-                    "classes": ["collapse"] if title == "Record" else [],
-                },
-            )
-            for title, rows in FIELDSETS
-        ]
+            return fieldsets(summaries.SECTIONS)
+        hidden = {field for field, column in _SHOWN_IF_SET.items() if not getattr(obj, column, None)}
+        return fieldsets(SECTIONS, hidden, collapsed="Record")
 
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"

@@ -10,7 +10,7 @@ open it, and texts and titles are shown only to people who may view the records 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
@@ -43,6 +43,8 @@ else:
 MOST_AT_ONCE = 100
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
+#: The sections of a record's page: a heading, and the names of the fields of each line.
+Sections = Sequence[tuple[str | None, Sequence[str]]]
 #: Digits of the largest id.
 _ID_DIGITS = 19
 #: Lookups of a column in an address that search no text.
@@ -91,6 +93,20 @@ def bounded_count(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) 
     """Like "12", or "more than 10,000"."""
     found = count_up_to(queryset, limit)
     return f"more than {limit:,}" if found > limit else f"{found:,}"
+
+
+def fieldsets(sections: Sections, hidden: Collection[str] = (), collapsed: str = "") -> list[tuple[Any, Any]]:
+    """Sections as Django takes them, without the ``hidden`` fields; ``collapsed`` is the title of one."""
+    return [
+        (
+            title,
+            {
+                "fields": [tuple(line.split()) for line in lines if line not in hidden],
+                "classes": ["collapse"] if title and title == collapsed else [],
+            },
+        )
+        for title, lines in sections
+    ]
 
 
 # -- the admin ----------------------------------------------------------------------------------------------

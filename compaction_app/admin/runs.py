@@ -19,7 +19,15 @@ from compaction_app.admin.charts import Chart, chart_of
 from compaction_app.admin.dates import DatedAdmin, DateFilter, Period, chosen_period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
 from compaction_app.admin.health import due_since, is_late
-from compaction_app.admin.records import SESSION_TEXTS, Tool, as_uuid, message_column, session_column
+from compaction_app.admin.records import (
+    SESSION_TEXTS,
+    Sections,
+    Tool,
+    as_uuid,
+    fieldsets,
+    message_column,
+    session_column,
+)
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus
@@ -38,54 +46,28 @@ _STATUS_WORDS = {
     RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
     RunStatus.FAILED: "Failed permanently.",
 }
-FIELDSETS: Any = (
-    (None, {"fields": ("outcome", "why", "error_text", "in_session")}),
-    (
-        "On the branch",
-        {"fields": (("tip_link", "anchor_link", "cutoff_link"), ("base_link", "summary_link"), "runs_around")},
-    ),
+SECTIONS: Sections = (
+    (None, ["outcome", "why", "error_text", "in_session"]),
+    ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
     (
         "Result",
-        {
-            "fields": (
-                ("trigger", "strategy", "generation"),
-                ("compacted", "tokens", "saved"),
-                ("retained_before", "retained_after"),
-                "shortened",
-            )
-        },
+        ["trigger strategy generation", "compacted tokens saved", "retained_before retained_after", "shortened"],
     ),
     (
         "Model",
-        {
-            "fields": (
-                ("summarizer", "prompt_version"),
-                "instructions_text",
-                "policy_text",
-                ("input_tokens_shown", "cached_tokens_shown"),
-                ("output_tokens_shown", "price"),
-            )
-        },
+        [
+            "summarizer prompt_version",
+            "instructions_text",
+            "policy_text",
+            "input_tokens_shown cached_tokens_shown",
+            "output_tokens_shown price",
+        ],
     ),
     (
         "Timing",
-        {
-            "fields": (
-                ("waited", "worked", "attempts_shown"),
-                ("opened", "enqueued"),
-                ("begun", "ended"),
-                ("next_attempt", "lease"),
-                "task_id",
-            )
-        },
+        ["waited worked attempts_shown", "opened enqueued", "begun ended", "next_attempt lease", "task_id"],
     ),
-    (
-        "Settings at the time",
-        {
-            "classes": ("collapse",),
-            "fields": (("reserved", "erasures_seen", "nonce"), "budget_block", "request_block", "settings_block"),
-        },
-    ),
+    ("Settings at the time", ["reserved erasures_seen nonce", "budget_block", "request_block", "settings_block"]),
 )
 #: Fields that are left out where their column is empty: most runs have none of these.
 _RARE = {
@@ -303,15 +285,10 @@ class CompactionRunAdmin(DatedAdmin):
         return super().get_queryset(request).select_related("session")
 
     def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
-        if obj is None:
-            return FIELDSETS
-        hidden = {field for field, column in _RARE.items() if not getattr(obj, column)}
+        hidden = {field for field, column in _RARE.items() if obj and not getattr(obj, column)}
         if not self.may_view("chatmessage"):
             hidden |= _QUOTING
-        return [
-            (title, group | {"fields": [row for row in group["fields"] if row not in hidden]})
-            for title, group in FIELDSETS
-        ]
+        return fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
 
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
         return {"events": _events_of(obj)}

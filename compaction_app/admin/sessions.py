@@ -6,7 +6,7 @@ shown, and everything else stops at a bound and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -27,19 +27,28 @@ from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap, SessionShape, fullness, read_shape
-from compaction_app.admin.display import number, plural
+from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.map_parts import GAUGE_WIDTH
-from compaction_app.admin.records import BoundedPaginator, RecordAdmin, Tool, as_uuid, bounded_count, count_up_to, is_id
+from compaction_app.admin.records import (
+    BoundedPaginator,
+    RecordAdmin,
+    Tool,
+    as_uuid,
+    bounded_count,
+    count_up_to,
+    fieldsets,
+    is_id,
+)
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.request import ResolvedRequest, resolve_request
+from compaction_app.context.request import resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.spending import session_spending
+from compaction_app.spending import Spending, session_spending
 from compaction_app.tree.branches import database_of
-from compaction_app.values import Budget, Kind, RunStatus
+from compaction_app.values import Kind, RunStatus
 
 #: In an address: the lane before which the branch map continues.
 OLDER_THAN = "before"
@@ -97,32 +106,13 @@ def _unknown_keys(unknown: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of a session's page, in groups of (name, value as HTML)."""
+    """What a session's page counts. The template calls these methods."""
 
     admin: RecordAdmin
     session: ChatSession
     shape: SessionShape
-    resolved: ResolvedRequest | None
-    #: What branches are compared with.
-    budget: Budget | None
 
-    def groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        return [
-            ("Conversation", list(self._conversation())),
-            ("Compaction", list(self._compaction())),
-            ("Effective settings", list(self._settings())),
-        ]
-
-    def _conversation(self) -> Iterator[tuple[str, str]]:
-        messages, tokens = self._messages_and_tokens()
-        yield "Messages", self._list("chatmessage", messages)
-        yield "Branches", self._list("chatmessage", self._branches(), place="tip")
-        yield "Tokens stored", tokens
-        if fullest := self.shape.fullest:
-            name = "Fullest branch" if self.shape.is_whole else "Fullest branch shown"
-            yield name, self.admin.link_to("chatmessage", fullest.tip_id, fullness(fullest, self.budget))
-
-    def _branches(self) -> str:
+    def branches(self) -> str:
         if self.shape.is_whole:
             return number(sum(lane.is_tip for lane in self.shape.lanes))
         nodes = ChatMessage.objects.using(database_of(self.session))
@@ -130,7 +120,7 @@ class Figures:
         lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
         return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
 
-    def _messages_and_tokens(self) -> tuple[str, str]:
+    def messages_and_tokens(self) -> tuple[str, str]:
         if self.shape.is_whole:
             return number(self.shape.messages), number(self.shape.tokens)
         nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
@@ -140,7 +130,7 @@ class Figures:
             return f"more than {BOUND:,}", f"at least {found['tokens']:,}"
         return number(found["messages"]), number(found["tokens"] or 0)
 
-    def _compaction(self) -> Iterator[tuple[str, str]]:
+    def summaries(self) -> str:
         # Among the summaries that were read for the map.
         live = sum(span.is_live for span in self.shape.spans)
         counts = {"live": live, "retired": len(self.shape.spans) - live}
@@ -148,7 +138,9 @@ class Figures:
             self._list("chatmessage", f"{count:,} {state}", kind=str(Kind.SUMMARY), state=state)
             for state, count in counts.items()
         ]
-        yield "Summaries", _of_newest(links, len(self.shape.spans), SUMMARIES)
+        return _of_newest(links, len(self.shape.spans), SUMMARIES)
+
+    def runs(self) -> str:
         by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
         counts = self.session.runs.order_by("-id")[:RUNS].aggregate(**by_status)
         links = [
@@ -156,35 +148,13 @@ class Figures:
             for status, count in counts.items()
             if count
         ]
-        yield "Runs", _of_newest(links, sum(counts.values()), RUNS) if links else "None yet"
-        yield "Events", self._list("compactionevent", bounded_count(self.session.events.all()))
-        yield from self._spending()
+        return _of_newest(links, sum(counts.values()), RUNS) if links else "None yet"
 
-    def _spending(self) -> Iterator[tuple[str, str]]:
-        spending = session_spending(self.session)
-        cached = f" ({spending.cached_tokens:,} cached)" if spending.cached_tokens else ""
-        runs = plural(spending.runs, "run")
-        tokens = f"{spending.input_tokens:,} in{cached}, {spending.output_tokens:,} out, by {runs}"
-        yield "Tokens used", tokens if spending.runs else "None yet"
-        if spending.cost is None:
-            yield "Cost", "Unknown: no price is set" if spending.runs else "None yet"
-        else:
-            unpriced = f", without {plural(spending.unpriced_runs, 'run')}" if spending.unpriced_runs else ""
-            yield "Cost", f"{display.money(spending.cost)}{unpriced}"
+    def events(self) -> str:
+        return bounded_count(self.session.events.all())
 
-    def _settings(self) -> Iterator[tuple[str, str]]:
-        yield "Model", self.session.model or "not set"
-        if self.resolved is None:
-            return
-        budget, mode = self.resolved.budget, self.resolved.settings.mode
-        yield "Mode", "off: nothing is compacted, pruned or left out" if mode == Mode.OFF else str(mode)
-        yield "Window", number(budget.window)
-        yield "Reserved", display.reserved(budget.reserved, self.resolved.reserved_parts.system_tokens)
-        yield "Available", number(budget.available)
-        if mode != Mode.OFF:
-            yield "Threshold", number(budget.threshold)
-            yield "Target", number(budget.target)
-        yield "Calibration", display.calibration(calibration_of(self.session.token_calibration, self.resolved.model))
+    def spending(self) -> Spending:
+        return session_spending(self.session)
 
     def _list(self, page: str, label: str, **query: Any) -> str:
         return display.link(self.admin.url(f"{page}_changelist", session=self.session.pk, **query), label)
@@ -212,13 +182,12 @@ class ChatSessionAdmin(VerifyingAdmin):
     list_filter = (("updated_at", admin.DateFieldListFilter),)
     search_help_text = "Whole session ids, external ids or user names of owners."
     actions = ("compact_every_branch", "verify")
-    fieldsets = (
-        (None, {"fields": ("title", "settings")}),
-        ("Conversation", {"fields": (("owner_shown", "model"), "system_prompt_text")}),
+    fieldsets = fieldsets(
         (
-            "Record",
-            {"fields": ("id", "external_id", "calibration", "erasures", "metadata_block", ("created", "updated"))},
-        ),
+            (None, ["title", "settings"]),
+            ("Conversation", ["owner_shown model", "system_prompt_text"]),
+            ("Record", ["id", "external_id", "calibration", "erasures", "metadata_block", "created updated"]),
+        )
     )
 
     class Media:
@@ -287,7 +256,10 @@ class ChatSessionAdmin(VerifyingAdmin):
             "gauge_width": GAUGE_WIDTH,
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
             "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
-            "figure_groups": Figures(self, obj, shape, resolved, budget).groups(),
+            "figures": Figures(self, obj, shape),
+            "fullest": (shape.fullest.tip_id, fullness(shape.fullest, budget)) if shape.fullest else None,
+            "resolved": resolved,
+            "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
             "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
             "compact_url": self.url("chatsession_compact", obj.pk),

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from compaction_app.admin import contexts, display
 from compaction_app.admin.differences import Difference, difference
 from compaction_app.admin.display import number, percent
-from compaction_app.admin.records import RecordAdmin, message_column
+from compaction_app.admin.records import RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.sayings import SEPARATOR
@@ -27,27 +27,18 @@ from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind, Role
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
-FIELDSETS = (
-    (None, {"fields": ("state", "in_session", "text")}),
-    ("Place", {"fields": (("cutoff", "anchor", "pin"), ("messages_compacted", "tokens", "own_tokens"))}),
+SECTIONS: Sections = (
+    (None, ["state", "in_session", "text"]),
+    ("Place", ["cutoff anchor pin", "messages_compacted tokens own_tokens"]),
     (
         "How it was made",
-        {
-            "fields": (
-                ("run", "generation", "base"),
-                ("trigger", "strategy"),
-                ("summarizer", "prompt"),
-                "instructions_text",
-                "policy_text",
-                ("paid_tokens", "cost", "time_taken"),
-                ("retention_before", "retention_after"),
-                "asked_for",
-                ("shortened", "reasoning_turns"),
-                "built_on_it",
-            )
-        },
+        [
+            *("run generation base", "trigger strategy", "summarizer prompt", "instructions_text", "policy_text"),
+            *("paid_tokens cost time_taken", "retention_before retention_after", "asked_for"),
+            *("shortened reasoning_turns", "built_on_it"),
+        ],
     ),
-    ("Record", {"fields": (("created", "redacted"), "retired", "metadata_block")}),
+    ("Record", ["created redacted", "retired", "metadata_block"]),
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch(

@@ -12,6 +12,8 @@ register = template.Library()
 register.filter("moment", display.moment)
 register.filter("exact_moment", display.exact_moment)
 register.filter("figures", display.figures)
+register.filter("money", display.money)
+register.filter("plural", display.plural)
 register.filter("reserved", display.reserved)
 register.filter("calibration", display.calibration)
 
@@ -45,6 +47,6 @@ def record_link(context: Any, page: str, pk: Any, label: str) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def session_link(context: Any, session: Any) -> str:
-    linked: str = context["records"].link_to_session(session)
-    return linked
+def list_link(context: Any, page: str, label: str, **query: Any) -> str:
+    """To a list, narrowed."""
+    return display.link(context["records"].url(f"{page}_changelist", **query), label)

@@ -68,8 +68,7 @@ def runs_page(client: Client, **query: Any) -> Any:
 
 def figures(response: Any) -> dict[Any, str]:
     """Name → text of the numbers on a session's page, without markup."""
-    groups = response.context["figure_groups"]
-    return {name: re.sub("<[^>]*>", "", str(value)) for _, found in groups for name, value in found}
+    return figures_of(response.text)
 
 
 def figures_of(page: str, section: str = "") -> dict[str, str]:

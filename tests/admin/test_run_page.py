@@ -98,10 +98,7 @@ class TestPage:
             "lease_expires_at": "lease", "enqueued_at": "enqueued", "started_at": "begun", "finished_at": "ended",
             "created_at": "opened", "messages_compacted": "compacted", "reserved_tokens": "reserved",
         }  # fmt: skip
-        shown = set()
-        for _, group in runs.FIELDSETS:
-            for row in group["fields"]:
-                shown |= {row} if isinstance(row, str) else set(row)
+        shown = {name for _, lines in runs.SECTIONS for line in lines for name in line.split()}
         # The id is in the title; the claim's token is of no use to anybody but its holder.
         stored = {field.name for field in CompactionRun._meta.concrete_fields} - {"id", "claim_token"}
         assert {named.get(name, name) for name in stored} <= shown
