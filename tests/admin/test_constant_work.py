@@ -53,9 +53,6 @@ def grow(session, parent, count):
         ("chatmessage", {}, 6),
         ("chatmessage", {"kind": "summary"}, 7),
         ("chatmessage", {"place": "tip", "session": None}, 6),
-        ("compactionrun", {}, 12),
-        ("compactionrun", {"status__exact": "succeeded"}, 11),
-        ("compactionevent", {}, 7),
     ],
 )
 def test_a_list_takes_the_same_few_queries_whatever_its_length(viewer, page, query, most):
@@ -89,15 +86,6 @@ def test_the_page_of_a_message_takes_the_same_queries_with_a_summary_and_many_va
     grow(session, nodes[0], 300)
     assert len(queries_of(viewer, page_of(nodes[1]))) == len(few)
     assert "and more" in viewer.get(page_of(nodes[1])).text
-
-
-def test_the_pages_of_run_and_event_take_the_same_queries_in_a_long_session(viewer):
-    session, nodes, _, run, event = compacted()
-    before = {record: queries_of(viewer, page_of(record)) for record in (run, event)}
-    grow(session, nodes[0], 300)
-    for record, few in before.items():
-        many = queries_of(viewer, page_of(record))
-        assert len(few) == len(many) <= 9, (record, many)
 
 
 def test_a_list_counts_and_pages_over_its_first_rows_only(viewer, monkeypatch):

@@ -11,7 +11,7 @@ from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatSession
 from compaction_app.values import Kind, Origin, Strategy
 from tests.admin.pages import page_of, queries_of, url
-from tests.admin.records import calls, compacted, conversation, long_words, summarized, talk, words
+from tests.admin.records import calls, conversation, long_words, summarized, talk, turn_too_large, with_tool_result
 from tests.trees import chain, deep_chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -46,25 +46,23 @@ def test_attachments_and_names_are_listed_as_they_are_sent(viewer):
     assert "[image: https://example.org/aaa" in row.whole
 
 
-def test_each_row_leads_to_its_original_and_the_prompt_to_its_session(viewer):
+def test_the_context_here_is_what_the_model_would_be_sent_and_leads_to_the_originals(viewer):
     nodes, summary = summarized()
     ChatSession.objects.update(system_prompt="Be kind.")
-    page = viewer.get(page_of(nodes[-1]))
-    rows = page.context["here"].rows
-    assert [row.originals for row in rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
+    page, context = viewer.get(page_of(nodes[-1])), chat.get_context(nodes[-1])
+    found = page.context["here"]
+    assert found.context == context
+    assert [(row.origin, row.message_id, row.tokens) for row in found.rows] == [
+        (message.origin, message.message_id, message.tokens) for message in context.messages
+    ]
+    assert [row.originals for row in found.rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
     links = [(nodes[0].session, "Session"), (summary, f"Summary {summary.pk}")]
     for record, name in [*links, *((node, f"Message {node.pk}") for node in nodes[2:])]:
         assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
     assert f"Summarizes everything up to message {nodes[1].pk}" in page.text
-
-
-def test_totals_by_origin_add_up_to_what_is_sent(viewer):
-    nodes, _ = summarized()
-    ChatSession.objects.update(system_prompt="Be kind.")
-    found = here(viewer, nodes[-1])
-    assert sum(total.tokens for total in found.totals) == found.context.tokens
     assert [total.origin for total in found.totals] == ["system", "summary", "verbatim"]
-    assert sum(total.messages for total in found.totals) == len(found.context.messages)
+    assert sum(total.tokens for total in found.totals) == context.tokens
+    assert sum(total.messages for total in found.totals) == len(context.messages)
 
 
 def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer):
@@ -86,12 +84,7 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
 
 def test_what_was_left_out_of_the_newest_turn_stands_where_it_is_missing(viewer):
     """A turn too large alone keeps its user message and loses its oldest call groups."""
-    session = start_session()
-    messages = [{"role": "user", "content": "go on"}]
-    for n in range(12):
-        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
-    nodes = chat.append_messages(session, None, messages)
+    nodes = turn_too_large()
     found = here(viewer, nodes[-1])
     assert found.context.dropped
     assert [row.origin for row in found.rows][:2] == ["verbatim", "dropped"]
@@ -166,18 +159,6 @@ def test_the_bar_is_drawn_to_scale_and_told_in_words(viewer):
     assert drawn.words in viewer.get(page_of(nodes[-1])).text
 
 
-def test_the_context_here_is_what_the_model_would_be_sent(viewer):
-    session, nodes, *_ = compacted()
-    ChatSession.objects.filter(pk=session.pk).update(system_prompt="Be kind.")
-    here = viewer.get(page_of(nodes[-1])).context["here"]
-    context = chat.get_context(nodes[-1])
-    assert here.context == context
-    assert [(row.origin, row.message_id, row.tokens) for row in here.rows] == [
-        (message.origin, message.message_id, message.tokens) for message in context.messages
-    ]
-    assert [row.origin for row in here.rows] == ["system", "summary", "verbatim", "verbatim"]
-
-
 def test_the_context_here_compares_with_available_threshold_and_target(viewer):
     _, tip = conversation()
     context = chat.get_context(tip)
@@ -189,26 +170,10 @@ def test_the_context_here_compares_with_available_threshold_and_target(viewer):
 
 def test_what_was_pruned_says_how_much_is_missing(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
-    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": "read it"},
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "x" * 1200},
-        {"role": "user", "content": "and?"},
-        {"role": "user", "content": "well?"},
-    ]
-    tip = chat.append_messages(start_session(), None, messages)[-1]
-    page = viewer.get(page_of(tip))
+    page = viewer.get(page_of(with_tool_result()[-1]))
     [row] = [row for row in page.context["here"].rows if row.origin == "pruned"]
     assert row.left_out_bytes > 0
     assert f"{row.left_out_bytes:,} bytes left out" in page.text
-
-
-def test_a_context_that_does_not_fit_is_told_and_not_a_crash(viewer):
-    message = chat.append_message(start_session(), role="user", content=words(4000))
-    page = viewer.get(page_of(message))
-    assert page.status_code == 200
-    assert "errornote" in page.text
 
 
 def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):

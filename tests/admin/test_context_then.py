@@ -7,7 +7,7 @@ from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
 from tests.admin.pages import MARKUP, figures_of, page_of
-from tests.admin.records import calls, long_words, reply_to, summarized, talk
+from tests.admin.records import long_words, reply_to, summarized, talk, turn_too_large, with_tool_result
 from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -96,31 +96,15 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
 
 
 def test_messages_left_out_of_the_newest_turn_are_told_by_their_number(viewer):
-    session = start_session()
-    messages = [{"role": "user", "content": "go on"}]
-    for n in range(12):
-        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
-    tip = chat.append_messages(session, None, messages)[-1]
+    tip = turn_too_large()[-1]
     dropped = chat.get_context(tip).dropped
     found = then(viewer, reply_to(tip))
     assert f"{dropped} messages of the newest turn were left out as well. Which ones is not recorded." in found.notes
 
 
-def tool_talk(size=1200):
-    messages = [
-        {"role": "user", "content": "read it"},
-        {"role": "assistant", "tool_calls": calls("c1")},
-        {"role": "tool", "tool_call_id": "c1", "content": "x" * size},
-        {"role": "user", "content": "and?"},
-        {"role": "user", "content": "well?"},
-    ]
-    return chat.append_messages(start_session(), None, messages)
-
-
 def test_pruned_results_are_found_again_by_the_rules_of_then(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
-    nodes = tool_talk()
+    nodes = with_tool_result()
     found = then(viewer, reply_to(nodes[-1]))
     [row] = [row for row in found.rows if row.origin == Origin.PRUNED]
     assert row.message_id == nodes[2].pk
@@ -131,7 +115,7 @@ def test_pruned_results_are_found_again_by_the_rules_of_then(viewer, settings):
 
 def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
-    reply = reply_to(tool_talk()[-1])
+    reply = reply_to(with_tool_result()[-1])
     settings.COMPACTION |= {"PRUNE_TOOL_RESULT_BYTES": 4096}
     found = then(viewer, reply)
     assert not any(row.origin == Origin.PRUNED for row in found.rows)

@@ -147,11 +147,6 @@ class TestByDate:
     def test_without_rows_there_is_any_date_only(self, viewer):
         assert choices(viewer) == (["Any date"], ["Any date"])
 
-    @pytest.mark.parametrize("page", ["compactionrun", "compactionevent"])
-    @pytest.mark.parametrize("code", ["2026-02-30", "yesterday", "2026-13", "99999999999999999999", "%00", "\0"])
-    def test_a_date_that_is_none_shows_the_whole_list(self, viewer, page, code):
-        assert viewer.get(url(f"{page}_changelist", date=code)).headers["Location"].endswith("?e=1")
-
     def test_the_list_of_a_day_reads_the_index_alone(self, viewer, tip):
         """No walk through the table, however many rows stand before those of the day."""
         now = timezone.now()

@@ -5,9 +5,10 @@ import json
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
+from django.utils.html import escape
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from tests.admin.pages import MARKUP, VIEW, log_in, page_of, queries_of, told, url
 from tests.admin.records import run_for, summarized, talk
 from tests.trees import chain, start_session, summarize
@@ -131,10 +132,6 @@ def test_redacting_has_a_permission_of_its_own(client, hung, codenames, may):
         assert (f'href="{page}"' in client.get(page_of(nodes[1])).text) == may
 
 
-def test_redacting_what_is_not_there_is_not_found(eraser):
-    assert eraser.post(url("chatmessage_redact", 10**9), {"replacement": "x"}).status_code == 404
-
-
 def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypatch):
     nodes, *_ = hung
     redact = chat.redact_message
@@ -189,15 +186,18 @@ def test_deleting_what_is_gone_already_is_no_error(eraser, hung, monkeypatch):
     assert "had been deleted already" in told(response)
 
 
-def test_the_pages_before_an_erasure_take_the_same_queries_at_20_and_at_2000_messages(eraser):
-    for page in ("chatmessage_redact", "chatmessage_delete"):
-        counts = []
-        for length in (20, 2000):
-            nodes = chain(start_session(), length)
-            for n in range(2, length - 2, 10):
-                run_for(summarize(nodes[n + 1], nodes[n], token_count=5), nodes[-1], n)
-            counts.append(len(queries_of(eraser, url(page, nodes[0].pk))))
-        assert counts[0] == counts[1] <= 10, counts
+def test_the_pages_before_an_erasure_take_the_same_queries_at_20_and_at_500_messages(superuser):
+    """Django's own would load every row below to list it, and recurse once a level."""
+    counts = []
+    for length in (20, 500):
+        nodes = chain(start_session(), length)
+        for n in range(2, length - 2, 10):
+            run_for(summarize(nodes[n + 1], nodes[n], token_count=5), nodes[-1], n)
+        pages = [url(page, nodes[0].pk) for page in ("chatmessage_redact", "chatmessage_delete")]
+        pages.append(url("chatsession_delete", nodes[0].session_id))
+        counts.append([len(queries_of(superuser, page)) for page in pages])
+    assert counts[0] == counts[1]
+    assert max(counts[0]) <= 10, counts
 
 
 # -- compacting ---------------------------------------------------------------------------------------------
@@ -205,10 +205,11 @@ def test_the_pages_before_an_erasure_take_the_same_queries_at_20_and_at_2000_mes
 
 def test_instructions_over_two_thousand_characters_are_refused_with_a_clear_word(eraser, window_of_4000):
     tip = talk(start_session(), ["hi", "hello"])[-1]
-    text = "ä" * 2001
+    text = MARKUP.ljust(2001, "ä")
     page = eraser.post(url("chatmessage_compact", tip.pk), {"instructions": text}).text
     assert "Instructions have at most 2,000 characters; these have 2,001." in page
-    assert text in page, "what was written is not lost"
+    assert escape(text) in page, "what was written is not lost, and stays text"
+    assert "<script>alert" not in page
     assert not CompactionRun.objects.exists()
 
 
@@ -221,40 +222,4 @@ def test_line_ends_of_instructions_count_as_a_browser_counts_them(eraser, window
     assert CompactionRun.objects.get().instructions == text.replace("\r\n", "\n")
 
 
-def test_markup_in_instructions_stays_text_on_every_page_that_shows_them(eraser, window_of_4000):
-    nodes = talk(start_session(), ["hi " * 300 for _ in range(12)])
-    page = eraser.post(url("chatmessage_compact", nodes[-1].pk), {"instructions": MARKUP + "x" * 2000}).text
-    assert "<script>alert" not in page
-    eraser.post(url("chatmessage_compact", nodes[-1].pk), {"instructions": MARKUP})
-    run = CompactionRun.objects.get()
-    assert run.instructions == MARKUP
-    assert "<script>alert" not in eraser.get(page_of(run)).text
-
-
-def test_each_outcome_of_compact_now_is_told_on_the_messages_page(eraser, window_of_4000):
-    tip = talk(start_session(), ["hi " * 300 for _ in range(12)])[-1]
-    short = talk(start_session(), ["hi"])[-1]
-    off = talk(start_session(settings={"MODE": "off"}), ["hi"])[-1]
-    for message, says in (
-        (tip, "Started in the background: Run"),
-        (tip, "already open"),
-        (short, "Nothing to compact"),
-        (off, "Compaction is off"),
-    ):
-        response = eraser.post(url("chatmessage_compact", message.pk))
-        assert says in told(response)
-        assert response.headers["Location"] == page_of(message)
-    run = CompactionRun.objects.get(tip=tip)
-    assert run.status == "ready"
-
-
 # -- nothing is edited --------------------------------------------------------------------------------------
-
-
-def test_what_the_system_wrote_can_not_be_edited_by_any_of_these_permissions(client, hung):
-    nodes, first, _ = hung
-    log_in(client, *VIEW, "change_chatmessage", "redact_chatmessage", "delete_chatmessage", "retire_summary")
-    for record in (nodes[1], first):
-        assert client.post(page_of(record), {"content": "x"}).status_code == 403
-        assert "<textarea" not in client.get(page_of(record)).text
-    assert ChatSession.objects.get().erasures == 0

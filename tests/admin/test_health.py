@@ -17,6 +17,7 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression
 from tests.admin.pages import APP_INDEX, alerts, url
+from tests.admin.records import run_of
 from tests.small import anchored_summary
 from tests.trees import chain, start_session
 
@@ -31,21 +32,17 @@ def moment(when):
     return date_format(timezone.localtime(when), "DATETIME_FORMAT")
 
 
-def run_at(tip, **fields):
-    return CompactionRun.objects.create(**{"session_id": tip.session_id, "tip": tip, "trigger": "threshold"} | fields)
-
-
 def ready(tip, **fields):
-    return run_at(tip, **{"anchor": tip, "status": "ready", "created_at": ago(minutes=20)} | fields)
+    return run_of(tip, **{"anchor": tip, "status": "ready", "created_at": ago(minutes=20)} | fields)
 
 
 def running(tip, **fields):
-    return run_at(tip, **{"anchor": tip, "status": "running", "lease_expires_at": ago(minutes=-5)} | fields)
+    return run_of(tip, **{"anchor": tip, "status": "running", "lease_expires_at": ago(minutes=-5)} | fields)
 
 
 def failed(tip, **fields):
     given = {"anchor": tip, "status": "failed", "error_code": "timeout", "finished_at": ago(seconds=5)}
-    return run_at(tip, **given | fields)
+    return run_of(tip, **given | fields)
 
 
 # -- open runs ----------------------------------------------------------------------------------------------
@@ -54,7 +51,7 @@ def failed(tip, **fields):
 def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
     ready(tips[0], created_at=ago(seconds=5))
     running(tips[1])
-    run_at(tips[2], status="succeeded", generation=1)
+    run_of(tips[2], status="succeeded", generation=1)
     assert alerts(viewer) == []
 
 
@@ -165,7 +162,7 @@ def test_what_is_said_is_what_the_guard_does(viewer, tips, codes, is_open):
 def test_a_success_closes_the_breaker(viewer, tips):
     for tip in tips[:3]:
         failed(tip)
-    run_at(tips[3], status="succeeded", generation=1, finished_at=timezone.now())
+    run_of(tips[3], status="succeeded", generation=1, finished_at=timezone.now())
     assert breaker_says(viewer) == []
 
 
@@ -174,7 +171,7 @@ def test_a_success_on_another_base_leaves_it_open(viewer, tips):
     for tip in tips[:3]:
         failed(tip)
     base = anchored_summary(tips[1], tips[0])
-    run_at(tips[3], status="succeeded", generation=1, base=base, finished_at=timezone.now())
+    run_of(tips[3], status="succeeded", generation=1, base=base, finished_at=timezone.now())
     assert len(breaker_says(viewer)) == 1
 
 
@@ -219,7 +216,7 @@ def test_lists_and_the_index_of_the_app_warn(viewer, tips, page):
 
 def test_the_page_of_a_session_warns_and_so_does_that_of_a_run_that_waits(viewer, tips):
     run = ready(tips[0])
-    done = run_at(tips[1], status="skipped")
+    done = run_of(tips[1], status="skipped")
     assert len(alerts(viewer, ("chatsession_change", tips[0].session_id))) == 1
     assert len(alerts(viewer, ("compactionrun_change", run.pk))) == 1
     assert alerts(viewer, ("compactionrun_change", done.pk)) == []
@@ -253,9 +250,9 @@ def test_warnings_take_three_queries_whatever_there_is(rf, viewer, tips):
         return len(queries)
 
     assert taken() == 3
-    for number in range(200):
+    for number in range(50):
         session = start_session(title=str(number))
-        run_at(chain(session, 1)[0], status="failed", finished_at=ago(seconds=1), error_code="timeout")
+        run_of(chain(session, 1)[0], status="failed", finished_at=ago(seconds=1), error_code="timeout")
         CompactionRun.objects.create(session=session, trigger="manual", status="ready", created_at=ago(days=1))
     assert len(health.warnings(request)) == 1
     assert taken() == 3

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from compaction_app import chat
-from tests.admin.pages import MODELS, listed, page_of, queries_of, url
+from tests.admin.pages import listed, page_of, queries_of, url
 from tests.admin.records import compacted
 from tests.trees import chain, deep_chain, start_session, summarize
 
@@ -51,6 +51,7 @@ def test_ids_and_external_ids_are_still_found_in_the_list_of_a_session(viewer):
     second = chat.append_message(session, first, role="user", content="two", external_id="m-2")
     assert listed(viewer, "chatmessage", session=session.pk, q="m-1, m-2") == ids([first, second])
     assert listed(viewer, "chatmessage", session=session.pk, q=str(first.pk)) == [first.pk]
+    assert listed(viewer, "chatmessage", q="m-1") == []
 
 
 def test_summaries_are_found_by_their_text_too(viewer):
@@ -108,22 +109,6 @@ def test_an_empty_stretch_says_what_it_was_narrowed_to(viewer, forked):
     assert f"messages of session {session.pk}, from depth 99." in page
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"lane": 1},
-        {"from_depth": 1},
-        {"session": None, "lane": "x"},
-        {"session": None, "from_depth": "-1"},
-        {"session": None, "to_depth": "9" * 30},
-        {"session": None, "to_depth": "٣"},
-    ],
-)
-def test_a_narrowing_that_makes_no_sense_shows_the_whole_list(viewer, forked, query):
-    query = {name: value or forked[0].pk for name, value in query.items()}
-    assert viewer.get(url("chatmessage_changelist", **query)).headers["Location"].endswith("?e=1")
-
-
 def test_a_narrowed_list_takes_the_same_few_queries_in_a_long_session(viewer):
     def queries_in(nodes):
         query = {"session": nodes[0].session_id, "lane": nodes[0].pk, "from_depth": 2, "to_depth": 9, "q": "m"}
@@ -134,31 +119,22 @@ def test_a_narrowed_list_takes_the_same_few_queries_in_a_long_session(viewer):
 
 
 @pytest.mark.parametrize(
-    ("page", "lookup"),
+    ("page", "lookups"),
     [
-        ("chatmessage", "content__contains"),
-        ("chatmessage", "content"),
-        ("chatmessage", "metadata__note"),
-        ("chatmessage", "retired_reason__icontains"),
-        ("chatmessage", "role__contains"),
-        ("chatmessage", "session__title__contains"),
-        ("chatsession", "system_prompt__contains"),
-        ("chatsession", "title__contains"),
-        ("compactionrun", "instructions__contains"),
-        ("compactionrun", "error_detail__regex"),
-        ("compactionrun", "tip__content__contains"),
-        ("compactionevent", "payload__contains"),
-        ("compactionevent", "run__instructions__contains"),
+        ("chatmessage", ["content", "content__contains", "metadata__note", "retired_reason__icontains"]),
+        ("chatmessage", ["role__contains", "session__title__contains"]),
+        ("chatsession", ["system_prompt__contains", "title__contains"]),
+        ("compactionrun", ["instructions__contains", "error_detail__regex", "tip__content__contains"]),
+        ("compactionevent", ["payload__contains", "run__instructions__contains"]),
     ],
 )
-def test_no_address_searches_a_column_that_no_filter_has(viewer, page, lookup):
+def test_no_address_searches_a_column_that_no_filter_has(viewer, page, lookups):
     compacted()
-    assert viewer.get(url(f"{page}_changelist", **{lookup: "a"})).status_code == 400
+    for lookup in lookups:
+        assert viewer.get(url(f"{page}_changelist", **{lookup: "a"})).status_code == 400, lookup
 
 
 def test_the_filters_of_a_list_may_still_be_asked_for(viewer):
     session, nodes, *_ = compacted()
     assert listed(viewer, "chatmessage", id__in=f"{nodes[0].pk},{nodes[1].pk}") == ids(nodes[:2])
     assert listed(viewer, "chatsession", updated_at__gte="2020-01-01 00:00:00+00:00") == [session.pk]
-    for model in MODELS:
-        assert viewer.get(url(f"{model}_changelist", no_such_column=1)).headers["Location"].endswith("?e=1")

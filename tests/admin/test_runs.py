@@ -75,12 +75,6 @@ def test_the_filters_are_there_where_the_settings_are_wrong(viewer, tip, setting
     assert runs_page(viewer).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["model", "skip_reason", "error_code", "status__exact", "session", "q"])
-@pytest.mark.parametrize("page", ["compactionrun", "chatsession"])
-def test_a_character_that_no_text_can_hold_is_no_server_error(viewer, page, name):
-    assert viewer.get(url(f"{page}_changelist") + f"?{name}=%00").headers["Location"].endswith("?e=1")
-
-
 @pytest.mark.parametrize(("page", "said"), [("compactionrun", "No runs yet."), ("compactionevent", "No events yet.")])
 def test_an_empty_list_says_what_will_stand_there(viewer, page, said):
     assert said in viewer.get(url(f"{page}_changelist")).text
@@ -124,22 +118,22 @@ def grow(tip, count):
         ("compactionevent", {"kind__exact": "completed", "date": "year"}, 8),
     ],
 )
-def test_a_list_takes_the_same_queries_at_ten_rows_and_at_a_thousand(viewer, tip, page, query, most):
+def test_a_list_takes_the_same_queries_at_10_rows_and_at_300(viewer, tip, page, query, most):
     query = query | ({"date": f"{timezone.now():%Y}"} if "date" in query else {})
     grow(tip, 10)
     few = queries_of(viewer, url(f"{page}_changelist", **query))
-    grow(tip, 990)
+    grow(tip, 290)
     many = queries_of(viewer, url(f"{page}_changelist", **query))
     assert len(few) == len(many) <= most, many
 
 
-def test_the_pages_of_a_run_and_an_event_take_the_same_queries_at_ten_rows_and_at_a_thousand(viewer, tip):
+def test_the_pages_of_a_run_and_an_event_take_the_same_queries_at_10_rows_and_at_300(viewer, tip):
     grow(tip, 10)
     waiting = run_of(tip, status="ready", anchor=tip)
     pages = [url("compactionrun_change", run.pk) for run in (CompactionRun.objects.first(), waiting)]
     pages.append(url("compactionevent_change", CompactionEvent.objects.first().pk))
     few = [len(queries_of(viewer, page)) for page in pages]
-    grow(tip, 990)
+    grow(tip, 290)
     assert [len(queries_of(viewer, page)) for page in pages] == few
     assert few[0] <= 8
     assert few[1] <= 11

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.db.models import Sum
 from django.utils import timezone
@@ -70,11 +71,14 @@ def test_the_calibration_in_force_is_the_models(viewer):
 def test_numbers_lead_to_what_they_count(viewer):
     session, *_ = forked()
     CompactionRun.objects.create(session=session, trigger="manual", status="failed")
+    CompactionRun.objects.create(session=session, trigger="manual", status="succeeded", generation=1)
     page = viewer.get(page_of(session)).text.replace("&amp;", "&")
     for link in (
         url("chatmessage_changelist", session=session.pk),
         url("chatmessage_changelist", session=session.pk, place="tip"),
+        url("chatmessage_changelist", session=session.pk, kind="summary", state="live"),
         url("chatmessage_changelist", session=session.pk, kind="summary", state="retired"),
+        url("compactionrun_changelist", session=session.pk, status__exact="succeeded"),
         url("compactionrun_changelist", session=session.pk, status__exact="failed"),
         url("compactionevent_changelist", session=session.pk),
     ):
@@ -198,9 +202,11 @@ def test_compacting_with_instructions_opens_a_run_for_each_branch_and_tells_whic
 @pytest.mark.django_db(transaction=True)
 def test_compacting_without_instructions_brings_every_branch_to_rest(operator, broker):
     session, *_ = branched()
+    assert "Every branch over its threshold" in operator.get(url("chatsession_compact", session.pk)).text
     response = operator.post(url("chatsession_compact", session.pk), {"instructions": ""})
     said = "Compacting every branch over its threshold in the background, in 1 session: Harbour."
     assert told(response) == said
+    assert LogEntry.objects.count() == 1
     assert session.runs.count() == 0
 
 

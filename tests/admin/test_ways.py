@@ -110,18 +110,6 @@ def test_red_marks_what_can_not_be_undone(everything):
     assert list(red.values()) == [True, True, True, False, False, False], red
 
 
-def test_the_page_before_a_deletion_tells_each_thing_once(everything):
-    session, nodes, *_ = compacted()
-    page = everything.get(url("chatsession_delete", session.pk)).text
-    for part in ("4 messages", "1 summary<", "1 run<", "1 event<"):
-        assert page.count(part) == 1, part
-    assert "<h2>Summary</h2>" not in page
-    page = everything.get(url("chatmessage_delete", nodes[1].pk)).text
-    assert page.count("2 messages below it") == 1
-    assert page.count("1 live summary") == 1
-    assert "<h2>Summary</h2>" not in page
-
-
 def test_a_retry_is_offered_for_what_failed_only(everything):
     _, nodes, _, succeeded, _ = compacted()
     orphan = run_at(nodes[-1], status="failed")

@@ -119,13 +119,6 @@ def test_a_run_that_no_broker_took_is_said_to_wait_for_the_sweep(operator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_a_broker_took_is_said_to_be_started(operator, broker):
-    _, tip = conversation()
-    said = told(operator.post(url("chatmessage_compact", tip.pk)))
-    assert said == f"Started in the background: Run {CompactionRun.objects.get().pk}."
-
-
-@pytest.mark.django_db(transaction=True)
 def test_a_run_is_no_link_for_those_who_may_not_see_runs(login, broker):
     _, tip = conversation()
     answer = login("view_chatmessage", "compact_chatsession").post(url("chatmessage_compact", tip.pk), follow=True)
@@ -160,12 +153,6 @@ def test_one_thing_has_one_name(operator):
     assert 'value="Compact every branch"' in page
     assert "Compact now" not in page
     assert "Compact every branch" not in operator.get(page_of(tip)).text
-
-
-def test_a_page_that_asks_says_what_is_told_afterwards(operator, handed_over):
-    session, _ = conversation()
-    assert "Every branch over its threshold" in operator.get(url("chatsession_compact", session.pk)).text
-    assert "every branch over its threshold" in told(operator.post(url("chatsession_compact", session.pk)))
 
 
 def test_the_settings_form_names_the_nearest_keys_and_not_all(login):
