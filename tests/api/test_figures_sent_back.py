@@ -92,14 +92,10 @@ COUNTS = [
 
 
 class TestUsage:
-    @pytest.mark.parametrize("name", COUNTS)
     @pytest.mark.parametrize("wrong", [-1, "7", 10**300, 1.5, True, MAX_REPORTED + 1])
-    def test_what_is_no_count_of_tokens_is_refused_by_name(self, reply, world, name, wrong):
-        response = reply(usage={name: wrong})
-        if wrong == 10**300:
-            assert problem(response, 422, "invalid").startswith(f"body.usage.{name}: ")
-        else:
-            assert f"body.usage.{name}" in problem(response, 422, "invalid")
+    def test_what_is_no_count_of_tokens_is_refused_by_name(self, reply, world, wrong):
+        for name in COUNTS:
+            assert problem(reply(usage={name: wrong}), 422, "invalid").startswith(f"body.usage.{name}")
         world.session.refresh_from_db()
         assert world.session.token_calibration == {}
         assert not ChatMessage.objects.filter(content="at four").exists()

@@ -73,23 +73,6 @@ def test_wherever_a_host_has_mounted_it():
     assert response["Location"] == f"/of/sessions/chats/v1/runs/{response.json()['run_id']}"
 
 
-class TestSentTwice:
-    """A client that repeats what may not have come through learns whether it had."""
-
-    BODY = {"role": "user", "content": "When?"}
-
-    def test_only_the_second_says_that_it_was_there(self, ask, session):
-        path, headers = f"sessions/{session.pk}/messages", {"Idempotency-Key": "k"}
-        first, again = (ask.post(path, self.BODY, headers=headers) for _ in range(2))
-        assert first.json()["message"] == again.json()["message"]
-        assert "Idempotency-Replayed" not in first
-        assert again["Idempotency-Replayed"] == "true"
-
-    def test_without_a_key_nothing_is_ever_there(self, ask, session):
-        for _ in range(2):
-            assert "Idempotency-Replayed" not in ask.post(f"sessions/{session.pk}/messages", self.BODY)
-
-
 def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(ask, ann):
     """In words of this API: no client can call Python."""
     world = World(ann)

@@ -124,7 +124,8 @@ def test_a_number_that_can_be_no_id_is_one_that_nobody_has(ask, ann, number):
     for path in (f"messages/{number}", f"messages/{number}/context", f"runs/{number}", f"messages/{number}/branch"):
         problem(ask.get(path), 404, "not_found")
         assert ask.get(path).content == ask.get(path.replace(f"/{number}", f"/{10**9}")).content
-    problem(ask.get(f"{world.path}/compactions/{number}"), 404, "not_found")
+    for generation in (number, 2, 2**40):
+        problem(ask.get(f"{world.path}/compactions/{generation}"), 404, "not_found")
     problem(ask("DELETE", f"summaries/{number}"), 404, "not_found")
     problem(ask.post(f"messages/{number}/redact", {"replacement": 1}), 404, "not_found")
 
