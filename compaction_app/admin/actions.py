@@ -340,14 +340,6 @@ class RetiringAdmin(RecordAdmin):
         if not retiring:
             self.message_user(request, "Nothing to retire: no live summary was selected.", messages.WARNING)
             return HttpResponseRedirect(back)
-        rows = [
-            (
-                self.link_to_record(summary),
-                self.link_to_session(summary.session),
-                "selected" if summary in selected else "built on a selected one",
-            )
-            for summary in retiring
-        ]
         return self.confirm(
             request,
             lambda given: self._retire(request, selected, retiring, given["reason"]),
@@ -357,7 +349,9 @@ class RetiringAdmin(RecordAdmin):
                 "These summaries are taken out of use. The messages that they replace are in the context again on the "
                 "next read, and a branch is compacted again when needed."
             ),
-            rows=rows,
+            template="retire.html",
+            retiring=retiring,
+            selected=selected,
             form=RetireForm,
             button="Retire",
             back=back,

@@ -6,9 +6,8 @@ and everything below it. Both go through ``chat``, and neither leaves text of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -102,17 +101,14 @@ class ErasingAdmin(RecordAdmin):
         if message.is_summary:
             self.message_user(request, "A summary cannot be redacted. Retire it instead.", notes.WARNING)
             return HttpResponseRedirect(here)
-        # Called by the template: after a POST nothing is counted.
-        affected = cache(partial(affected_by, message))
         return self.confirm(
             request,
             lambda given: self._redact(request, message, given["replacement"]),
             obj=message,
             title="Redact",
-            question="This cannot be undone. What happens:",
-            consequences=lambda: list(_consequences(affected())),
-            summaries=lambda: [(self.page_of(row), str(row)) for row in affected().named],
-            unnamed=lambda: affected().unnamed,
+            template="redact.html",
+            # Called by the template: after a POST nothing is counted.
+            affected=partial(affected_by, message),
             form=RedactForm,
             back=here,
             is_final=True,
@@ -168,20 +164,3 @@ class ErasingAdmin(RecordAdmin):
         """The page of its session, for people who may view sessions."""
         session_id = getattr(request, "compaction_session", None)
         return (self.url("chatsession_change", session_id) if session_id else "") or super().after_deletion(request)
-
-
-def _consequences(affected: Affected) -> Iterator[str]:
-    """What a redaction does, the most important first."""
-    yield "The text, tool arguments, reasoning, attachments and metadata are erased. Tool call ids are kept."
-    if affected.live:
-        summaries = plural(affected.live, "summary is", "summaries are")
-        yield f"{summaries} retired and emptied. The messages they cover are sent in full again."
-    else:
-        yield "No live summary covers it."
-    if affected.retired:
-        yield f"{plural(affected.retired, 'retired summary is', 'retired summaries are')} emptied as well."
-    if affected.ended_runs:
-        yield f"{plural(affected.ended_runs, 'run loses its', 'runs lose their')} instructions and error details."
-    if affected.open_runs:
-        yield f"{plural(affected.open_runs, 'open run reads', 'open runs read')} the branch again before writing."
-    yield "A session title taken from this message is cleared."

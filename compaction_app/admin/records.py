@@ -344,6 +344,7 @@ class RecordAdmin(AnyModelAdmin):
         *,
         back: str,
         form: type[forms.Form] = forms.Form,
+        template: str = "confirm.html",
         **context: Any,
     ) -> HttpResponse:
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
@@ -355,7 +356,7 @@ class RecordAdmin(AnyModelAdmin):
         if filled.is_valid():
             return act(filled.cleaned_data) or HttpResponseRedirect(back)
         context.setdefault("button", context["title"])
-        return self.own_page(request, "confirm.html", form=filled, back=back, **context)
+        return self.own_page(request, template, form=filled, back=back, **context)
 
     def own_page(self, request: HttpRequest, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""

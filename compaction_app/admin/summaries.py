@@ -100,14 +100,17 @@ def state_of(summary: ChatMessage) -> str:
     return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
 
 
-def _of_run(description: str, shown: Callable[[Any, CompactionRun], str]) -> Any:
+def _of_run(description: str) -> Callable[[Callable[[Any, CompactionRun], Any]], Any]:
     """A field that shows something of the run that made the summary: ``shown(model_admin, run)``."""
 
-    def value(model_admin: Any, summary: ChatMessage) -> str:
-        run = run_of(summary)
-        return (shown(model_admin, run) if run else "") or display.EMPTY
+    def decorate(shown: Callable[[Any, CompactionRun], Any]) -> Any:
+        def value(model_admin: Any, summary: ChatMessage) -> Any:
+            run = run_of(summary)
+            return (shown(model_admin, run) if run else "") or display.EMPTY
 
-    return display.column(description, value)
+        return display.column(description, value)
+
+    return decorate
 
 
 class SummaryFields(RecordAdmin):
@@ -122,26 +125,25 @@ class SummaryFields(RecordAdmin):
             self.url("compactionrun_changelist", base=summary.pk), "Runs with this base"
         ),
     )
-    run = _of_run("run", lambda self, run: self.link_to_run(run.pk))
-    base = _of_run("base", lambda self, run: self.link_to_message(run.base_id, "Summary"))
-    generation = _of_run("generation", lambda _, run: number(run.generation))
-    messages_compacted = _of_run("messages compacted", lambda _, run: number(run.messages_compacted))
-    trigger = _of_run("trigger", lambda _, run: run.get_trigger_display())
-    strategy = _of_run("strategy", lambda _, run: run.get_strategy_display())
-    prompt = _of_run("prompt version", lambda _, run: run.prompt_version)
-    instructions_text = _of_run("instructions", lambda _, run: display.text_block(run.instructions))
-    policy_text = _of_run("policy line", lambda _, run: display.text_block(run.policy_line))
-    cost = _of_run("cost", lambda _, run: "" if run.cost is None else display.money(run.cost))
-    retention_before = _of_run("retention before", lambda _, run: percent(run.retention_before, 1))
-    retention_after = _of_run("retention after", lambda _, run: percent(run.retention_after, 1))
-    asked_for = _of_run("request", lambda self, run: display.joined(self.request_parts(run.request), "; "))
+    run = _of_run("run")(lambda self, run: self.link_to_run(run.pk))
+    base = _of_run("base")(lambda self, run: self.link_to_message(run.base_id, "Summary"))
+    generation = _of_run("generation")(lambda _, run: number(run.generation))
+    messages_compacted = _of_run("messages compacted")(lambda _, run: number(run.messages_compacted))
+    trigger = _of_run("trigger")(lambda _, run: run.get_trigger_display())
+    strategy = _of_run("strategy")(lambda _, run: run.get_strategy_display())
+    prompt = _of_run("prompt version")(lambda _, run: run.prompt_version)
+    instructions_text = _of_run("instructions")(lambda _, run: display.text_block(run.instructions))
+    policy_text = _of_run("policy line")(lambda _, run: display.text_block(run.policy_line))
+    cost = _of_run("cost")(lambda _, run: "" if run.cost is None else display.money(run.cost))
+    retention_before = _of_run("retention before")(lambda _, run: percent(run.retention_before, 1))
+    retention_after = _of_run("retention after")(lambda _, run: percent(run.retention_after, 1))
+    asked_for = _of_run("request")(lambda self, run: display.joined(self.request_parts(run.request), "; "))
 
-    @admin.display(description="history tokens")
-    def tokens(self, obj: ChatMessage) -> str:
+    @_of_run("history tokens")
+    def tokens(self, run: CompactionRun) -> str:
         """Of its branch, before and after."""
-        run = run_of(obj)
-        if run is None or run.tokens_before is None or run.tokens_after is None:
-            return display.EMPTY
+        if run.tokens_before is None or run.tokens_after is None:
+            return ""
         return f"{number(run.tokens_before)} → {number(run.tokens_after)}"
 
     @admin.display(description="model")
@@ -149,19 +151,17 @@ class SummaryFields(RecordAdmin):
         run = run_of(obj)
         return (run.summarizer_model if run else obj.model) or display.EMPTY
 
-    @admin.display(description="tokens used")
-    def paid_tokens(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        if run is None or run.input_tokens is None:
-            return display.EMPTY
+    @_of_run("tokens used")
+    def paid_tokens(self, run: CompactionRun) -> str:
+        if run.input_tokens is None:
+            return ""
         cached = f" ({number(run.cached_tokens)} cached)" if run.cached_tokens else ""
         return f"{number(run.input_tokens)} in{cached}, {number(run.output_tokens)} out"
 
-    @admin.display(description="time taken")
-    def time_taken(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        if run is None or run.started_at is None or run.finished_at is None:
-            return display.EMPTY
+    @_of_run("time taken")
+    def time_taken(self, run: CompactionRun) -> str:
+        if run.started_at is None or run.finished_at is None:
+            return ""
         seconds = (run.finished_at - run.started_at).total_seconds()
         attempts = f" in attempt {run.attempts}" if run.attempts > 1 else ""
         return f"{seconds:,.1f} s{attempts}"
@@ -177,10 +177,9 @@ class SummaryFields(RecordAdmin):
         if request.get("shown_bytes"):
             yield f"long messages shortened to {request['shown_bytes']:,} bytes"
 
-    @admin.display(description="shortened inputs")
-    def shortened(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        ids = run.shortened_inputs if run else []
+    @_of_run("shortened inputs")
+    def shortened(self, run: CompactionRun) -> str:
+        ids = run.shortened_inputs
         more = [f"and {len(ids) - _MOST_LINKS:,} more"] if len(ids) > _MOST_LINKS else []
         return display.joined([*(self.link_to_message(pk) for pk in ids[:_MOST_LINKS]), *more], ", ")
 

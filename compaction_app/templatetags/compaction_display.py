@@ -13,7 +13,6 @@ register.filter("moment", display.moment)
 register.filter("exact_moment", display.exact_moment)
 register.filter("figures", display.figures)
 register.filter("money", display.money)
-register.filter("plural", display.plural)
 register.filter("reserved", display.reserved)
 register.filter("calibration", display.calibration)
 
@@ -31,6 +30,12 @@ def percent(value: Any, digits: int = 0) -> str:
     return display.percent(None if value == "" else value, digits)
 
 
+@register.filter
+def plural(count: int, words: str) -> str:
+    """``{{ count|plural:"summary is,summaries are" }}``"""
+    return display.plural(count, *words.split(","))
+
+
 # -- links that the user may follow -------------------------------------------------------------------------
 
 
@@ -41,7 +46,13 @@ def message_link(context: Any, pk: int, label: str = "Message") -> str:
 
 
 @register.simple_tag(takes_context=True)
-def record_link(context: Any, page: str, pk: Any, label: str) -> str:
+def session_link(context: Any, session: Any) -> str:
+    linked: str = context["records"].link_to_session(session)
+    return linked
+
+
+@register.simple_tag(takes_context=True)
+def record_link(context: Any, page: str, pk: Any, label: Any) -> str:
     linked: str = context["records"].link_to(page, pk, label)
     return linked
 
