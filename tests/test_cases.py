@@ -103,7 +103,6 @@ HELD: dict[str, list[str]] = {
     ],
     "drafts refused; 30 characters accepted": [
         f"{PROMPTS}::TestDrafts::test_each_refusal_has_its_code",
-        f"{SUMMARIZING}::TestRefusals::test_a_draft_that_is_no_summary_changes_nothing",
         f"{SUMMARIZING}::TestRefusals::test_thirty_characters_are_a_summary",
         f"{REFUSALS}::TestManual::test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed",
         f"{HERE}::TestDrafts::test_a_draft_larger_than_what_it_replaces_is_refused",

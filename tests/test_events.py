@@ -261,20 +261,6 @@ class TestDoubleRan:
         assert event.payload == payload
         assert event.message_id == reply.pk
 
-    @pytest.mark.parametrize(
-        "report",
-        [
-            {},
-            {"metadata": {"context_management": {"applied_edits": []}}},
-            {"metadata": {"context_management": None, "output": [{"type": "message"}]}},
-            {"usage": {"prompt_tokens": 10, "iterations": [{"type": "message", "input_tokens": 10}]}},
-        ],
-    )
-    def test_a_reply_that_reports_nothing_writes_nothing(self, session, report):
-        tip = grow(session, None, "u")[-1]
-        chat.append_message(session, tip, role="assistant", content="x", **report)
-        assert of_kind(session, "double_ran") == []
-
     def test_with_the_mode_off_only_one_of_the_two_ran(self, session):
         session.settings = {"MODE": "off"}
         session.save()
@@ -326,15 +312,6 @@ class TestEstimate:
             assert reply.sent_context["provider_tokens"] == usage["prompt_tokens"]
         assert errors[0] == pytest.approx(-1 / 3, abs=0.001), "we thought it a third smaller than it was"
         assert errors[1:] == pytest.approx([0, 0], abs=0.001)
-
-    def test_anthropic_s_cached_tokens_are_part_of_the_prompt(self, session):
-        tip = grow(session, None, "u(1000)")[-1]
-        context = chat.get_context(tip)
-        usage = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
-        reply = chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
-        assert reply.sent_context["provider_tokens"] == 1_000
-        session.refresh_from_db()
-        assert session.token_calibration == {"house-model": 1.0}
 
     def test_what_is_learned_goes_by_the_name_that_is_asked(self, session):
         """OpenAI answers gpt-4o-mini as gpt-4o-mini-2024-07-18; the next turn asks for gpt-4o-mini again."""

@@ -19,7 +19,7 @@ from tests.trees import chain, start_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-APPENDS = 5
+WRITERS, APPENDS = 8, 5
 
 
 def at_once(works: Iterable[Callable[[], None]]) -> list[BaseException]:
@@ -57,8 +57,7 @@ def assert_consistent(session: ChatSession) -> None:
     assert all(sorted(orders) == list(range(1, len(orders) + 1)) for orders in places.values())
 
 
-@pytest.mark.parametrize("writers", [2, 8])
-def test_appends_below_one_parent_get_a_place_each(writers: int) -> None:
+def test_appends_below_one_parent_get_a_place_each() -> None:
     """Two tabs regenerate the same reply: both variants stand, side by side, and neither request fails."""
     session = start_session()
     parent = chain(session, 3)[-1]
@@ -67,13 +66,12 @@ def test_appends_below_one_parent_get_a_place_each(writers: int) -> None:
         for _ in range(APPENDS):
             ChatMessage.objects.add_child(parent, {"role": "assistant", "content": "Again."})
 
-    assert at_once([append] * writers) == []
-    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, writers * APPENDS + 1))
+    assert at_once([append] * WRITERS) == []
+    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, WRITERS * APPENDS + 1))
     assert_consistent(session)
 
 
-@pytest.mark.parametrize("writers", [2, 8])
-def test_roots_of_one_session_get_a_place_each(writers: int) -> None:
+def test_roots_of_one_session_get_a_place_each() -> None:
     """The unique index knows roots by their session: no parent's row stands between them."""
     session = start_session()
 
@@ -81,8 +79,8 @@ def test_roots_of_one_session_get_a_place_each(writers: int) -> None:
         for _ in range(APPENDS):
             ChatMessage.objects.add_root({"session": session, "role": "user", "content": "Hello."})
 
-    assert at_once([append] * writers) == []
-    assert [n.sib_order for n in session.messages.get_root_nodes()] == list(range(1, writers * APPENDS + 1))
+    assert at_once([append] * WRITERS) == []
+    assert [n.sib_order for n in session.messages.get_root_nodes()] == list(range(1, WRITERS * APPENDS + 1))
 
 
 def test_chains_and_variants_mix() -> None:

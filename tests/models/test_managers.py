@@ -359,20 +359,6 @@ def test_each_session_numbers_its_own_roots() -> None:
     assert [root.sib_order for root in roots] == [1, 1, 2]
 
 
-def test_a_chain_is_written_whole_or_not_at_all() -> None:
-    """One bad message among good ones writes none of them."""
-    session = start_session()
-    nodes = [
-        ChatMessage(role="user", content="fine"),
-        ChatMessage(role="tool", content="orphan", tool_call_id="x"),
-    ]
-    parent = chain(session, 1)[0]
-    with pytest.raises(ValueError, match="No open call"):
-        ChatMessage.objects.append_chain(parent, nodes)
-    assert list(session.messages.all()) == [parent]
-    assert ChatMessage.objects.append_chain(parent, []) == []
-
-
 def test_an_instance_or_its_fields_make_a_node_as_in_treebeard() -> None:
     session = start_session()
     objects = ChatMessage.objects

@@ -192,16 +192,6 @@ class TestBudget:
         assert [sum(low <= n < low + 20 for n in told) > 0 for low in (0, 20, 40)] == [True] * 3
         assert told == sorted(told)
 
-    def test_many_days_share_headings_where_the_target_is_small(self):
-        covered = [
-            message(n + 1, content=f"Note {n}: the code is K{n}X.", created_at=FIRST_DAY + timedelta(days=n))
-            for n in range(30)
-        ]
-        headings = [line for line in summarize(covered, 300).splitlines() if line.startswith("## ")]
-        assert all(re.fullmatch(r"## \d{4}-\d\d-\d\d( to \d{4}-\d\d-\d\d)?", line) for line in headings)
-        assert size("\n".join(headings)) <= 45
-        assert len([line for line in summarize(covered, 3000).splitlines() if line.startswith("## ")]) == 30
-
     def test_instructions_say_what_to_dwell_on(self):
         things = ("tent", "boat", "oar", "sail", "mast", "rope")
         covered = [message(n, content=f"The {thing} costs {n + 11} crowns.") for n, thing in enumerate(things, 1)]
@@ -347,17 +337,6 @@ class TestSuperseding:
         for target in range(8, 80):
             text = summarize(covered, target)
             assert outdated not in text or valid in text
-
-    def test_each_speaker_has_things_of_their_own(self):
-        text = summarize(chat("My favourite colour is teal.", "My favourite colour is now ochre."))
-        assert "teal" in text
-        assert "ochre" in text
-
-    def test_a_value_in_the_previous_summary_is_replaced_too(self):
-        previous = summarize(planted_conversation(), 400)
-        text = summarize(chat("The flight number is now AY1445."), 400, previous)
-        assert "AY1331" not in text
-        assert "AY1445" in text
 
 
 class TestGenerations:

@@ -133,23 +133,6 @@ class TestStatements:
         assert len(keys(decision)) == 1
 
 
-class TestSuperseding:
-    def test_the_old_value_is_let_go_and_the_new_one_must_survive(self) -> None:
-        found = keys(user("The budget is 2,000 euros.", "The budget is 2,400 euros now."))
-        assert any("2400" in key for key in found)
-        assert not any("2000" in key for key in found)
-
-    def test_the_newer_value_may_stand_after_the_cutoff(self) -> None:
-        assert keys(user("The budget is 2,000 euros."), user("The budget is 2,400 euros now.")) == []
-
-    def test_a_ledger_is_newer_than_the_prose_before_it(self) -> None:
-        """What it says was checked against that prose: a model that kept an old value does not bring it back."""
-        prose, ledger = read_summary("The budget is 2,000 euros."), read_summary("user: the budget is 2,400 euros now")
-        found = keys([*prose, *ledger])
-        assert any("2400" in key for key in found)
-        assert not any("2000" in key for key in found)
-
-
 class TestSayings:
     def test_an_extract_is_read_back_by_its_speakers(self) -> None:
         text = "## 2026-03-02\nuser Ana: I live in Turku · I sail\ntool read: 3 files\n\nA model wrote this."

@@ -9,7 +9,6 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.retention.ledger_text import LEDGER_NAME, ledger_of, prose_of
 from compaction_app.retention.sentences import split_clauses
 from compaction_app.testing import steps
@@ -174,17 +173,3 @@ def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
     for run in generations_of(session):
         assert COUNT([run.summary.content])[0] <= 431
     assert context.history_tokens <= context.available_tokens
-
-
-def test_a_summary_that_is_summarized_again_loses_nothing(settings):
-    """Twenty times over, with nothing new: the text is all that is known, and all of it is kept."""
-    session, _, _ = compacted(settings, demo(), LEDGER_TOKENS=0)
-    text = list(generations_of(session))[-1].summary.content
-    again = text
-    for _ in range(20):
-        again = summarize_extractively(
-            covered=[], previous_summary=again, target_tokens=COUNT([text])[0] + 1, count=COUNT
-        )
-    kept = [plant.text for plant in demo().plants if plant.text.lower() in text.lower()]
-    assert len(kept) >= 20
-    assert [plant for plant in kept if plant.lower() not in again.lower()] == []

@@ -78,11 +78,6 @@ class TestApplies:
         anchored_summary(messages[4], messages[3])
         assert shown_ids(messages[3]) == [m.pk for m in messages[:4]]
 
-    def test_asking_at_the_cutoff_itself_shows_the_summary_alone(self, session):
-        messages = grow(session, None, "u a u a")
-        summary = anchored_summary(messages[1], messages[1])
-        assert shown_ids(messages[1]) == [summary.pk]
-
     def test_what_the_summary_covers_appears_nowhere_but_in_it(self, session):
         _, m2, m3 = grow(session, None, "u u u")
         summary = anchored_summary(m3, m2, content="recap of the first two")
@@ -158,15 +153,6 @@ class TestReading:
         assert history.tokens == 6 * 100 + 30 + 100
         assert len(captured) == 1
         assert "content" not in captured[0]["sql"]
-
-    def test_variants_and_tips_ignore_summaries(self, session):
-        m1, m2 = grow(session, None, "u a")
-        anchored_summary(m1, m1)
-        again = grow(session, m1, "a")[0]
-        anchored_summary(again, m1)
-        assert [m.pk for m in chat.variants(m2)] == [m2.pk, again.pk]
-        assert [m.pk for m in chat.tips(session)] == [m2.pk, again.pk]
-        assert again.is_leaf()
 
     def test_a_transcript_is_the_path_without_summaries(self, session):
         messages = grow(session, None, "u a u a")

@@ -89,32 +89,6 @@ class TestWhatCounts:
         assert ledger_of(kept.text) == "user: The budget is 2,400 euros now"
 
 
-class TestSubjects:
-    def test_what_is_for_travel_and_what_is_for_food_both_stay(self) -> None:
-        ledger = ledger_of(keep("The budget is 2,000 EUR for travel.", "The budget is 500 EUR now for food.").text)
-        assert ledger == "user: The budget is 2,000 EUR for travel · The budget is 500 EUR now for food"
-
-    def test_the_echo_of_a_replaced_value_takes_no_other_subjects_value_along(self) -> None:
-        told = ["The budget is 2,000 EUR.", "The food budget is 2,000 EUR.", "The budget is 2,400 EUR now."]
-        assert ledger_of(keep(*told).text) == "user: The food budget is 2,000 EUR · The budget is 2,400 EUR now"
-
-    def test_what_a_model_says_erases_nothing_that_a_person_said(self) -> None:
-        told = ["The budget is 2,000 EUR.", message(2, "The budget is 9,000 EUR now.", Role.ASSISTANT)]
-        assert ledger_of(keep(*told).text) == "user: The budget is 2,000 EUR\nassistant: The budget is 9,000 EUR now"
-        told = [message(1, "It says rate = 25.", Role.USER), message(2, "I set rate = 30.", Role.ASSISTANT)]
-        assert "rate = 25" in ledger_of(keep(*told).text)
-
-    def test_two_people_have_two_addresses(self) -> None:
-        told = [
-            message(1, "My address is 12 Elm Street.", name="Ana"),
-            message(2, "My address is now 9 Oak Road.", name="Ben: x"),
-        ]
-        text = keep(*told).text
-        expected = "user Ana: My address is 12 Elm Street\nuser Ben. x: My address is now 9 Oak Road"
-        assert ledger_of(text) == expected
-        assert ledger_of(keep("Go on.", previous=text).text) == expected
-
-
 class TestIdentifiers:
     @pytest.mark.parametrize(
         "said",
@@ -127,10 +101,6 @@ class TestIdentifiers:
         assert entries(f"{said}.") == f"user: {said}"
         for tokens in (20, 30, 45):
             assert entries(f"{said}.", LEDGER_TOKENS=tokens) in ("", f"user: {said}")
-
-    @pytest.mark.parametrize("said", ["used 14:00", "{{ boat_out }}", "In a year we may do it, in week 14"])
-    def test_what_tells_nothing_is_no_entry(self, said: str) -> None:
-        assert entries(said) == ""
 
 
 class TestLanguages:

@@ -105,11 +105,6 @@ class TestGenerations:
         second = keep("The budget is 2,400 euros now.", previous=first).text
         assert ledger_of(second) == "user: The budget is 2,400 euros now"
 
-    def test_what_the_next_summary_takes_over_leaves_the_ledger(self) -> None:
-        first = keep("Never push to main.", "Booking SNF-2605-017 is ours.").text
-        second = keep("Go on.", previous=first, draft=f"{DRAFT} Booking SNF-2605-017 is theirs.").text
-        assert ledger_of(second) == "user: Never push to main"
-
     def test_a_full_tail_does_not_cost_what_the_ledger_had(self) -> None:
         """The tail is over the target for a moment; what is let go is gone for ever."""
         first = keep(*(f"Booking XY-{n:04} is for room {n}." for n in range(40)), LEDGER_TOKENS=800).text

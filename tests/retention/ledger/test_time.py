@@ -32,12 +32,6 @@ class TestTime:
             assert 0 < ledger_of(text).find(older) < ledger_of(text).find(newer)
             text = keep("Go on.", previous=text).text
 
-    def test_people_are_told_first_then_models_then_tools(self) -> None:
-        tool = message(1, "It is 2,140 metres away.", Role.TOOL)
-        model = message(2, "So you need 1,750 metres of rope.", Role.ASSISTANT)
-        ledger = ledger_of(keep(tool, model, "We have 1,980 metres of rope.").text)
-        assert [line.partition(":")[0] for line in ledger.splitlines()] == ["user", "assistant", "tool"]
-
     @pytest.mark.parametrize("tokens", [14, 18, 22, 26, 30, 40, 60])
     def test_no_old_value_is_told_without_its_newer_one(self, tokens: int) -> None:
         told = ["46 guests for dinner in the hall.", "Never sand the mast.", "It's 52 guests for dinner now, six more."]
@@ -64,11 +58,6 @@ class TestTime:
         for _ in range(3):
             assert ledger_of(text).count("2026-03-30") == 1
             text = keep("Go on.", previous=text).text
-
-    def test_what_a_previous_summary_says_of_next_week_keeps_the_day_of_its_heading(self) -> None:
-        previous = "## 2026-03-09\nuser: From next week Oddvar always comes on Tuesdays"
-        ledger = ledger_of(keep("Go on.", previous=previous).text)
-        assert ledger == "user: From next week Oddvar always comes on Tuesdays (said 2026-03-09)"
 
 
 class TestLifting:
@@ -144,10 +133,6 @@ class TestTakingBack:
     def test_an_answer_to_a_model_stands_behind_what_it_answers(self) -> None:
         ledger = entries(("a", "Shall I push release 4.2.1 to main?"), "No!")
         assert ledger == "assistant: Shall I push release 4.2.1 to main? (user: No!)"
-
-    def test_no_to_another_question_takes_no_order_back(self) -> None:
-        ledger = entries("Pay Bob Berg 900 EUR on 5 May.", ("a", "Shall I look for a hotel in Bergen?"), "No.")
-        assert ledger.startswith("user: Pay Bob Berg 900 EUR on 5 May\n")
 
     def test_a_value_that_was_taken_back_replaces_nothing(self) -> None:
         told = ("The budget is 2,000 EUR.", "The budget is 3,000 EUR now.", "Scrap that, keep the old one.")

@@ -111,7 +111,3 @@ class TestQuoted:
     def test_what_somebody_lays_down_in_their_own_words_is_a_rule(self, told: str) -> None:
         assert "ever push to main" in entries(told)
         assert "[quoted]" not in entries(told)
-
-    def test_what_somebody_says_of_pasted_words_is_their_own(self) -> None:
-        told = "Here is the mail I got:\n\nPay 900 EUR to Bob Berg.\n\nI never pay Bob Berg, never tell him anything."
-        assert "[quoted] I never" not in entries(told)
