@@ -18,19 +18,15 @@ def figures_of(context):
     return {field.name: getattr(context, field.name) for field in dataclasses.fields(context)}
 
 
-def test_every_figure_of_a_context_is_there(ask, ann):
-    """A figure that is added to ChatContext is added here too, or this fails."""
+def test_every_figure_and_every_message_of_a_context_is_there(ask, ann):
+    """A field that is added to ChatContext or to its messages is added here too, or this fails."""
     world = World(ann, system_prompt="You know the harbour.")
     said = ask.get(f"messages/{world.tip.pk}/context").json()
     expected = figures_of(chat.get_context(world.tip))
     assert len(expected.pop("messages")) == len(said["messages"])
     assert said["figures"] == expected
     assert set(said["figures"]) == {field.name for field in dataclasses.fields(ChatContext)} - {"messages"}
-
-
-def test_every_message_has_its_origin_and_all_that_is_known_of_it(ask, ann):
-    world = World(ann, system_prompt="You know the harbour.")
-    said = ask.get(f"messages/{world.tip.pk}/context").json()["messages"]
+    said = said["messages"]
     assert [message["origin"] for message in said] == ["system", "summary"] + ["verbatim"] * 4
     assert set(said[0]) == {field.name for field in dataclasses.fields(ContextMessage)}
     assert said[1]["message_id"] == world.summary.pk

@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import ChatSession
 from project import offline_assistant
 from project.chat import turns
 from tests.project.chat_page.pages import grow, newest, send, text_of, url
@@ -36,11 +36,6 @@ class TestOfflineAssistant:
         content = newest(session).content
         assert "Alma Svartnakken" in content
         assert "— the summary" in content
-
-    def test_its_replies_are_compacted_like_any_other(self, browser, session):
-        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
-        send(browser, session, "What about the roof?", parent=tip)
-        assert CompactionRun.objects.get().tip == newest(session)
 
 
 @pytest.mark.pure
