@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -14,21 +13,11 @@ from compaction_app.values import ErrorCode, RunStatus, Strategy, Trigger
 
 #: Small enough that a dozen turns want a compaction.
 SMALL_WINDOW = {"CONTEXT_WINDOW": 4000, "RESERVED_TOKENS": 200, "SUMMARY_TARGET_TOKENS": 300, "COOLDOWN_SECONDS": 0}
-VIEWS = ("view_chatsession", "view_chatmessage", "view_compactionrun", "view_compactionevent")
 PASSWORD = "wet-gloves-1"
 
 
 def superuser(name: str = "root") -> Any:
     return get_user_model().objects.create_superuser(name, password=PASSWORD)
-
-
-def staff(name: str, *codenames: str) -> Any:
-    """A member of staff with these permissions of the app and no others."""
-    user = get_user_model().objects.create_user(name, password=PASSWORD, is_staff=True)
-    permissions = Permission.objects.filter(content_type__app_label="compaction_app", codename__in=codenames)
-    assert permissions.count() == len(codenames), codenames
-    user.user_permissions.set(permissions)
-    return user
 
 
 def turns(first: int, count: int, *, size: int = 40) -> list[dict[str, Any]]:

@@ -18,8 +18,6 @@ from tests.browser.clicking import follow, go_by_keyboard, press
 
 pytestmark = pytest.mark.browser
 
-ACTIONS = ("Compact now", "Compact every branch", "Redact", "Retire", "Retry", "Delete")
-
 
 @pytest.fixture
 def admin() -> Any:
@@ -181,44 +179,3 @@ def test_a_session_is_verified(open_page, admin):
     follow(page, "Verify")
     press(page, "Verify")
     assert f"Message {harbour.tip.pk}" in page.locator("#content").inner_text()
-
-
-# -- without the permission -----------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_who_may_only_look_sees_no_action_and_is_refused_at_its_address(open_page):
-    harbour = conversations.harbour()
-    page = open_page(conversations.staff("viewer", *conversations.VIEWS))
-    pages = [
-        url("chatsession_change", harbour.session.pk),
-        *(url("chatmessage_change", message.pk) for message in (harbour.tip, harbour.generations[1])),
-        url("compactionrun_change", harbour.failed.pk),
-    ]
-    for address in pages:
-        assert page.goto(address).status == 200
-        for name in ACTIONS:
-            assert page.get_by_text(name, exact=True).count() == 0, (address, name)
-    refused = [
-        url("chatsession_compact", harbour.session.pk),
-        url("chatsession_delete", harbour.session.pk),
-        url("chatmessage_compact", harbour.tip.pk),
-        url("chatmessage_redact", harbour.tip.pk),
-        url("chatmessage_delete", harbour.tip.pk),
-        url("chatmessage_retire", ids=harbour.generations[1].pk),
-        url("compactionrun_retry", harbour.failed.pk),
-    ]
-    assert [page.request.get(address).status for address in refused] == [403] * len(refused)
-
-
-@pytest.mark.long
-def test_who_may_see_nothing_is_refused_everywhere(open_page):
-    harbour = conversations.harbour()
-    page = open_page(conversations.staff("outsider"))
-    page.goto(reverse("admin:index"))
-    assert page.get_by_role("link", name="Chat sessions").count() == 0
-    lists = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
-    addresses = [url(f"{name}_changelist") for name in lists]
-    addresses += [url("chatsession_change", harbour.session.pk), url("chatsession_verify", harbour.session.pk)]
-    addresses += [url("chatmessage_change", harbour.tip.pk), url("chatmessage_context", harbour.tip.pk)]
-    assert [page.request.get(address).status for address in addresses] == [403] * len(addresses)
