@@ -20,7 +20,7 @@ class CompactionEventAdmin(DatedAdmin):
     change_list_template = "admin/compaction_app/dated_list.html"
     texts = SESSION_TEXTS
     list_display = ("event", "kind", "run_link", "in_session", "message_link", "numbers", "created")
-    list_filter = (DateFilter, "kind", *related_filters(session="session", run="run", message="message"))
+    list_filter = (DateFilter, "kind", *related_filters("session", "run", "message"))
     list_select_related = ("session",)
     raw_id_fields = ("session", "run", "message")
     search_help_text = "Event ids or session ids."

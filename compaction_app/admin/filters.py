@@ -181,8 +181,9 @@ class RelatedFilter(GivenFilter):
         return queryset.filter(**{str(self.parameter_name): related})
 
 
-def related_filters(**titles: str) -> Iterable[type[RelatedFilter]]:
-    """A filter for each foreign key: ``related_filters(session="session", tip="tip")``."""
+def related_filters(*names: str) -> Iterable[type[RelatedFilter]]:
+    """A filter for each of these foreign keys."""
+    titles = {name: name.replace("_", " ") for name in names}
     return tuple(
         type(
             f"{name.title()}Filter",

@@ -41,6 +41,8 @@ else:
 
 #: An action takes at most this many records: each is a separate piece of work.
 MOST_AT_ONCE = 100
+#: Columns of a run that may be long.
+RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.

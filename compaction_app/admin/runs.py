@@ -20,6 +20,7 @@ from compaction_app.admin.dates import DatedAdmin, DateFilter, Period, chosen_pe
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.admin.records import (
+    RUN_TEXTS,
     SESSION_TEXTS,
     Sections,
     Tool,
@@ -87,16 +88,7 @@ class CompactionRunAdmin(DatedAdmin):
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     change_form_template = "admin/compaction_app/compactionrun/change_form.html"
     change_list_template = "admin/compaction_app/compactionrun/change_list.html"
-    texts = (
-        "error_detail",
-        "instructions",
-        "policy_line",
-        "settings",
-        "budget",
-        "shortened_inputs",
-        "request",
-        *SESSION_TEXTS,
-    )
+    texts = (*RUN_TEXTS, *SESSION_TEXTS)
     list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
     list_filter = (
         DateFilter,
@@ -106,15 +98,7 @@ class CompactionRunAdmin(DatedAdmin):
         SkipReasonFilter,
         ErrorCodeFilter,
         ModelFilter,
-        *related_filters(
-            session="session",
-            tip="tip",
-            anchor="anchor",
-            cutoff="cutoff",
-            base="base",
-            summary="summary",
-            previous_run="previous run",
-        ),
+        *related_filters("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run"),
     )
     list_select_related = ("session",)
     raw_id_fields = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from compaction_app.admin import contexts, display
 from compaction_app.admin.differences import Difference, difference
 from compaction_app.admin.display import number, percent
-from compaction_app.admin.records import RecordAdmin, Sections, message_column
+from compaction_app.admin.records import RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.sayings import SEPARATOR
@@ -41,12 +41,7 @@ SECTIONS: Sections = (
     ("Record", ["created redacted", "retired", "metadata_block"]),
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
-RUNS = Prefetch(
-    "made_by",
-    CompactionRun.objects.defer(
-        "error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request"
-    ).order_by("-id"),
-)
+RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
 _WITHOUT_TEXTS = ChatMessage.objects.defer("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
