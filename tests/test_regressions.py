@@ -104,7 +104,7 @@ def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(s
     settings.COMPACTION = small(
         SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", COOLDOWN_SECONDS=60
     )
-    tip = grow(session, None, "u a " * 45)[-1]
+    tip = grow(session, None, "u a " * 32)[-1]
     run = chat.request_compaction(tip)
     while run is not None:
         tasks.compact_branch(run.pk)

@@ -58,7 +58,6 @@ class Told:
     covered_serials: tuple[int, ...]
     lookahead_serials: tuple[int, ...]
     pinned_serials: tuple[int, ...]
-    text: str
     target_tokens: int
     #: The summarizer's own limit then.
     max_input: int | None
@@ -117,7 +116,6 @@ class Teller:
             covered_serials=_in_order(_PINNED.sub("", _PREVIOUS.sub("", before))),
             lookahead_serials=_in_order(_INSTRUCTIONS.sub("", after)),
             pinned_serials=_in_order(pinned[1]) if pinned else (),
-            text=request.user,
             target_tokens=request.target_tokens,
             max_input=TellingSummarizer.max_input_tokens,
         )
