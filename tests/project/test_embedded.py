@@ -211,24 +211,6 @@ class TestWorker:
         assert eventually(lambda: not worker.is_running())
         assert eventually(lambda: not group_exists(worker.pid))
 
-    def test_a_worker_reads_the_database_of_the_test(self, celery_worker: StartWorker, django_user_model):
-        """Committed here, seen there: asked through the very environment that a worker gets."""
-        django_user_model.objects.create(username="seen-by-the-worker")
-        worker = celery_worker(pool="solo")
-        program = (
-            "import django; django.setup()\nfrom django.contrib.auth.models import User; print(User.objects.get())"
-        )
-        environment = worker._process.env
-        answer = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=REPOSITORY,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert answer.stdout.strip() == "seen-by-the-worker"
-
     def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
         worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
         worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2])
