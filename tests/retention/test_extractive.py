@@ -356,6 +356,10 @@ class TestGenerations:
             assert size(text) <= 350
         assert found(text) == len(PLANTS)
 
+    def test_a_summary_that_fits_is_summarized_as_itself(self):
+        text = summarize(planted_conversation(), 500)
+        assert summarize([], 500, text) == text
+
     def test_headings_and_prose_of_a_models_summary_are_carried_on(self):
         previous = (
             "## Trip\n\nThe user travels to Lisbon with Tomasz. The budget is 3,000 euros.\n\n"
