@@ -49,7 +49,7 @@ LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 PURE = {
     "admin/differences.py",
     "admin/map_layout.py",
-    "admin/map_parts.py",
+    "admin/map_scale.py",
     "compaction/planning.py",
     "context/assembly.py",
     "context/budget.py",

@@ -3,33 +3,20 @@
 Messages run from left to right by depth. A lane's forks are below it, the deepest fork nearest: the line down to a
 shallower fork then passes to the left of everything between, and no line crosses another. Lanes that fit side by side
 share a row. A summary is a bar above the lane that contains its cutoff, over what it covers and no summary before it
-does.
+does. The y of a part is relative to the line of its lane.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby, pairwise
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from compaction_app.admin.map_parts import (
-    CHARACTER,
-    GAUGE_WIDTH,
-    Bar,
-    DrawnLane,
-    Gauge,
-    Mark,
-    MarkKind,
-    Picture,
-    Place,
-    Row,
-    Scale,
-    Stretch,
-    make_scale,
-)
+from compaction_app.admin.map_scale import CHARACTER, Scale, make_scale
 
 if TYPE_CHECKING:
     # Types only: the layout is given values and reads nothing.
@@ -41,22 +28,13 @@ EVERY_DEPTH = 24
 EVERY_MESSAGE = 120
 #: Up to so many lanes each may have its own row. With more the map becomes wider rather than higher.
 FEW_LANES = 8
+#: Bars drawn at most beside those in use at a tip; other live summaries share one bar a lane.
+MOST_SUMMARIES = 6
 _MOST_STRIPS = 3
 
 # Pixels.
-#: Room for half of the first depth on the axis.
-_LEFT = 30
-_MARGIN = 14
-_AXIS = 40
-_FOLD_LABELS = 14
-_STRIP = 11
-_BAR = 7
-_ABOVE_LINE = 14
-_BELOW_LINE = 14
-_BELOW_ANCHORS = 20
-_CURVE = 9
-_BESIDE_TIP = 14
-_BESIDE_START = 24
+#: Of a gauge: the available tokens.
+GAUGE_WIDTH = 48
 #: A character in bold.
 BOLD_CHARACTER = 8
 _WORD_SPACE = 5
@@ -64,10 +42,241 @@ _WORD_SPACE = 5
 APART = 10
 #: To each side of a mark, for the pointer.
 REACH = 8
-#: The width of the narrowest stretch between two marks, for the pointer.
-_NARROWEST = 4
-#: Bars drawn at most beside those in use at a tip; other live summaries share one bar a lane.
-MOST_SUMMARIES = 6
+#: Room for half of the first depth on the axis.
+_LEFT = 30
+_MARGIN = 14
+_AXIS = 40
+_FOLD_LABELS = 14
+_NARROWEST_BAR = 7
+_STRIP = 11
+_ABOVE_LINE = 14
+_BELOW_LINE = 14
+_BELOW_ANCHORS = 20
+_CURVE = 9
+_BESIDE_TIP = 14
+_BESIDE_START = 24
+
+
+# -- the parts of a picture ---------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """A message that gets a mark although it is nothing but a message."""
+
+    message_id: int
+    depth: int
+    lane_id: int
+
+
+class Shape(StrEnum):
+    """What a mark shows; a message that is several of the first five is drawn as the first of them."""
+
+    TIP = "tip"
+    END = "end"
+    FORK = "fork"
+    START = "start"
+    MESSAGE = "message"
+    CUTOFF = "cutoff"
+    ANCHOR = "anchor"
+    #: Messages of the lane that have no mark, between two that have one.
+    STRETCH = "stretch"
+
+
+@dataclass(kw_only=True, slots=True)
+class Part:
+    """What is a link in the picture: its box for the pointer, and the messages of the lane that it shows."""
+
+    #: Depth of the first and the last of them.
+    first: int
+    last: int
+    x1: int
+    x2: int
+    top: int
+    bottom: int
+    summary_ids: tuple[int, ...] = ()
+    #: The address and the description, which the layout does not know.
+    url: str = ""
+    name: str = ""
+
+    @property
+    def width(self) -> int:
+        return self.x2 - self.x1
+
+    @property
+    def height(self) -> int:
+        return self.bottom - self.top
+
+
+@dataclass(kw_only=True, slots=True)
+class Mark(Part):
+    shape: Shape
+    #: 0 for a stretch.
+    message_id: int = 0
+    #: Lanes that leave here.
+    forks: int = 0
+    #: The first message of its lane.
+    is_start: bool = False
+    #: Of cutoffs and anchors: none of their summaries is live.
+    is_retired: bool = False
+
+    @property
+    def x(self) -> int:
+        return (self.x1 + self.x2) // 2
+
+    @property
+    def is_message(self) -> bool:
+        return self.shape not in (Shape.CUTOFF, Shape.ANCHOR, Shape.STRETCH)
+
+
+@dataclass(kw_only=True, slots=True)
+class Bar(Part):
+    """A summary above what it covers and no summary before it does; or several of one lane as one bar."""
+
+    is_live: bool
+    #: It applies at one of the tips drawn.
+    is_in_use: bool
+    #: It begins before this lane's first message.
+    is_open: bool
+
+    @property
+    def state(self) -> str:
+        """How it is drawn."""
+        if self.is_in_use:
+            return "used"
+        if not self.summary_id:
+            return "many"
+        return "live" if self.is_live else "retired"
+
+    @property
+    def summary_id(self) -> int:
+        """0 where the bar shows several."""
+        return self.summary_ids[0] if len(self.summary_ids) == 1 else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gauge:
+    """How full the window is at a tip."""
+
+    #: Pixels of what is available, of the history and of the threshold.
+    width: int = GAUGE_WIDTH
+    filled: int
+    threshold: int
+    percent: int
+    is_over: bool
+
+    @property
+    def label(self) -> str:
+        """Short: "97 %", or "97 % full · over", which is over the threshold and not over by 97 %."""
+        return f"{self.percent:,} % full · over" if self.is_over else f"{self.percent:,} %"
+
+
+@dataclass(slots=True)
+class DrawnLane:
+    """A lane with all that is drawn for it. One known only by its forks extends from the first to the last of them."""
+
+    lane_id: int
+    #: Depth of its first and its last message.
+    start: int
+    end: int
+    #: None for one known only by its forks.
+    lane: Lane | None = None
+    #: As in the picture and the table; 0 for a lane that is numbered on another page.
+    number: int = 0
+    #: (message, depth) → how many lanes leave there.
+    forks: Counter[tuple[int, int]] = field(default_factory=Counter)
+    gauge: Gauge | None = None
+    bars: list[Bar] = field(default_factory=list)
+    #: Along the lane, which is also the order of the Tab key.
+    marks: list[Mark] = field(default_factory=list)
+    #: Its row in the picture, from 0 on, and the y of its line.
+    row: int = 0
+    y: int = 0
+    #: Its extent in the row, with its line from above and its label.
+    left: int = 0
+    right: int = 0
+    #: Its line where messages have marks, from the message that it forks from.
+    path: str = ""
+    #: Of its number and its gauge.
+    label_x: int = 0
+
+    @property
+    def parent_id(self) -> int | None:
+        """The lane that it leaves."""
+        return self.lane.parent_lane_id if self.lane else None
+
+    @property
+    def after(self) -> int:
+        """Pixels from its end to the end of its label."""
+        if self.lane is None:
+            return REACH
+        text: float = len(str(self.number)) * BOLD_CHARACTER
+        if gauge := self.gauge:
+            character = BOLD_CHARACTER if gauge.is_over else CHARACTER
+            text = max(GAUGE_WIDTH, text + _WORD_SPACE + len(gauge.label) * character)
+        return _BESIDE_TIP + ceil(text)
+
+    def reach(self, depth: int) -> None:
+        if self.lane is None:
+            self.start, self.end = min(self.start, depth), max(self.end, depth)
+
+
+class Row(NamedTuple):
+    """A stripe of the picture, with one lane or several side by side."""
+
+    top: int
+    height: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    axis: int
+    scale: Scale
+    rows: Sequence[Row]
+    #: In the order of their numbers, which is the keyboard's too.
+    lanes: Sequence[DrawnLane]
+    #: Summaries of these lanes that are not drawn: retired ones, and those without room.
+    left_out: int
+
+    @property
+    def width(self) -> int:
+        return max((lane.right for lane in self.lanes), default=_LEFT) + _MARGIN
+
+    @property
+    def height(self) -> int:
+        return self.axis + sum(row.height for row in self.rows) + 4
+
+    @property
+    def newest(self) -> int:
+        """The right end of the lane with the newest message, to scroll to first."""
+        return max(((lane.lane.end_id, lane.right) for lane in self.lanes if lane.lane), default=(0, 0))[1]
+
+    @property
+    def bars(self) -> list[Bar]:
+        return [bar for lane in self.lanes for bar in lane.bars]
+
+    @property
+    def ids(self) -> set[int]:
+        """Every message and summary that has a mark."""
+        return (
+            {mark.message_id for lane in self.lanes for mark in lane.marks} | {bar.summary_id for bar in self.bars}
+        ) - {0}
+
+    @property
+    def has_open(self) -> bool:
+        return any(bar.is_open for bar in self.bars)
+
+    @property
+    def has_many(self) -> bool:
+        return any(not bar.summary_id for bar in self.bars)
+
+
+# -- drawing ------------------------------------------------------------------------------------------------
+
+
+def is_small(lanes: Sequence[Lane]) -> bool:
+    """Whether every message of these lanes can have a mark."""
+    messages = sum(lane.end_depth - lane.start_depth + 1 for lane in lanes)
+    return messages <= EVERY_MESSAGE and max((lane.end_depth for lane in lanes), default=0) <= EVERY_DEPTH
 
 
 def draw(
@@ -80,302 +289,128 @@ def draw(
     first: int = 1,
     guests: Collection[int] = (),
 ) -> Picture:
-    """The picture of some lanes. ``spans`` newest first; ``histories`` by tip; without ``budget`` no gauges.
+    """The picture of some lanes. ``histories`` by tip; without ``budget`` no gauges.
 
     ``first``: the number that lanes are numbered from; ``guests``: ids of lanes that are numbered on another page.
     """
-    return _Drawing(lanes, spans, histories, budget, places, first, guests).picture()
-
-
-def is_small(lanes: Sequence[Lane]) -> bool:
-    """Whether every message of these lanes can have a mark."""
-    messages = sum(lane.end_depth - lane.start_depth + 1 for lane in lanes)
-    return messages <= EVERY_MESSAGE and max((lane.end_depth for lane in lanes), default=0) <= EVERY_DEPTH
-
-
-class _Drawing:
-    def __init__(
-        self,
-        lanes: Sequence[Lane],
-        spans: Sequence[SummarySpan],
-        histories: Mapping[int, TipHistory],
-        budget: Budget | None,
-        places: Sequence[Place],
-        first: int,
-        guests: Collection[int],
-    ) -> None:
-        self.histories, self.budget = histories, budget
-        self.lines = make_lines(lanes)
-        self.places: dict[int, list[Place]] = defaultdict(list)
-        for place in places:
-            self.places[place.lane_id].append(place)
-        self.in_use = {tip.summary_id for tip in histories.values()}
-        here = [span for span in spans if span.cutoff_lane_id in self.lines]
-        self.spans = choose(here, self.in_use)
-        chosen = {span.summary_id for span in self.spans}
-        self.others = [span for span in here if span.summary_id not in chosen]
-        for span in self.spans:
-            self.lines[span.cutoff_lane_id].reach(span.cutoff_depth)
-            if span.anchor_lane_id in self.lines:
-                self.lines[span.anchor_lane_id].reach(span.anchor_depth)
-        self.order = numbered(self.lines.values(), first, guests)
-        self.gauges = {line.id: gauge for line in self.order if (gauge := self._gauge(line))}
-        after = {line.id: self._after(line) for line in self.order}
-        room = wanted_room(self.order, after) if len(self.order) > FEW_LANES else {}
-        self.scale = make_scale(self._depths(places), _LEFT, room)
-        self.axis = _AXIS if self.scale.folds else _AXIS - _FOLD_LABELS
-        self._add_bars(first_covered(spans, lanes))
-        self.strips = {line.id: self._strips(line) for line in self.lines.values()}
-        bars = [bar for strips in self.strips.values() for strip in strips for bar in strip]
-        drawn = {bar.summary_id for bar in bars}
-        # An anchor without a bar would be read as another summary's.
-        self.spans = [span for span in self.spans if span.summary_id in drawn]
-        self.left_out = len(here) - sum(len(bar.summary_ids) for bar in bars)
-        self.y: dict[int, int] = {}
-
-    def _depths(self, places: Sequence[Place]) -> set[int]:
-        found = {place.depth for place in places}
-        for line in self.lines.values():
-            found |= {line.start, line.end}
-            found |= {depth for _, depth in line.forks}
-        for span in self.spans:
-            found.add(span.cutoff_depth)
-            # The anchors of other summaries have no place: a long branch has dozens of them.
-            if span.summary_id in self.in_use and span.anchor_lane_id in self.lines:
-                found.add(span.anchor_depth)
-        return found
-
-    # -- summaries ----------------------------------------------------------------------------------------
-
-    def _add_bars(self, first: Mapping[int, int]) -> None:
-        for span in self.spans:
-            self._add_bar([span], first[span.summary_id])
-        others: dict[int, list[SummarySpan]] = defaultdict(list)
-        for span in self.others:
-            if span.is_live:
-                others[span.cutoff_lane_id].append(span)
-        for spans in others.values():
-            self._add_bar(spans, min(first[span.summary_id] for span in spans))
-
-    def _add_bar(self, spans: Sequence[SummarySpan], begins: int) -> None:
-        """One bar for these summaries of one lane."""
-        newest = max(spans, key=lambda span: (span.cutoff_depth, span.summary_id))
-        line, scale = self.lines[newest.cutoff_lane_id], self.scale
-        x1 = scale.x(max(begins, line.start)) - scale.reach
-        if begins > line.start:
-            # Not over the bar before it, where both ends are within one collapsed stretch.
-            x1 = max(x1, scale.x(begins - 1) + scale.reach + 3)
-        # The end of a shared bar has no place on the scale: the next bar begins right after it.
-        x2 = scale.x(newest.cutoff_depth) + (scale.reach if len(spans) == 1 else 0)
-        bar = Bar(
-            summary_ids=tuple(sorted(span.summary_id for span in spans)),
-            x1=x1,
-            x2=max(x2, x1 + _BAR),
-            y=0,
-            first=begins,
-            last=newest.cutoff_depth,
-            is_live=newest.is_live,
-            is_in_use=newest.summary_id in self.in_use,
-            is_open=begins < line.start,
-        )
-        line.bars.append(bar)
-
-    def _strips(self, line: Line) -> list[list[Bar]]:
-        """Bars that do not touch share a strip; those in use are nearest to the line."""
-        strips: list[list[Bar]] = []
-        for bar in sorted(line.bars, key=lambda bar: (not bar.is_in_use, not bar.is_live, bar.x1, -bar.summary_id)):
-            free = (strip for strip in strips if all(bar.x1 > other.x2 or bar.x2 < other.x1 for other in strip))
-            strip = next(free, None)
-            if strip is not None:
-                strip.append(bar)
-            elif len(strips) < _MOST_STRIPS or bar.is_in_use:
-                strips.append([bar])
-        return strips
-
-    # -- rows ---------------------------------------------------------------------------------------------
-
-    def picture(self) -> Picture:
-        extents = {line.id: self._extent(line) for line in self.lines.values()}
-        row_of = pack(self.order, extents)
-        rows = self._rows(row_of)
-        lanes = tuple(self._lane(line, row_of[line.id], extents[line.id]) for line in self.order)
-        newest = max((line.lane.end_id, line.id) for line in self.order if line.lane) if lanes else (0, 0)
-        return Picture(
-            width=max((right for _, right in extents.values()), default=_LEFT) + _MARGIN,
-            height=(rows[-1].top + rows[-1].height if rows else self.axis) + 4,
-            axis=self.axis,
-            scale=self.scale,
-            rows=rows,
-            lanes=lanes,
-            newest=extents.get(newest[1], (0, 0))[1],
-            left_out=self.left_out,
-        )
-
-    def _extent(self, line: Line) -> tuple[int, int]:
-        """From the message that it forks from to the end of its label, or of its bars."""
-        scale = self.scale
-        left = scale.x(line.start - 1) if line.parent_id is not None else scale.x(line.start) - _BESIDE_START
-        right = scale.x(line.end) + self._after(line)
-        return left, max([right, *(bar.x2 + REACH for bar in line.bars)])
-
-    def _after(self, line: Line) -> int:
-        """Pixels from a lane's end to the end of its label."""
-        gauge = self.gauges.get(line.id)
-        if line.lane is None:
-            return REACH
-        text: float = len(str(line.number)) * BOLD_CHARACTER
-        if gauge:
-            character = BOLD_CHARACTER if gauge.is_over else CHARACTER
-            text = max(GAUGE_WIDTH, text + _WORD_SPACE + len(gauge.label) * character)
-        return _BESIDE_TIP + ceil(text)
-
-    def _rows(self, row_of: Mapping[int, int]) -> tuple[Row, ...]:
-        """The stripes, each as high as its contents; sets the y of each lane's line."""
-        inside: dict[int, list[Line]] = defaultdict(list)
-        for line in self.order:
-            inside[row_of[line.id]].append(line)
-        anchored = {span.anchor_lane_id for span in self.spans}
-        rows: list[Row] = []
-        top = self.axis
-        for row in sorted(inside):
-            above = _ABOVE_LINE + _STRIP * max(len(self.strips[line.id]) for line in inside[row])
-            below = _BELOW_ANCHORS if any(line.id in anchored for line in inside[row]) else _BELOW_LINE
-            self.y |= {line.id: top + above for line in inside[row]}
-            rows.append(Row(top, above + below))
-            top += above + below
-        return tuple(rows)
-
-    def _lane(self, line: Line, row: int, extent: tuple[int, int]) -> DrawnLane:
-        y, gauge, bars = self.y[line.id], self.gauges.get(line.id), self._bars(line)
-        at_end = self.scale.x(line.end) + _BESIDE_TIP
-        marks = marks_of(line, self.scale, y, self.places[line.id], self.spans, bars)
-        return DrawnLane(
-            lane_id=line.id,
-            number=line.number,
-            is_elsewhere=line.lane is None,
-            row=row,
-            y=y,
-            left=extent[0],
-            right=extent[1],
-            line=tuple(self.scale.stretches(line.start, line.end)),
-            fork=self._fork(line, y),
-            bars=bars,
-            marks=marks,
-            stretches=stretches_of(line, self.scale, marks),
-            gauge=replace(gauge, x=at_end, y=y + 1) if gauge else None,
-            label_x=at_end if line.lane else extent[0],
-            label_y=y - 4 if gauge else y + 4,
-        )
-
-    def _bars(self, line: Line) -> tuple[Bar, ...]:
-        return tuple(
-            replace(bar, y=self.y[line.id] - _ABOVE_LINE // 2 - _STRIP * level - _BAR)
-            for level, strip in enumerate(self.strips[line.id])
-            for bar in sorted(strip, key=lambda bar: bar.x1)
-        )
-
-    def _fork(self, line: Line, y: int) -> str:
-        if line.parent_id is None:
-            return ""
-        x, end = self.scale.x(line.start - 1), self.scale.x(line.start)
-        return f"M{x} {self.y[line.parent_id] + 5}V{y - _CURVE}Q{x} {y} {min(x + _CURVE, end)} {y}H{end}"
-
-    # -- gauges -------------------------------------------------------------------------------------------
-
-    def _gauge(self, line: Line) -> Gauge | None:
-        """Not yet placed."""
-        lane, budget = line.lane, self.budget
-        tip = self.histories.get(lane.end_id) if lane and lane.is_tip else None
-        if tip is None or budget is None:
-            return None
-        share = tip.history_tokens / budget.available
-        return Gauge(
-            x=0,
-            y=0,
-            # Stored sums may be wrong, and a browser accepts no negative width.
-            filled=round(max(0.0, min(1.0, share)) * GAUGE_WIDTH),
-            threshold=round(min(1.0, budget.threshold / budget.available) * GAUGE_WIDTH),
-            percent=tip.history_tokens * 100 // budget.available,
-            is_over=tip.history_tokens > budget.threshold,
-        )
+    drawn = _drawn_lanes(lanes)
+    in_use = {tip.summary_id for tip in histories.values()}
+    here = [span for span in spans if span.cutoff_lane_id in drawn]
+    chosen, others = _choose(here, in_use)
+    for span in chosen:
+        drawn[span.cutoff_lane_id].reach(span.cutoff_depth)
+        if span.anchor_lane_id in drawn:
+            drawn[span.anchor_lane_id].reach(span.anchor_depth)
+    order = _numbered(drawn.values(), first, guests)
+    for lane in order:
+        lane.gauge = _gauge(lane.lane, histories, budget)
+    depths = {place.depth for place in places} | {span.cutoff_depth for span in chosen}
+    # The anchors of other summaries have no place: a long branch has dozens of them.
+    depths |= {span.anchor_depth for span in chosen if span.summary_id in in_use and span.anchor_lane_id in drawn}
+    for lane in order:
+        depths |= {lane.start, lane.end, *(depth for _, depth in lane.forks)}
+    scale = make_scale(depths, _LEFT, _wanted_room(order) if len(order) > FEW_LANES else {})
+    _add_bars(drawn, scale, chosen, others, first_covered(spans, lanes), in_use)
+    bars = [bar for lane in order for bar in lane.bars]
+    # An anchor without a bar would be read as another summary's.
+    _add_marks(drawn, scale, places, [span for span in chosen if span.summary_id in {bar.summary_id for bar in bars}])
+    for lane in order:
+        _extend(lane, scale)
+    _pack(order)
+    axis = _AXIS if scale.folds else _AXIS - _FOLD_LABELS
+    rows = _stack(order, axis)
+    for lane in order:
+        lane.path = _path(lane, drawn.get(lane.parent_id or 0), scale)
+    left_out = len(here) - sum(len(bar.summary_ids) for bar in bars)
+    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=left_out)
 
 
 # -- lanes --------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Line:
-    """A lane during the layout. One known only by its forks extends from the first to the last of them."""
-
-    id: int
-    start: int
-    end: int
-    lane: Lane | None = None
-    bars: list[Bar] = field(default_factory=list)
-    #: (message, depth) → how many lanes leave there.
-    forks: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: As in the picture and the table; 0 for a lane of another page.
-    number: int = 0
-
-    @property
-    def parent_id(self) -> int | None:
-        """The lane that it leaves."""
-        return self.lane.parent_lane_id if self.lane else None
-
-    def reach(self, depth: int) -> None:
-        if self.lane is None:
-            self.start, self.end = min(self.start, depth), max(self.end, depth)
-
-
-def make_lines(lanes: Sequence[Lane]) -> dict[int, Line]:
+def _drawn_lanes(lanes: Sequence[Lane]) -> dict[int, DrawnLane]:
     """These lanes, and those that they leave, by id."""
-    lines = {lane.start_id: Line(lane.start_id, lane.start_depth, lane.end_depth, lane) for lane in lanes}
+    found = {lane.start_id: DrawnLane(lane.start_id, lane.start_depth, lane.end_depth, lane) for lane in lanes}
     for lane in lanes:
         if lane.parent_id is None or lane.parent_lane_id is None:
             continue
         depth = lane.start_depth - 1
-        line = lines.setdefault(lane.parent_lane_id, Line(lane.parent_lane_id, depth, depth))
-        line.reach(depth)
-        fork = lane.parent_id, depth
-        line.forks[fork] = line.forks.get(fork, 0) + 1
-    return lines
-
-
-def numbered(lines: Iterable[Line], first: int = 1, guests: Collection[int] = ()) -> list[Line]:
-    """Each lane, then its forks, the deepest first; of one message's forks the oldest first.
-
-    ``guests``: lanes that are numbered on another page.
-    """
-    found = list(_in_order(lines))
-    for number, line in enumerate((line for line in found if line.lane and line.id not in guests), first):
-        line.number = number
+        parent = found.setdefault(lane.parent_lane_id, DrawnLane(lane.parent_lane_id, depth, depth))
+        parent.reach(depth)
+        parent.forks[lane.parent_id, depth] += 1
     return found
 
 
-def _in_order(lines: Iterable[Line]) -> Iterator[Line]:
-    below: dict[int | None, list[Line]] = defaultdict(list)
-    for line in lines:
-        below[line.parent_id].append(line)
+def _numbered(lanes: Iterable[DrawnLane], first: int, guests: Collection[int]) -> list[DrawnLane]:
+    """Each lane, then its forks, the deepest first; of one message's forks the oldest first."""
+    found = list(_in_order(lanes))
+    for number, lane in enumerate((lane for lane in found if lane.lane and lane.lane_id not in guests), first):
+        lane.number = number
+    return found
+
+
+def _in_order(lanes: Iterable[DrawnLane]) -> Iterator[DrawnLane]:
+    below: dict[int | None, list[DrawnLane]] = defaultdict(list)
+    for lane in lanes:
+        below[lane.parent_id].append(lane)
     for siblings in below.values():
         # A stack: the first is pushed last.
-        siblings.sort(key=lambda line: (line.start, -line.id))
-    below[None].sort(key=lambda line: -line.id)
+        siblings.sort(key=lambda lane: (lane.start, -lane.lane_id))
+    below[None].sort(key=lambda lane: -lane.lane_id)
     waiting = below[None]
     while waiting:
-        line = waiting.pop()
-        yield line
-        waiting += below.get(line.id, [])
+        lane = waiting.pop()
+        yield lane
+        waiting += below.get(lane.lane_id, [])
+
+
+def _gauge(lane: Lane | None, histories: Mapping[int, TipHistory], budget: Budget | None) -> Gauge | None:
+    tip = histories.get(lane.end_id) if lane and lane.is_tip else None
+    if tip is None or budget is None:
+        return None
+    share = tip.history_tokens / budget.available
+    return Gauge(
+        # Stored sums may be wrong, and a browser accepts no negative width.
+        filled=round(max(0.0, min(1.0, share)) * GAUGE_WIDTH),
+        threshold=round(min(1.0, budget.threshold / budget.available) * GAUGE_WIDTH),
+        percent=tip.history_tokens * 100 // budget.available,
+        is_over=tip.history_tokens > budget.threshold,
+    )
+
+
+def _wanted_room(lanes: Sequence[DrawnLane]) -> dict[int, list[tuple[int, int]]]:
+    """What the scale must leave free for lanes to share rows: depth → (an earlier depth, pixels from there).
+
+    Where everything below a fork ends before the next deeper fork of the same lane, it can share a row if there is
+    room for its labels.
+    """
+    ends = {lane.lane_id: (lane.end, lane.after) for lane in lanes}
+    forks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    # Backwards: the forks of a lane come after it.
+    for lane in reversed(lanes):
+        if lane.parent_id is not None:
+            (end, room), (above, above_room) = ends[lane.lane_id], ends[lane.parent_id]
+            forks[lane.parent_id][lane.start - 1].append(lane.lane_id)
+            ends[lane.parent_id] = max(end, above), max(room, above_room)
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for by_depth in forks.values():
+        for depth, deeper in pairwise(sorted(by_depth)):
+            for end, room in (ends[lane_id] for lane_id in by_depth[depth]):
+                if end < deeper:
+                    found[deeper].append((end, room + APART + 1))
+    return found
 
 
 # -- summaries ----------------------------------------------------------------------------------------------
 
 
-def choose(spans: Sequence[SummarySpan], in_use: set[int | None]) -> list[SummarySpan]:
-    """The summaries to draw: those in use, and the newest of the others, live ones before retired ones."""
-    used = [span for span in spans if span.summary_id in in_use]
-    others = [span for span in spans if span.summary_id not in in_use]
-    others.sort(key=lambda span: (not span.is_live, -span.summary_id))
-    return used + others[:MOST_SUMMARIES]
+def _choose(
+    spans: Iterable[SummarySpan], in_use: Collection[int | None]
+) -> tuple[list[SummarySpan], list[SummarySpan]]:
+    """The summaries with a bar of their own: those in use, and the newest of the others, live ones first."""
+    ranked = sorted(spans, key=lambda span: (span.summary_id not in in_use, not span.is_live, -span.summary_id))
+    most = MOST_SUMMARIES + sum(span.summary_id in in_use for span in ranked)
+    return ranked[:most], ranked[most:]
 
 
 def first_covered(spans: Sequence[SummarySpan], lanes: Iterable[Lane]) -> dict[int, int]:
@@ -410,144 +445,202 @@ def _above(span: SummarySpan, lanes: Mapping[int, Lane]) -> dict[int, int]:
     return found
 
 
-# -- rows ---------------------------------------------------------------------------------------------------
+def _add_bars(
+    drawn: Mapping[int, DrawnLane],
+    scale: Scale,
+    chosen: Sequence[SummarySpan],
+    others: Sequence[SummarySpan],
+    covered: Mapping[int, int],
+    in_use: Collection[int | None],
+) -> None:
+    """Bars that do not touch share a strip; those in use are nearest to the line, and others may find no room."""
+    shared: dict[int, list[SummarySpan]] = defaultdict(list)
+    for span in others:
+        if span.is_live:
+            shared[span.cutoff_lane_id].append(span)
+    bars: dict[int, list[Bar]] = defaultdict(list)
+    for spans in [*([span] for span in chosen), *shared.values()]:
+        lane = drawn[spans[0].cutoff_lane_id]
+        begins = min(covered[span.summary_id] for span in spans)
+        bars[lane.lane_id].append(_bar(spans, begins, lane, scale, in_use))
+    for lane_id, found in bars.items():
+        drawn[lane_id].bars = list(_in_strips(found))
 
 
-def pack(lines: Iterable[Line], extents: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Lane → row: the first below the lane that it leaves in which it touches nothing. ``extents``: left, right.
+def _bar(
+    spans: Sequence[SummarySpan], begins: int, lane: DrawnLane, scale: Scale, in_use: Collection[int | None]
+) -> Bar:
+    """One bar for these summaries of one lane."""
+    newest = max(spans, key=lambda span: (span.cutoff_depth, span.summary_id))
+    x1 = scale.x(max(begins, lane.start)) - scale.reach
+    if begins > lane.start:
+        # Not over the bar before it, where both ends are within one collapsed stretch.
+        x1 = max(x1, scale.x(begins - 1) + scale.reach + 3)
+    # The end of a shared bar has no place on the scale: the next bar begins right after it.
+    x2 = scale.x(newest.cutoff_depth) + (scale.reach if len(spans) == 1 else 0)
+    return Bar(
+        first=begins,
+        last=newest.cutoff_depth,
+        x1=x1,
+        x2=max(x2, x1 + _NARROWEST_BAR),
+        top=0,
+        bottom=0,
+        summary_ids=tuple(sorted(span.summary_id for span in spans)),
+        is_live=newest.is_live,
+        is_in_use=newest.summary_id in in_use,
+        is_open=begins < lane.start,
+    )
 
-    A lane takes its extent of a row, and its line comes down to the left end of that through all rows between. A lane
-    is placed before its forks, and deeper forks first. So everything already placed below the lane that it leaves is
-    to its right, and of each row only the leftmost x is needed.
-    """
-    rows: dict[int, int] = {}
-    # The leftmost x of each row, with lines that pass through it; it never decreases from one row to the next.
-    taken: list[int] = []
-    for line in lines:
-        left, right = extents[line.id]
-        first = rows[line.parent_id] + 1 if line.parent_id is not None else 0
-        row = next((row for row in range(first, len(taken)) if right + APART < taken[row]), len(taken))
-        if row == len(taken):
-            taken.append(left)
-        rows[line.id] = row
-        # A root has no line from above, but counts as if it had: else its forks would meet what is left of them.
-        taken[first : row + 1] = [min(left, other) for other in taken[first : row + 1]]
-    return rows
 
-
-def wanted_room(lines: Sequence[Line], after: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
-    """What the scale must leave free for lanes to share rows: depth → (an earlier depth, pixels from there).
-
-    Where everything below a fork ends before the next deeper fork of the same lane, it can share a row if there is
-    room for its labels. ``after``: pixels to the right of each lane's end.
-    """
-    ends = {line.id: (line.end, after[line.id]) for line in lines}
-    forks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    # Backwards: the forks of a lane come after it.
-    for line in reversed(lines):
-        if line.parent_id is not None:
-            (end, room), (above, above_room) = ends[line.id], ends[line.parent_id]
-            forks[line.parent_id][line.start - 1].append(line.id)
-            ends[line.parent_id] = max(end, above), max(room, above_room)
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for by_depth in forks.values():
-        for depth, deeper in pairwise(sorted(by_depth)):
-            for end, room in (ends[lane_id] for lane_id in by_depth[depth]):
-                if end < deeper:
-                    found[deeper].append((end, room + APART + 1))
-    return dict(found)
+def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
+    strips: list[list[Bar]] = []
+    for bar in sorted(bars, key=lambda bar: (not bar.is_in_use, not bar.is_live, bar.x1, -bar.summary_id)):
+        free = (strip for strip in strips if all(bar.x1 > other.x2 or bar.x2 < other.x1 for other in strip))
+        strip = next(free, None)
+        if strip is not None:
+            strip.append(bar)
+        elif len(strips) < _MOST_STRIPS or bar.is_in_use:
+            strips.append([bar])
+    for level, strip in enumerate(strips):
+        for bar in sorted(strip, key=lambda bar: bar.x1):
+            bar.top = -16 - _STRIP * level
+            bar.bottom = bar.top + _STRIP
+            yield bar
 
 
 # -- marks --------------------------------------------------------------------------------------------------
 
 
-def marks_of(
-    line: Line, scale: Scale, y: int, places: Collection[Place], spans: Sequence[SummarySpan], bars: Sequence[Bar]
-) -> tuple[Mark, ...]:
-    """Along the lane, which is also the order of the Tab key. ``bars``: this lane's own."""
-    marks = [*_messages(line, scale, y, places), *_cutoffs(line, y, spans, bars), *_anchors(line, scale, y, spans)]
-    return tuple(sorted(marks, key=lambda mark: (mark.depth, mark.x)))
-
-
-def stretches_of(line: Line, scale: Scale, marks: Iterable[Mark]) -> tuple[Stretch, ...]:
-    """The messages between the marks of a lane: each message has a mark or is in one of these."""
-    depths = sorted({mark.depth for mark in marks if mark.is_message} | {line.start, line.end})
-    return tuple(_between(scale, one, other) for one, other in pairwise(depths) if other - one > 1)
-
-
-def _between(scale: Scale, above: int, below: int) -> Stretch:
-    left, right = scale.x(above) + REACH, scale.x(below) - REACH
-    width = max(right - left, _NARROWEST)
-    return Stretch(first=above + 1, last=below - 1, x=(left + right - width) // 2, width=width)
-
-
-def _messages(line: Line, scale: Scale, y: int, places: Collection[Place]) -> Iterator[Mark]:
-    lane = line.lane
-    found = {place.message_id: place.depth for place in places}
-    found |= dict(line.forks.keys())
-    if lane:
-        found |= {lane.start_id: lane.start_depth, lane.end_id: lane.end_depth}
-    for message_id, depth in found.items():
-        forks = line.forks.get((message_id, depth), 0)
-        yield Mark(
-            kind=_kind(message_id, lane, forks),
-            message_id=message_id,
-            depth=depth,
-            x=scale.x(depth),
-            y=y,
-            forks=forks,
-            is_start=lane is not None and message_id == lane.start_id,
-        )
-
-
-def _cutoffs(line: Line, y: int, spans: Sequence[SummarySpan], bars: Sequence[Bar]) -> Iterator[Mark]:
-    """From the end of the bar down to the line."""
-    at: dict[tuple[int, int], list[Bar]] = defaultdict(list)
-    over_it = {bar.summary_id: bar for bar in bars}
+def _add_marks(
+    drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Place], spans: Iterable[SummarySpan]
+) -> None:
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    for place in places:
+        found[place.lane_id][place.message_id] = place.depth
+    # One mark for all summaries with the same cutoff, and one for all with the same anchor.
+    cutoffs: dict[Place, list[SummarySpan]] = defaultdict(list)
+    anchors: dict[Place, list[SummarySpan]] = defaultdict(list)
     for span in spans:
-        if span.cutoff_lane_id == line.id:
-            at[span.cutoff_id, span.cutoff_depth].append(over_it[span.summary_id])
-    for (message_id, depth), over in at.items():
-        x, top, bottom = max(bar.x2 for bar in over), min(bar.y for bar in over) - 2, y + 7
-        yield Mark(
-            kind=MarkKind.CUTOFF,
-            message_id=message_id,
-            depth=depth,
-            x=x,
-            y=y,
-            summary_ids=tuple(sorted(bar.summary_id for bar in over)),
-            path=f"M{x} {top}V{bottom}",
-            top=top,
-            bottom=bottom,
-            is_retired=not any(bar.is_live for bar in over),
-        )
+        cutoffs[Place(span.cutoff_id, span.cutoff_depth, span.cutoff_lane_id)].append(span)
+        anchors[Place(span.anchor_id, span.anchor_depth, span.anchor_lane_id)].append(span)
+    for lane in drawn.values():
+        messages = found[lane.lane_id] | dict(lane.forks.keys())
+        if lane.lane:
+            messages |= {lane.lane.start_id: lane.start, lane.lane.end_id: lane.end}
+        marks = [_message(message, depth, lane, scale) for message, depth in messages.items()]
+        lane.marks = [*marks, *_stretches(lane, scale, messages.values())]
+    for place, covered in cutoffs.items():
+        lane, ids = drawn[place.lane_id], {span.summary_id for span in covered}
+        over = [bar for bar in lane.bars if bar.summary_id in ids]
+        # From the end of the bar down to the line.
+        x, top = max(bar.x2 for bar in over), min(bar.top for bar in over)
+        lane.marks.append(_summary_mark(Shape.CUTOFF, place, covered, x, top, 7))
+    for place, anchored in anchors.items():
+        if place.lane_id in drawn:
+            # Below the line, so that they hide no message.
+            mark = _summary_mark(Shape.ANCHOR, place, anchored, scale.x(place.depth), 6, 18)
+            drawn[place.lane_id].marks.append(mark)
+    for lane in drawn.values():
+        lane.marks.sort(key=lambda mark: (mark.first, mark.x))
 
 
-def _anchors(line: Line, scale: Scale, y: int, spans: Sequence[SummarySpan]) -> Iterator[Mark]:
-    """Below the line, so that they hide no message."""
-    at: dict[tuple[int, int], list[SummarySpan]] = defaultdict(list)
-    for span in spans:
-        if span.anchor_lane_id == line.id:
-            at[span.anchor_id, span.anchor_depth].append(span)
-    for (message_id, depth), anchored in at.items():
-        x = scale.x(depth)
-        yield Mark(
-            kind=MarkKind.ANCHOR,
-            message_id=message_id,
-            depth=depth,
-            x=x,
-            y=y,
-            summary_ids=tuple(sorted(span.summary_id for span in anchored)),
-            path=f"M{x} {y + 7}l5 5l-5 5l-5 -5z",
-            top=y + 6,
-            bottom=y + 18,
-            is_retired=not any(span.is_live for span in anchored),
-        )
+def _message(message_id: int, depth: int, lane: DrawnLane, scale: Scale) -> Mark:
+    stored, forks, x = lane.lane, lane.forks[message_id, depth], scale.x(depth)
+    is_start = stored is not None and message_id == stored.start_id
+    if stored and message_id == stored.end_id:
+        shape = Shape.TIP if stored.is_tip else Shape.END
+    elif forks:
+        shape = Shape.FORK
+    else:
+        shape = Shape.START if is_start else Shape.MESSAGE
+    return Mark(
+        shape=shape,
+        message_id=message_id,
+        first=depth,
+        last=depth,
+        x1=x - REACH,
+        x2=x + REACH,
+        top=-REACH,
+        bottom=REACH,
+        forks=forks,
+        is_start=is_start,
+    )
 
 
-def _kind(message_id: int, lane: Lane | None, forks: int) -> MarkKind:
-    if lane and message_id == lane.end_id:
-        return MarkKind.TIP if lane.is_tip else MarkKind.END
-    if forks:
-        return MarkKind.FORK
-    return MarkKind.START if lane and message_id == lane.start_id else MarkKind.MESSAGE
+def _stretches(lane: DrawnLane, scale: Scale, depths: Iterable[int]) -> Iterator[Mark]:
+    """Between the marks of a lane: each message has a mark or is in one of these."""
+    for above, below in pairwise(sorted({*depths, lane.start, lane.end})):
+        if below - above > 1:
+            x1, x2 = scale.x(above) + REACH, scale.x(below) - REACH
+            yield Mark(shape=Shape.STRETCH, first=above + 1, last=below - 1, x1=x1, x2=x2, top=-6, bottom=6)
+
+
+def _summary_mark(shape: Shape, place: Place, spans: Sequence[SummarySpan], x: int, top: int, bottom: int) -> Mark:
+    return Mark(
+        shape=shape,
+        message_id=place.message_id,
+        first=place.depth,
+        last=place.depth,
+        x1=x - 7,
+        x2=x + 7,
+        top=top,
+        bottom=bottom,
+        summary_ids=tuple(sorted(span.summary_id for span in spans)),
+        is_retired=not any(span.is_live for span in spans),
+    )
+
+
+# -- rows ---------------------------------------------------------------------------------------------------
+
+
+def _extend(lane: DrawnLane, scale: Scale) -> None:
+    """From the message that it forks from to the end of its label, or of its bars."""
+    end = scale.x(lane.end)
+    lane.left = scale.x(lane.start) - _BESIDE_START if lane.parent_id is None else scale.x(lane.start - 1)
+    lane.right = max([end + lane.after, *(bar.x2 + REACH for bar in lane.bars)])
+    lane.label_x = end + _BESIDE_TIP if lane.lane else lane.left
+
+
+def _pack(lanes: Iterable[DrawnLane]) -> None:
+    """Puts each lane into the first row below the lane that it leaves in which it touches nothing.
+
+    A lane takes its extent of a row, and its line comes down to the left end of that through all rows between. A lane
+    is placed before its forks, and deeper forks first. So everything already placed below the lane that it leaves is
+    to its right, and of each row only the leftmost x is needed.
+    """
+    rows: dict[int | None, int] = {None: -1}
+    # The leftmost x of each row, with lines that pass through it; it never decreases from one row to the next.
+    taken: list[int] = []
+    for lane in lanes:
+        first = rows[lane.parent_id] + 1
+        fits = (row for row in range(first, len(taken)) if lane.right + APART < taken[row])
+        lane.row = rows[lane.lane_id] = next(fits, len(taken))
+        if lane.row == len(taken):
+            taken.append(lane.left)
+        # A root has no line from above, but counts as if it had: else its forks would meet what is left of them.
+        taken[first : lane.row + 1] = [min(lane.left, other) for other in taken[first : lane.row + 1]]
+
+
+def _stack(lanes: Iterable[DrawnLane], top: int) -> list[Row]:
+    """The stripes, each as high as its contents; sets the y of each lane's line."""
+    rows = []
+    for _, group in groupby(sorted(lanes, key=lambda lane: lane.row), lambda lane: lane.row):
+        inside = list(group)
+        above = max([_ABOVE_LINE, *(9 - bar.top for lane in inside for bar in lane.bars)])
+        has_anchors = any(mark.shape == Shape.ANCHOR for lane in inside for mark in lane.marks)
+        rows.append(Row(top, above + (_BELOW_ANCHORS if has_anchors else _BELOW_LINE)))
+        for lane in inside:
+            lane.y = top + above
+        top += rows[-1].height
+    return rows
+
+
+def _path(lane: DrawnLane, parent: DrawnLane | None, scale: Scale) -> str:
+    """Down from the message that it forks from, and along its messages; not where a stretch is drawn."""
+    start = scale.x(lane.start)
+    fork = f"M{start} 0"
+    if parent:
+        x = lane.left
+        fork = f"M{x} {parent.y - lane.y + 5}V{-_CURVE}Q{x} 0 {min(x + _CURVE, start)} 0H{start}"
+    gaps = (f"H{mark.x1}M{mark.x2} 0" for mark in lane.marks if mark.shape == Shape.STRETCH)
+    return f"{fork}{''.join(gaps)}H{scale.x(lane.end)}"

@@ -26,10 +26,9 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
-from compaction_app.admin.branch_map import SUMMARIES, BranchMap, SessionShape, fullness, read_shape
+from compaction_app.admin.branch_map import SUMMARIES, BranchMap, fullness, read_map
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
-from compaction_app.admin.map_parts import GAUGE_WIDTH
 from compaction_app.admin.records import (
     BoundedPaginator,
     RecordAdmin,
@@ -110,19 +109,19 @@ class Figures:
 
     admin: RecordAdmin
     session: ChatSession
-    shape: SessionShape
+    map: BranchMap
 
     def branches(self) -> str:
-        if self.shape.is_whole:
-            return number(sum(lane.is_tip for lane in self.shape.lanes))
+        if self.map.is_whole:
+            return number(sum(lane.is_tip for lane in self.map.lanes))
         nodes = ChatMessage.objects.using(database_of(self.session))
         tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
         lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
         return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
 
     def messages_and_tokens(self) -> tuple[str, str]:
-        if self.shape.is_whole:
-            return number(self.shape.messages), number(self.shape.tokens)
+        if self.map.is_whole:
+            return number(self.map.messages), number(self.map.tokens)
         nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
         first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
         found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
@@ -132,13 +131,13 @@ class Figures:
 
     def summaries(self) -> str:
         # Among the summaries that were read for the map.
-        live = sum(span.is_live for span in self.shape.spans)
-        counts = {"live": live, "retired": len(self.shape.spans) - live}
+        live = sum(span.is_live for span in self.map.spans)
+        counts = {"live": live, "retired": len(self.map.spans) - live}
         links = [
             self._list("chatmessage", f"{count:,} {state}", kind=str(Kind.SUMMARY), state=state)
             for state, count in counts.items()
         ]
-        return _of_newest(links, len(self.shape.spans), SUMMARIES)
+        return _of_newest(links, len(self.map.spans), SUMMARIES)
 
     def runs(self) -> str:
         by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
@@ -246,22 +245,20 @@ class ChatSessionAdmin(VerifyingAdmin):
             budget = replace(budget, threshold=budget.available) if is_off else budget
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
-        shape = read_shape(obj, budget, int(before) if is_id(before) else None, quotes=quotes)
-        map_ = BranchMap(shape, self, obj)
+        map_ = read_map(self, obj, budget, int(before) if is_id(before) else None, quotes=quotes)
         may_compact = self.has_compact_permission(request) and not is_off
         here = self.page_of(obj)
         return {
             "map": map_,
             "is_off": is_off,
-            "gauge_width": GAUGE_WIDTH,
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
-            "newest_url": f"{here}#compaction-map" if shape.is_older_page else "",
-            "figures": Figures(self, obj, shape),
-            "fullest": (shape.fullest.tip_id, fullness(shape.fullest, budget)) if shape.fullest else None,
+            "newest_url": f"{here}#compaction-map" if map_.is_older_page else "",
+            "figures": Figures(self, obj, map_),
+            "fullest": (map_.fullest.tip_id, fullness(map_.fullest, budget)) if map_.fullest else None,
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
-            "compact_form": _form_elsewhere() if may_compact and shape.lanes else None,
+            "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
             "compact_url": self.url("chatsession_compact", obj.pk),
         }
 

@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import branch_map
-from compaction_app.admin.map_layout import EVERY_DEPTH
+from compaction_app.admin.display import link
+from compaction_app.admin.map_layout import EVERY_DEPTH, Bar, Shape
 from tests.admin.pages import ARABIC, VIEW, figures, page_of, url
 from tests.admin.records import forked, words
 from tests.trees import chain, star, start_session, summarize
@@ -35,7 +36,8 @@ def map_at(client, session, **query):
 
 def links_of(branch_map):
     """(what is drawn, its address, its name) of every mark and bar."""
-    return [(linked.part, linked.url, linked.name) for lane in branch_map.lanes for linked in lane.bars + lane.marks]
+    lanes = branch_map.picture.lanes
+    return [(part, part.url, part.name) for lane in lanes for part in [*lane.bars, *lane.marks]]
 
 
 def listed_at(client, address):
@@ -55,7 +57,7 @@ def test_every_mark_is_a_link_to_its_message_or_its_summary(viewer):
     links = links_of(map_at(viewer, session))
     assert {address for _, address, _ in links} == {message_url(node.pk) for node in (*main, *side, live, gone)}
     for part, address, _ in links:
-        assert address == message_url(getattr(part, "message_id", None) or part.summary_id)
+        assert address == message_url(part.summary_id if isinstance(part, Bar) else part.message_id)
 
 
 def test_every_mark_says_what_it_is_and_how_its_message_begins(viewer):
@@ -69,7 +71,7 @@ def test_every_mark_says_what_it_is_and_how_its_message_begins(viewer):
     assert f"Anchor of summary {gone.pk}, retired: message {main[5].pk}. {text.format('m5')}" in names
     summary = f"Summary {live.pk}, in use: covers 3 messages up to message {main[2].pk}; {live.token_count} tokens"
     assert f"{summary}. {text.format('What was agreed.')}" in names
-    available = viewer.get(page_of(session)).context["map"].shape.budget.available
+    available = viewer.get(page_of(session)).context["map"].budget.available
     tip = f"Tip of branch 2: message {side[1].pk} (user); 60 of {available:,} available tokens: 2 % full"
     assert f"{tip}. {text.format('m1')}" in names
 
@@ -156,17 +158,13 @@ def test_the_table_says_the_same_as_the_picture(viewer):
     session, main, _, live, _ = forked()
     response = viewer.get(page_of(session))
     first, second = response.context["map"].table
-    assert (first.name, first.url, first.forks_from, first.messages) == (
-        "Branch 1",
-        message_url(main[-1].pk),
+    assert (first.name, first.forks_from, first.messages) == (
+        link(message_url(main[-1].pk), "Branch 1"),
         "the start",
         6,
     )
-    assert (first.summary, first.summary_url) == (f"Summary {live.pk}", message_url(live.pk))
-    assert (second.forks_from, second.forks_from_url) == (
-        f"message {main[3].pk} of branch 1",
-        message_url(main[3].pk),
-    )
+    assert first.summary == link(message_url(live.pk), f"Summary {live.pk}")
+    assert second.forks_from == link(message_url(main[3].pk), f"message {main[3].pk} of branch 1")
     assert (second.messages, second.tokens, second.summary) == (2, 60, "none")
     for row in (first, second):
         assert row.fullness in response.text
@@ -179,7 +177,7 @@ def test_each_lane_bears_the_number_by_which_the_table_names_it_in_the_order_of_
     early, late = chain(session, 2, main[9]), chain(session, 2, main[49])
     response = viewer.get(page_of(session))
     shown = response.context["map"]
-    assert [(drawn.lane.lane_id, drawn.lane.row) for drawn in shown.lanes] == [
+    assert [(lane.lane_id, lane.row) for lane in shown.picture.lanes] == [
         (main[0].pk, 0),
         (late[0].pk, 1),
         (early[0].pk, 1),
@@ -188,15 +186,17 @@ def test_each_lane_bears_the_number_by_which_the_table_names_it_in_the_order_of_
     drawn = re.findall(r'class="compaction-map-number">(\d+)<|aria-label="Tip of branch \d+: message (\d+)', svg)
     tips = [str(lane[-1].pk) for lane in (main, late, early)]
     assert [number or tip for number, tip in drawn] == [tips[0], "1", tips[1], "2", tips[2], "3"]
-    assert [row.url for row in shown.table] == [message_url(pk) for pk in tips]
-    assert [row.name for row in shown.table] == ["Branch 1", "Branch 2", "Branch 3"]
+    names = ["Branch 1", "Branch 2", "Branch 3"]
+    assert [row.name for row in shown.table] == [
+        link(message_url(pk), name) for pk, name in zip(tips, names, strict=True)
+    ]
 
 
 def test_a_tip_over_its_threshold_says_so_in_words(viewer):
     session = start_session()
     chat.append_message(session, role="user", content=words(1000, "harbour"))
     response = viewer.get(page_of(session))
-    budget = response.context["map"].shape.budget
+    budget = response.context["map"].budget
     assert f"over the threshold of {budget.threshold:,}" in names_of(response.context["map"])[0]
     assert re.search(r"\d+ % full · over</tspan>", response.text)
     full = chat.tips(session)[0].path_tokens * 100 // budget.available
@@ -210,7 +210,7 @@ def test_what_a_real_compaction_leaves_is_drawn(viewer, settings, transactional_
     ]
     run = chat.compact(tip)
     shown = map_at(viewer, session)
-    [bar] = [part for part, _, _ in links_of(shown) if hasattr(part, "summary_ids") and hasattr(part, "x1")]
+    [bar] = shown.picture.bars
     assert (bar.summary_id, bar.last, bar.is_in_use) == (run.summary_id, run.cutoff.depth, True)
     history = chat.get_context(tip).history_tokens
     assert f"; {history:,} of " in next(name for name in names_of(shown) if name.startswith("Tip"))
@@ -226,7 +226,7 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
     shown, address, pages = set(), page_of(session), 0
     while address:
         response = viewer.get(address)
-        here = {drawn.lane.lane_id for drawn in response.context["map"].lanes}
+        here = {lane.lane_id for lane in response.context["map"].picture.lanes}
         assert root.pk in here
         assert not (shown & here) - {root.pk}
         shown |= here
@@ -238,7 +238,7 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
 
 
 def test_branches_are_numbered_on_from_page_to_page_and_a_heading_says_which_these_are(viewer):
-    star(session := start_session(), 150)
+    _, trunk, *_ = star(session := start_session(), 150)
     first = viewer.get(page_of(session))
     second = viewer.get(first.context["older_url"])
     third = viewer.get(second.context["older_url"])
@@ -248,10 +248,12 @@ def test_branches_are_numbered_on_from_page_to_page_and_a_heading_says_which_the
         "Branches 61 to 120 of 150, newest first",
         "Branches 121 to 150 of 150, newest first",
     ]
-    numbers = [[drawn.lane.number for drawn in shown.lanes if drawn.lane.number] for shown in pages]
+    numbers = [[lane.number for lane in shown.picture.lanes if lane.number] for shown in pages]
     assert numbers == [list(range(1, 61)), list(range(61, 121)), list(range(121, 151))]
     # The lane that all of them leave has its number on the last page.
-    assert [row.name for row in pages[0].table if row.name.startswith("An")] == ["An older branch"]
+    assert [row.name for row in pages[0].table if "An older" in row.name] == [
+        link(message_url(trunk.pk), "An older branch")
+    ]
     assert f"{pages[1].range}</h2>" in second.text
 
 
@@ -288,7 +290,7 @@ def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
 
 
 def stretches_of(branch_map):
-    return [linked for lane in branch_map.lanes for linked in lane.marks if linked.is_stretch]
+    return [mark for lane in branch_map.picture.lanes for mark in lane.marks if mark.shape == Shape.STRETCH]
 
 
 def test_what_is_folded_is_a_link_to_the_list_of_just_these_messages(viewer):
@@ -311,8 +313,8 @@ def test_every_message_of_a_lane_has_a_mark_or_is_in_one_stretch(viewer):
     session, *_ = forked()
     chain(session, 90, chain(session, 60)[29])
     for lane in map_at(viewer, session).picture.lanes:
-        depths = [mark.depth for mark in lane.marks if mark.is_message]
-        depths += [depth for part in lane.stretches for depth in range(part.first, part.last + 1)]
+        shown = [mark for mark in lane.marks if mark.is_message or mark.shape == Shape.STRETCH]
+        depths = [depth for mark in shown for depth in range(mark.first, mark.last + 1)]
         assert sorted(depths) == list(range(min(depths), max(depths) + 1))
 
 

@@ -56,7 +56,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Cost": "0.0125, without 1 run",
     }
     assert figures(response) | expected == figures(response)
-    budget = response.context["map"].shape.budget
+    budget = response.context["map"].budget
     for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
         assert figures(response)[name] == f"{value:,}"
 
@@ -151,7 +151,7 @@ def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer)
     reading = [sql for sql in queries_of(viewer, page_of(session)) if '"content"' in sql]
     assert len(reading) == 1
     assert re.search(r'(SUBSTR|LEFT)\("compaction_app_chatmessage"."content"', reading[0])
-    assert len(viewer.get(page_of(session)).context["map"].shape.beginnings) == 2
+    assert len(viewer.get(page_of(session)).context["map"].beginnings) == 2
 
 
 # -- compacting ---------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 #: Of each lane its number, the y of its line, and the pixels from the left to the right end of all that is drawn.
 LANES = """() => [...document.querySelectorAll(".compaction-map-lane")].map((lane) => {
-    const box = lane.getBBox(), tip = lane.querySelector(".compaction-map-tip");
+    const box = lane.getBBox(), y = lane.transform.baseVal[0].matrix.f;
     const number = lane.querySelector(".compaction-map-number").textContent;
-    return [Number(number), Number(tip.getAttribute("cy")), box.x, box.x + box.width];
+    return [Number(number), y, box.x, box.x + box.width];
 })"""
 #: Whether all of a branch's label stands within the box that scrolls.
 IS_IN_SIGHT = """(number) => {
