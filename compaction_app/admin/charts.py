@@ -24,7 +24,7 @@ from compaction_app.values import RunStatus
 #: Runs that a chart counts, the newest ones.
 MOST_RUNS = 10_000
 #: Sizes in the drawing's own units: it is stretched to the width of the page.
-STEP, BAR, HEIGHT = 10, 8, 200
+STEP, HEIGHT = 10, 200
 #: Height of the smallest bar, so that it is visible beside large ones.
 _SMALLEST = 6
 
@@ -48,16 +48,6 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One rectangle of a drawing."""
-
-    x: int
-    y: int
-    height: int
-    width: int = BAR
-
-
-@dataclass(frozen=True, slots=True)
 class Column:
     """A range of time in the chart and in its table."""
 
@@ -65,10 +55,11 @@ class Column:
     #: None where it was not counted.
     figures: Figures | None
     url: str = ""
+    #: Where it begins in the drawing, and the heights of its bars.
     x: int = 0
-    runs: Bar | None = None
-    failed: Bar | None = None
-    saved: Bar | None = None
+    runs: int = 0
+    failed: int = 0
+    saved: int = 0
 
     @property
     def description(self) -> str:
@@ -118,11 +109,13 @@ def chart_of(
     known = [one for one in figures if one is not None]
     most_runs = max((one.runs for one in known), default=0)
     # A policy may allow a summary that is larger than what it replaces: no bar is negative.
-    most_saved = max((one.saved for one in known), default=0)
-    columns = (
-        _column(number, range_, one, url_of, most_runs, most_saved)
-        for number, (range_, one) in enumerate(zip(ranges, figures, strict=True))
-    )
+    most_saved = max([0, *(one.saved for one in known)])
+    columns = []
+    for number, (range_, one) in enumerate(zip(ranges, figures, strict=True)):
+        url = url_of(range_.period) if range_.period and (one is None or one.runs) else ""
+        values = ((one.runs, most_runs), (one.failed, most_runs), (one.saved, most_saved)) if one else ()
+        heights = (_height(value, most) for value, most in values)
+        columns.append(Column(range_.label, one, url, number * STEP, *heights))
     costs = [one.cost for one in known if one.cost is not None]
     total = Figures(
         runs=sum(one.runs for one in known),
@@ -131,34 +124,11 @@ def chart_of(
         cost=sum(costs, Decimal(0)) if costs else None,
         unpriced=sum(one.unpriced for one in known),
     )
-    return Chart(title, tuple(columns), total, most_runs, max(most_saved, 0))
+    return Chart(title, tuple(columns), total, most_runs, most_saved)
 
 
-def _column(
-    number: int,
-    range_: TimeRange,
-    figures: Figures | None,
-    url_of: Callable[[Period], str],
-    most_runs: int,
-    most_saved: int,
-) -> Column:
-    x = number * STEP
-    url = url_of(range_.period) if range_.period and (figures is None or figures.runs) else ""
-    if figures is None:
-        return Column(range_.label, None, url, x)
-    bars = (
-        _bar(x, figures.runs, most_runs),
-        _bar(x, figures.failed, most_runs),
-        _bar(x, figures.saved, most_saved),
-    )
-    return Column(range_.label, figures, url, x, *bars)
-
-
-def _bar(x: int, value: int, most: int) -> Bar | None:
-    if value <= 0:
-        return None
-    height = max(HEIGHT * value // most, _SMALLEST)
-    return Bar(x + (STEP - BAR) // 2, HEIGHT - height, height)
+def _height(value: int, most: int) -> int:
+    return max(HEIGHT * value // most, _SMALLEST) if value > 0 else 0
 
 
 # -- counting -----------------------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ class Part:
 
 @dataclass(kw_only=True, slots=True)
 class Mark(Part):
+    """On the line of a lane, or beside it: a message, a summary's cutoff or anchor, or a stretch."""
+
     shape: Shape
     #: 0 for a stretch.
     message_id: int = 0
@@ -229,6 +231,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
+    """The lanes of a page, laid out."""
+
+    #: The y at which the rows begin.
     axis: int
     scale: Scale
     rows: Sequence[Row]
@@ -257,9 +262,8 @@ class Picture:
     @property
     def ids(self) -> set[int]:
         """Every message and summary that has a mark."""
-        return (
-            {mark.message_id for lane in self.lanes for mark in lane.marks} | {bar.summary_id for bar in self.bars}
-        ) - {0}
+        marked = {mark.message_id for lane in self.lanes for mark in lane.marks}
+        return (marked | {bar.summary_id for bar in self.bars}) - {0}
 
     @property
     def has_open(self) -> bool:
@@ -343,25 +347,20 @@ def _drawn_lanes(lanes: Sequence[Lane]) -> dict[int, DrawnLane]:
 
 def _numbered(lanes: Iterable[DrawnLane], first: int, guests: Collection[int]) -> list[DrawnLane]:
     """Each lane, then its forks, the deepest first; of one message's forks the oldest first."""
-    found = list(_in_order(lanes))
+    below: dict[int | None, list[DrawnLane]] = defaultdict(list)
+    # Roots are in the order in which they began.
+    for lane in sorted(lanes, key=lambda lane: (0 if lane.parent_id is None else -lane.start, lane.lane_id)):
+        below[lane.parent_id].append(lane)
+    found = list(_with_forks(below, None))
     for number, lane in enumerate((lane for lane in found if lane.lane and lane.lane_id not in guests), first):
         lane.number = number
     return found
 
 
-def _in_order(lanes: Iterable[DrawnLane]) -> Iterator[DrawnLane]:
-    below: dict[int | None, list[DrawnLane]] = defaultdict(list)
-    for lane in lanes:
-        below[lane.parent_id].append(lane)
-    for siblings in below.values():
-        # A stack: the first is pushed last.
-        siblings.sort(key=lambda lane: (lane.start, -lane.lane_id))
-    below[None].sort(key=lambda lane: -lane.lane_id)
-    waiting = below[None]
-    while waiting:
-        lane = waiting.pop()
+def _with_forks(below: Mapping[int | None, list[DrawnLane]], parent_id: int | None) -> Iterator[DrawnLane]:
+    for lane in below[parent_id]:
         yield lane
-        waiting += below.get(lane.lane_id, [])
+        yield from _with_forks(below, lane.lane_id)
 
 
 def _gauge(lane: Lane | None, histories: Mapping[int, TipHistory], budget: Budget | None) -> Gauge | None:
@@ -439,9 +438,7 @@ def _above(span: SummarySpan, lanes: Mapping[int, Lane]) -> dict[int, int]:
     while lane_id is not None:
         found[lane_id] = depth
         lane = lanes.get(lane_id)
-        if lane is None:
-            break
-        lane_id, depth = lane.parent_lane_id, lane.start_depth - 1
+        lane_id, depth = (lane.parent_lane_id, lane.start_depth - 1) if lane else (None, 0)
     return found
 
 
@@ -514,32 +511,24 @@ def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
 def _add_marks(
     drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Place], spans: Iterable[SummarySpan]
 ) -> None:
-    found: dict[int, dict[int, int]] = defaultdict(dict)
+    messages: dict[int, dict[int, int]] = defaultdict(dict)
     for place in places:
-        found[place.lane_id][place.message_id] = place.depth
-    # One mark for all summaries with the same cutoff, and one for all with the same anchor.
-    cutoffs: dict[Place, list[SummarySpan]] = defaultdict(list)
-    anchors: dict[Place, list[SummarySpan]] = defaultdict(list)
-    for span in spans:
-        cutoffs[Place(span.cutoff_id, span.cutoff_depth, span.cutoff_lane_id)].append(span)
-        anchors[Place(span.anchor_id, span.anchor_depth, span.anchor_lane_id)].append(span)
+        messages[place.lane_id][place.message_id] = place.depth
     for lane in drawn.values():
-        messages = found[lane.lane_id] | dict(lane.forks.keys())
+        found = messages[lane.lane_id] | dict(lane.forks.keys())
         if lane.lane:
-            messages |= {lane.lane.start_id: lane.start, lane.lane.end_id: lane.end}
-        marks = [_message(message, depth, lane, scale) for message, depth in messages.items()]
-        lane.marks = [*marks, *_stretches(lane, scale, messages.values())]
-    for place, covered in cutoffs.items():
-        lane, ids = drawn[place.lane_id], {span.summary_id for span in covered}
-        over = [bar for bar in lane.bars if bar.summary_id in ids]
-        # From the end of the bar down to the line.
-        x, top = max(bar.x2 for bar in over), min(bar.top for bar in over)
-        lane.marks.append(_summary_mark(Shape.CUTOFF, place, covered, x, top, 7))
-    for place, anchored in anchors.items():
+            found |= {lane.lane.start_id: lane.start, lane.lane.end_id: lane.end}
+        lane.marks = [_message(message_id, depth, lane, scale) for message_id, depth in found.items()]
+        lane.marks += _stretches(lane, scale, found.values())
+    # One mark for all summaries with the same cutoff, and one for all with the same anchor.
+    grouped: dict[tuple[Shape, Place], list[SummarySpan]] = defaultdict(list)
+    for span in spans:
+        grouped[Shape.CUTOFF, Place(span.cutoff_id, span.cutoff_depth, span.cutoff_lane_id)].append(span)
+        grouped[Shape.ANCHOR, Place(span.anchor_id, span.anchor_depth, span.anchor_lane_id)].append(span)
+    for (shape, place), group in grouped.items():
         if place.lane_id in drawn:
-            # Below the line, so that they hide no message.
-            mark = _summary_mark(Shape.ANCHOR, place, anchored, scale.x(place.depth), 6, 18)
-            drawn[place.lane_id].marks.append(mark)
+            lane = drawn[place.lane_id]
+            lane.marks.append(_of_summaries(shape, place, group, lane, scale))
     for lane in drawn.values():
         lane.marks.sort(key=lambda mark: (mark.first, mark.x))
 
@@ -575,7 +564,15 @@ def _stretches(lane: DrawnLane, scale: Scale, depths: Iterable[int]) -> Iterator
             yield Mark(shape=Shape.STRETCH, first=above + 1, last=below - 1, x1=x1, x2=x2, top=-6, bottom=6)
 
 
-def _summary_mark(shape: Shape, place: Place, spans: Sequence[SummarySpan], x: int, top: int, bottom: int) -> Mark:
+def _of_summaries(shape: Shape, place: Place, spans: Sequence[SummarySpan], lane: DrawnLane, scale: Scale) -> Mark:
+    ids = tuple(sorted(span.summary_id for span in spans))
+    if shape == Shape.CUTOFF:
+        # From the end of the bar down to the line.
+        bars = [bar for bar in lane.bars if bar.summary_id in ids]
+        x, top, bottom = max(bar.x2 for bar in bars), min(bar.top for bar in bars), 7
+    else:
+        # Below the line, so that it hides no message.
+        x, top, bottom = scale.x(place.depth), 6, 18
     return Mark(
         shape=shape,
         message_id=place.message_id,
@@ -585,7 +582,7 @@ def _summary_mark(shape: Shape, place: Place, spans: Sequence[SummarySpan], x: i
         x2=x + 7,
         top=top,
         bottom=bottom,
-        summary_ids=tuple(sorted(span.summary_id for span in spans)),
+        summary_ids=ids,
         is_retired=not any(span.is_live for span in spans),
     )
 

@@ -92,15 +92,13 @@ class TestChart:
         assert re.findall(r">([\d,]+)</td>", row) == ["2", "1", "1,800"]
         assert 'aria-label="November 3: 2 runs, 1 failed, 1,800 tokens saved"' in page
 
-    def test_bars_are_as_high_as_their_numbers_and_what_is_there_is_seen(self):
-        stretches = parts_of(Period(2026, 11), UTC)[:3]
+    def test_bars_are_as_high_as_their_numbers_and_what_is_there_is_seen(self, monkeypatch):
         counted = [charts.Figures(runs=1000, failed=1, saved=-5), charts.Figures(runs=500), None]
-        column = charts._column(0, stretches[0], counted[0], lambda period: "", 1000, 0)
-        assert (column.runs.height, column.runs.y) == (charts.HEIGHT, 0)
-        assert column.failed.height == 6
-        assert column.saved is None
-        assert charts._column(1, stretches[1], counted[1], lambda period: "", 1000, 0).runs.height == charts.HEIGHT // 2
-        assert charts._column(2, stretches[2], None, lambda period: "", 1000, 0).runs is None
+        monkeypatch.setattr(charts, "_counted", lambda runs, ranges: counted)
+        ranges = parts_of(Period(2026, 11), UTC)[:3]
+        drawn = charts.chart_of("Runs", CompactionRun.objects.all(), ranges, lambda period: "")
+        heights = [(column.x, column.runs, column.failed, column.saved) for column in drawn.columns]
+        assert heights == [(0, charts.HEIGHT, 6, 0), (10, charts.HEIGHT // 2, 0, 0), (20, 0, 0, 0)]
 
     def test_a_time_without_runs_says_so(self, viewer, tip):
         run_of(tip, created_at=timezone.now() - timedelta(days=31))
