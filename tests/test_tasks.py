@@ -71,6 +71,7 @@ class TestWorkers:
             assert not chat.should_compact(tip)
             assert (context.dropped, context.strategy) == (0, "auto_compact")
 
+    @pytest.mark.long
     def test_a_thousand_requests_at_once_from_several_processes_make_one_run(self, celery_worker, broker):
         session = chat.start_session()
         tip = talk(session)

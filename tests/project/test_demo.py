@@ -258,6 +258,7 @@ def test_a_run_that_is_put_off_is_told_once_an_attempt(settings):
 
 
 class TestStopping:
+    @pytest.mark.long
     def test_ctrl_c_ends_all_of_it_in_order(self, demo):
         with demo() as running:
             running.wait_for("Press Ctrl-C to stop.")
