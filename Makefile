@@ -65,8 +65,10 @@ POSTGRES_TESTS := tests/models tests/tree tests/context tests/compaction tests/c
   tests/test_cases.py tests/test_when_things_go_wrong.py tests/test_regressions.py tests/test_state_machine.py \
   tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
   tests/project/chat_page/test_queries.py
-# One process per core; an idle one takes over tests of another.
-PYTEST := $(PY) -m pytest -n auto --dist worksteal
+# One process more than there are cores, since some tests wait for workers and browsers. Each process runs its tests in
+# order and takes over some of another's at the end.
+PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN || echo 1) + 1 )))
+PYTEST := $(PY) -m pytest -n $(PROCESSES) --dist worksteal
 
 test: setup
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
