@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Up to this depth, and this many messages, every message has a mark.
 EVERY_DEPTH = 24
 EVERY_MESSAGE = 120
-#: Up to so many lanes each may have its own row. With more the map becomes wider rather than higher.
+#: Up to this number of lanes, each may have a row of its own. With more, the map grows wider and not higher.
 FEW_LANES = 8
 #: Bars drawn at most beside those in use at a tip; other live summaries share one bar a lane.
 MOST_SUMMARIES = 6

@@ -239,7 +239,7 @@ def database_alias(name: str) -> Iterator[str]:
 def _read_only(path: Path) -> dict[str, str]:
     log, index = (path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))
     # To read a file with a write-ahead log, SQLite creates that log and its index beside it, even when reading only,
-    # unless it is told that the file is immutable. It is if neither exists: nobody writes to it.
+    # unless the connection declares the file immutable. That is true if neither exists: nobody writes to it.
     in_use = index.exists() or (log.exists() and log.stat().st_size > 0)
     quiet = _header(path)[_WRITE_VERSION] == _WAL and not in_use
     options = "mode=ro&immutable=1" if quiet else "mode=ro"
