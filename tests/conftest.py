@@ -148,16 +148,7 @@ def celery_worker(
     ) -> CeleryWorker:
         name = f"worker-{len(workers) + 1}"
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
-        command += [
-            "--concurrency",
-            "1",
-            "--pool",
-            pool,
-            "--loglevel",
-            "info",
-            "--without-gossip",
-            "--without-mingle",
-        ]
+        command += ["--concurrency", "1", "--pool", pool, "--loglevel", "info", "--without-gossip", "--without-mingle"]
         if beat:
             command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}

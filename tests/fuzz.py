@@ -59,12 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(database: str, steps: int, first_seed: int) -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "TEST_DATABASE": database,
-        STEPS_VARIABLE: str(steps),
-        SEED_VARIABLE: str(first_seed),
-    }
+    environment = {**os.environ, "TEST_DATABASE": database, STEPS_VARIABLE: str(steps), SEED_VARIABLE: str(first_seed)}
     command = [sys.executable, "-m", "pytest", __file__, "-q", "-s", "--tb=short", "-p", "no:cacheprovider"]
     return subprocess.Popen(command, env=environment, cwd=Path(__file__).resolve().parent.parent)
 

@@ -301,11 +301,7 @@ def test_a_key_set_explicitly_beats_the_preset_and_a_session_beats_both() -> Non
     with override_settings(COMPACTION={"MODE": "aggressive", "TARGET_RATIO": 0.4}):
         assert (get_settings().trigger_ratio, get_settings().target_ratio) == (0.60, 0.4)
         session = get_settings({"MODE": "conservative", "TRIGGER_RATIO": 0.8})
-        assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (
-            0.8,
-            0.10,
-            0.4,
-        )
+        assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (0.8, 0.10, 0.4)
 
 
 # -- reading ---------------------------------------------------------------------------------------------

@@ -152,12 +152,7 @@ class TestReasoning:
         return event.payload["reasoning_turns"]
 
     def counts(self, verbatim=0, summarized=0, dropped=0, cleared=0):
-        return {
-            "verbatim": verbatim,
-            "summarized": summarized,
-            "dropped": dropped,
-            "cleared_by_provider": cleared,
-        }
+        return {"verbatim": verbatim, "summarized": summarized, "dropped": dropped, "cleared_by_provider": cleared}
 
     def test_kept_turns_are_verbatim_and_covered_ones_become_text(self, session):
         tip = self.turns(session, [[THOUGHT]] * 35)

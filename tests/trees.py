@@ -63,12 +63,7 @@ def star(session: ChatSession, width: int) -> list[ChatMessage]:
 
 def summarize(anchor: ChatMessage, cutoff: ChatMessage, **fields: Any) -> ChatMessage:
     """A summary at ``anchor`` that covers everything up to ``cutoff``."""
-    given = {
-        "kind": Kind.SUMMARY,
-        "role": Role.USER,
-        "content": "What was said.",
-        "last_summarized_message": cutoff,
-    }
+    given = {"kind": Kind.SUMMARY, "role": Role.USER, "content": "What was said.", "last_summarized_message": cutoff}
     return ChatMessage.objects.add_child(anchor, given | fields)
 
 

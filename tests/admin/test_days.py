@@ -152,10 +152,7 @@ class TestByDate:
         now = timezone.now()
         CompactionRun.objects.bulk_create(
             CompactionRun(
-                session_id=tip.session_id,
-                trigger="manual",
-                status="failed",
-                created_at=now - timedelta(hours=hours),
+                session_id=tip.session_id, trigger="manual", status="failed", created_at=now - timedelta(hours=hours)
             )
             for hours in range(2000)
         )

@@ -19,15 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 #: Texts of a conversation, by the column that holds them.
 SESSION = {"title": "MARKtitle", "system_prompt": "MARKprompt", "metadata": {"note": "MARKsession"}}
-OF_MESSAGES = (
-    "MARKcontent",
-    "MARKreply",
-    "MARKargument",
-    "MARKreasoning",
-    "MARKattachment",
-    "MARKnote",
-    "MARKname",
-)
+OF_MESSAGES = ("MARKcontent", "MARKreply", "MARKargument", "MARKreasoning", "MARKattachment", "MARKnote", "MARKname")
 OF_SUMMARIES = ("MARKsummary", "MARKreason", "MARKinstructions", "MARKpolicy")
 #: Permission → the marks that its pages may show. A prompt is part of the context that a message's page shows.
 SHOWN = {

@@ -71,12 +71,7 @@ def test_what_nothing_tells_has_no_mark(command, result):
 
 @pytest.mark.parametrize(
     "result",
-    [
-        "exit code: 0",
-        "Process exited with code 0\nall well",
-        '{"exit_code": 0, "stdout": "a"}',
-        '{"success": true}',
-    ],
+    ["exit code: 0", "Process exited with code 0\nall well", '{"exit_code": 0, "stdout": "a"}', '{"success": true}'],
 )
 def test_an_exit_code_of_zero_and_a_field_that_says_so_are_success(result):
     assert tool_marker(shell("ls"), result) == "[shell: ls → ✓]"

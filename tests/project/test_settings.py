@@ -76,11 +76,7 @@ class TestCompaction:
     [
         ("COMPACTION_CONTEXT_WINDOW", "abc", "not a whole number. Set it to 1 or more"),
         ("COMPACTION_CONTEXT_WINDOW", "0", "too small. Set it to 1 or more"),
-        (
-            "COMPACTION_MODE",
-            "fast",
-            "unknown. Set it to one of off, standard, conservative, aggressive, deterministic",
-        ),
+        ("COMPACTION_MODE", "fast", "unknown. Set it to one of off, standard, conservative, aggressive, deterministic"),
         ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
         ("COMPACTION_TRIGGER_RATIO", "nan", "not a finite number. Set it to a number between 0 and 1"),
         ("COMPACTION_REDELIVERY_SECONDS", "soon", "not a number. Set it to a number of seconds"),
@@ -117,12 +113,7 @@ class TestDatabase:
     def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
         database = settings_with(DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require").DATABASES["default"]
         assert database["ENGINE"] == "django.db.backends.postgresql"
-        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == (
-            "u",
-            "h",
-            5433,
-            "n",
-        )
+        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == ("u", "h", 5433, "n")
         assert database["OPTIONS"] == {"sslmode": "require"}
 
     def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path):

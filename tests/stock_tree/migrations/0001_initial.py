@@ -22,9 +22,7 @@ class Migration(migrations.Migration):
                 (
                     "message",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="compaction_app.chatmessage",
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="compaction_app.chatmessage"
                     ),
                 ),
             ],
@@ -101,9 +99,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "abstract": False,
-            },
+            options={"abstract": False},
         ),
         migrations.CreateModel(
             name="Ticket",
@@ -115,9 +111,7 @@ class Migration(migrations.Migration):
                 (
                     "message",
                     models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        to="compaction_app.chatmessage",
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to="compaction_app.chatmessage"
                     ),
                 ),
             ],
