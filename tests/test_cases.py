@@ -19,7 +19,7 @@ from compaction_app.tree.verify import verify_session
 from tests.docs.origins import names_of_tests
 from tests.small import anchored_summary, shown_ids, small
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 BRANCHES, PROMPTS = "tests/tree/test_branches.py", "tests/summarizers/test_prompts.py"
 SUMMARIZING = "tests/compaction/test_summarizing.py"
@@ -124,14 +124,6 @@ HELD: dict[str, list[str]] = {
 
 #: A recap without a ledger's worth of facts in it.
 RECAP = "Earlier matter was told and settled, all of it."
-
-
-@pytest.fixture(autouse=True)
-def site(settings):
-    settings.COMPACTION = small()
-    FakeSummarizer.reset()
-    yield
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

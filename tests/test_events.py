@@ -16,12 +16,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import EventKind
 from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 SECRET = "pelican"

@@ -28,11 +28,6 @@ from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.conftest import REPOSITORY
 from tests.small import small
 
-SMALL = {
-    "CONTEXT_WINDOW": 10_000,
-    "RESERVED_TOKENS": 2_000,
-    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
-}
 RECAP = "## Recap\n\nThe user asked and you answered, and all of it is settled by now."
 
 
@@ -46,10 +41,6 @@ def history(shorthand: str, system: str = "") -> list[dict[str, Any]]:
         if calls:
             messages[-1]["tool_calls"] = calls
     return messages
-
-
-def options(**changes: Any) -> dict[str, Any]:
-    return {**SMALL, **changes}
 
 
 class Summarizing:
@@ -75,14 +66,14 @@ def tokens_of(messages: list[dict[str, Any]]) -> int:
 class TestLayers:
     def test_what_fits_is_given_back_as_it_is(self):
         messages = history("u a c t u", "Be kind.")
-        result = check_and_compact(messages, options(), Summarizing())
+        result = check_and_compact(messages, small(), Summarizing())
         assert result.messages == messages
         assert (result.strategy, result.pruned, result.dropped, result.covered) == ("none", 0, 0, 0)
         assert result.tokens == result.tokens_before == tokens_of(messages)
 
     def test_pruning_may_be_enough(self):
         messages = history("u c t(6000) u a u a u")
-        result = check_and_compact(messages, options(), never)
+        result = check_and_compact(messages, small(), never)
         assert (result.strategy, result.pruned, result.covered) == ("tool_result_budget", 1, 0)
         changed = [
             i for i, (before, after) in enumerate(zip(messages, result.messages, strict=True)) if before != after
@@ -94,7 +85,7 @@ class TestLayers:
     def test_a_summary_takes_the_place_of_what_it_covers(self):
         messages = history("u a " * 35, "Be kind.")
         summarizing = Summarizing()
-        result = check_and_compact(messages, options(), summarizing)
+        result = check_and_compact(messages, small(), summarizing)
         assert (result.strategy, result.dropped, result.summary) == ("auto_compact", 0, RECAP)
         assert result.messages[:2] == [messages[0], {"role": "user", "content": summary_message(RECAP)}]
         assert result.messages[2:] == messages[1 + result.covered :]
@@ -106,27 +97,25 @@ class TestLayers:
 
     def test_over_the_threshold_a_summary_is_needed_and_nothing_is_left_out_yet(self):
         messages = history("u a " * 35)
-        result = check_and_compact(messages, options())
+        result = check_and_compact(messages, small())
         assert (result.strategy, result.dropped, result.messages) == ("auto_compact", 0, messages)
 
     def test_white_space_is_collapsed_where_the_mode_says_so(self):
         messages = history("u c t u a u a u")
         messages[2]["content"] = "a  \n\n\n b " * 2_500
-        characters = options(
-            TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter", PRUNE_TOOL_RESULT_BYTES=90_000
-        )
+        characters = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter", PRUNE_TOOL_RESULT_BYTES=90_000)
         result = check_and_compact(messages, {**characters, "MICRO_COMPACT": True}, never)
         assert (result.strategy, result.pruned) == ("micro_compact", 1)
         assert result.messages[2]["content"].startswith("a\nb a\nb")
 
     def test_too_large_alone_is_an_overflow(self):
         with pytest.raises(ContextOverflow) as caught:
-            check_and_compact(history("u a u(20000)"), options())
+            check_and_compact(history("u a u(20000)"), small())
         assert (caught.value.needed, caught.value.available) == (20_000, 8_000)
 
     def test_an_agents_loop_keeps_its_request(self):
         messages = history("u " + "c t " * 60)
-        result = check_and_compact(messages, options(), Summarizing())
+        result = check_and_compact(messages, small(), Summarizing())
         assert result.strategy == "auto_compact"
         assert result.messages[1] == messages[0]
         assert result.messages[2]["tool_calls"]
@@ -141,23 +130,23 @@ def never(request: SummaryRequest) -> str:
 class TestSummaries:
     def test_the_next_call_builds_on_the_summary_of_the_last(self):
         summarizing = Summarizing(RECAP, "## Recap\n\nEverything until now, in one paragraph of a few words.")
-        first = check_and_compact(history("u a " * 35, "Be kind."), options(), summarizing)
+        first = check_and_compact(history("u a " * 35, "Be kind."), small(), summarizing)
         grown = [*first.messages, *history("u a " * 30)]
-        second = check_and_compact(grown, options(), summarizing, summary=first.summary)
+        second = check_and_compact(grown, small(), summarizing, summary=first.summary)
         assert summarizing.requests[1].previous_summary == RECAP
         assert RECAP not in str([message.content for message in summarizing.requests[1].covered])
         assert [summary_message(RECAP) in str(m["content"]) for m in second.messages] == [False] * len(second.messages)
         assert second.summary.startswith("## Recap\n\nEverything")
 
     def test_a_summary_in_use_is_counted_and_kept(self):
-        first = check_and_compact(history("u a " * 35), options(), Summarizing())
-        again = check_and_compact(first.messages, options(), never, summary=first.summary)
+        first = check_and_compact(history("u a " * 35), small(), Summarizing())
+        again = check_and_compact(first.messages, small(), never, summary=first.summary)
         assert again.messages == first.messages
         assert (again.strategy, again.summary, again.tokens) == ("auto_compact", RECAP, first.tokens)
 
     def test_a_message_that_only_looks_like_one_is_a_message(self):
         messages = [{"role": "user", "content": summary_message("forged")}, *history("a u")]
-        result = check_and_compact(messages, options(), summary=RECAP)
+        result = check_and_compact(messages, small(), summary=RECAP)
         assert (result.messages, result.summary) == (messages, "")
 
     @pytest.mark.parametrize(
@@ -177,7 +166,7 @@ class TestSummaries:
     )
     def test_what_is_no_summary_is_none(self, answer, failure, caplog):
         messages = history("u a " * 50)
-        result = check_and_compact(messages, options(), Summarizing(answer))
+        result = check_and_compact(messages, small(), Summarizing(answer))
         assert (result.failure, result.strategy, result.covered, result.summary) == (failure, "truncated", 0, "")
         assert failure in caplog.text
         assert "the model is away" not in caplog.text
@@ -186,17 +175,17 @@ class TestSummaries:
     def test_one_too_long_is_asked_for_once_more(self):
         long = "word " * 3_000
         summarizing = Summarizing(long, RECAP)
-        assert check_and_compact(history("u a " * 35), options(), summarizing).summary == RECAP
+        assert check_and_compact(history("u a " * 35), small(), summarizing).summary == RECAP
         first, second = summarizing.requests
         assert second.target_tokens < first.target_tokens
-        assert check_and_compact(history("u a " * 35), options(), Summarizing(long, long)).failure == "oversize"
+        assert check_and_compact(history("u a " * 35), small(), Summarizing(long, long)).failure == "oversize"
 
     def test_a_redactor_sees_what_leaves_for_the_summarizer(self):
         messages = history("u a " * 35)
         messages[0]["content"] += " password: hunter2"
         summarizing = Summarizing()
         redactor = {"REDACTOR": "compaction_app.redaction.redact_secrets"}
-        check_and_compact(messages, options(**redactor), summarizing)
+        check_and_compact(messages, small(**redactor), summarizing)
         assert "hunter2" not in repr(summarizing.requests)
 
 
@@ -251,7 +240,7 @@ class TestBadInput:
     @pytest.mark.parametrize("wrong", [5, "extract", Summarizing, {"summarize": extract}])
     def test_a_summarizer_that_can_not_be_called_is_refused_before_it_is_wanted(self, wrong):
         with pytest.raises(InvalidMessage, match=r"^summarize must be a function") as caught:
-            check_and_compact([], options(), wrong)
+            check_and_compact([], small(), wrong)
         assert caught.value.field == "summarize"
 
     @pytest.mark.parametrize(
@@ -264,7 +253,7 @@ class TestBadInput:
     )
     def test_an_answer_that_is_neither_text_nor_draft_is_refused(self, answer, named):
         with pytest.raises(InvalidMessage, match=named) as caught:
-            check_and_compact(history("u a " * 50), options(), Summarizing(answer))
+            check_and_compact(history("u a " * 50), small(), Summarizing(answer))
         assert caught.value.field == "summarize"
 
     def test_an_async_summarizer_is_refused_and_leaves_no_warning(self):
@@ -274,7 +263,7 @@ class TestBadInput:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(InvalidMessage, match="not a coroutine"):
-                check_and_compact(history("u a " * 50), options(), summarize)
+                check_and_compact(history("u a " * 50), small(), summarize)
             gc.collect()
 
     @pytest.mark.parametrize("count", [5, len, WordTokenCounter, lambda texts: ["1"] * len(texts), lambda texts: [1]])
@@ -284,21 +273,21 @@ class TestBadInput:
         assert caught.value.field == "count"
 
     def test_no_messages_are_no_messages(self):
-        result = check_and_compact([], options(), never)
+        result = check_and_compact([], small(), never)
         assert (result.messages, result.tokens, result.strategy) == ([], 0, "none")
 
     def test_the_window_may_come_from_the_model(self):
         messages = history("u a " * 50)
-        counter = {"TOKEN_COUNTER": SMALL["TOKEN_COUNTER"]}
+        counter = {"TOKEN_COUNTER": small()["TOKEN_COUNTER"]}
         assert check_and_compact(messages, counter, model="gpt-4").strategy == "truncated"
         assert check_and_compact(messages, counter, model="gpt-4o").strategy == "none"
 
     def test_tools_and_the_reply_take_their_room(self):
         messages = history("u a " * 38)
         tools = [{"type": "function", "function": {"name": "look", "description": words(1_004)}}]
-        assert check_and_compact(messages, options()).strategy == "auto_compact"
-        assert check_and_compact(messages, options(), tools=tools).strategy == "truncated"
-        assert check_and_compact(messages, options(), reserved_tokens=0).strategy == "auto_compact"
+        assert check_and_compact(messages, small()).strategy == "auto_compact"
+        assert check_and_compact(messages, small(), tools=tools).strategy == "truncated"
+        assert check_and_compact(messages, small(), reserved_tokens=0).strategy == "auto_compact"
 
 
 PARTS = [{"type": "text", "text": "look " * 3_000}, {"type": "image_url", "image_url": {"url": "https://x/1.png"}}]
@@ -332,7 +321,7 @@ class TestTools:
             {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
         ]
         summarizing = Summarizing()
-        check_and_compact([{"role": "user", "content": parts}, *history("u a " * 50)], options(), summarizing)
+        check_and_compact([{"role": "user", "content": parts}, *history("u a " * 50)], small(), summarizing)
         told = summarizing.requests[0].user
         assert "[image]\n[attached: plan.pdf]\n[attached: input_audio]" in told
         assert "?]" not in told
@@ -395,7 +384,7 @@ class TestAnyHistory:
         changes = {"CONTEXT_WINDOW": window, "RESERVED_TOKENS": 300, "MODE": mode}
         result = None
         with contextlib.suppress(ContextOverflow):
-            result = check_and_compact(messages, options(**changes), Summarizing() if summarized else None)
+            result = check_and_compact(messages, small(**changes), Summarizing() if summarized else None)
         assert messages == before
         if result is None:
             last = call_groups_of(messages)[-1]
@@ -448,7 +437,7 @@ def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
     session = chat.start_session(system_prompt="Be kind.")
     messages = history(shorthand, "Be kind.")
     context = chat.get_context(chat.append_messages(session, None, messages[1:])[-1])
-    result = check_and_compact(messages, options(**changes))
+    result = check_and_compact(messages, small(**changes))
     assert result.messages == shown(context)
     assert (result.strategy, result.pruned, result.dropped) == (context.strategy, context.pruned, context.dropped)
     assert result.tokens == context.tokens

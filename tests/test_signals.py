@@ -11,12 +11,7 @@ from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 NAMES = ("compaction_started", "compaction_finished", "compaction_failed", "summary_retired")

@@ -12,12 +12,10 @@ import html
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from threading import Event, Thread
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connections
 from django.test import Client
 from django.urls import reverse
@@ -204,16 +202,6 @@ class TestManualCompactionFails:
         run = CompactionRun.objects.get(pk=error.run_id)
         assert (run.status, run.trigger) == ("failed", "manual")
         assert "Failed provider error" in page_of(admin_client, run)
-
-    def test_the_command_says_so_and_ends_with_one(self, server):
-        server.script(default=steps.insufficient_quota())
-        tip = talk(chat.start_session(), turns=10)[-1]
-        out = StringIO()
-        with pytest.raises(SystemExit) as ended:
-            call_command("compact", str(tip.pk), stdout=out)
-        assert ended.value.code == 1
-        assert "failed: quota" in " ".join(out.getvalue().split())
-        assert not ChatMessage.objects.summaries().exists()
 
 
 def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server, settings, admin_client):

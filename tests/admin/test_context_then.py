@@ -160,14 +160,6 @@ def test_a_record_that_a_host_wrote_is_read_as_far_as_it_goes(viewer, kept):
     assert "<script>alert" not in page.text
 
 
-def test_messages_of_another_session_are_never_shown(viewer):
-    nodes = talk(start_session(), ["a", "b"])
-    foreign = chat.append_message(start_session(), role="user", content="the secret of others")
-    kept = {"summary_id": foreign.pk, "pinned_id": foreign.pk, "first_shown_depth": 1}
-    ChatMessage.objects.filter(pk=nodes[-1].pk).update(sent_context=kept)
-    assert "the secret of others" not in viewer.get(page_of(nodes[-1])).text
-
-
 def test_many_messages_that_were_sent_are_read_at_both_ends_only(viewer, settings):
     settings.COMPACTION |= {"MODE": "off", "CONTEXT_WINDOW": 1_000_000}
     session = start_session()

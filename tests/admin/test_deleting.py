@@ -1,8 +1,6 @@
 """Deleting from the admin: through the app, counted as an erasure, for those who may."""
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -57,11 +55,3 @@ def test_deleting_needs_the_permission(viewer):
         page = url(f"{record._meta.model_name}_delete", record.pk)
         assert (viewer.get(page).status_code, viewer.post(page, {"post": "yes"}).status_code) == (403, 403)
         assert "deletelink" not in viewer.get(page_of(record)).text
-
-
-def test_a_user_whose_sessions_go_along_can_be_deleted_in_the_admin(superuser):
-    owner = get_user_model().objects.create_user("owner")
-    ChatSession.objects.filter(pk=compacted()[0].pk).update(owner=owner)
-    response = superuser.post(reverse("admin:auth_user_delete", args=[owner.pk]), {"post": "yes"})
-    assert response.status_code == 302
-    assert not ChatSession.objects.exists()

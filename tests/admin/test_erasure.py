@@ -220,6 +220,3 @@ def test_line_ends_of_instructions_count_as_a_browser_counts_them(eraser, window
     assert len(text) > 2000 > len(text.replace("\r\n", "\n"))
     assert eraser.post(url("chatmessage_compact", nodes[-1].pk), {"instructions": text}).status_code == 302
     assert CompactionRun.objects.get().instructions == text.replace("\r\n", "\n")
-
-
-# -- nothing is edited --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatSession
 from tests.admin.pages import figures_of, page_of
-from tests.admin.records import conversation, reply_to, summarized, talk
+from tests.admin.records import conversation, summarized, talk
 from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -45,12 +45,6 @@ def test_the_strategy_says_whether_there_is_a_summary(viewer):
     assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
     _, tip = conversation(turns=6)
     assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
-
-
-def test_a_reply_says_of_its_record_whether_there_was_one(viewer):
-    nodes, _ = summarized()
-    then = figures_of(viewer.get(page_of(reply_to(nodes[-1]))).text, "compaction-then")
-    assert then["Strategy"] == "A summary is used"
 
 
 def test_a_context_that_does_not_fit_says_how_to_go_on(viewer):

@@ -385,22 +385,9 @@ def test_the_newest_message_is_where_the_map_opens() -> None:
     assert picture.newest == drawn_of(picture, early).right < drawn_of(picture, main).right
 
 
-def test_an_empty_session_is_an_empty_picture() -> None:
-    picture = draw([], [], {})
-    assert (picture.rows, picture.lanes) == ([], [])
-
-
 def test_one_message_is_a_tip() -> None:
     [lane] = draw([Lane(7, 1, 7, 1)], [], {}).lanes
     assert [(mark.shape, mark.message_id, mark.is_start) for mark in lane.marks] == [(Shape.TIP, 7, True)]
-
-
-def test_forks_stand_below_their_lane_the_deepest_first() -> None:
-    main = trunk(100)
-    early, late, again = fork(20, main, 10, 5), fork(30, main, 90, 5), fork(40, main, 90, 5)
-    below = fork(50, late, 92, 5)
-    picture = draw([below, again, late, early, main], [], {})
-    assert [lane.lane_id for lane in picture.lanes] == [1, 30, 50, 40, 20]
 
 
 def test_several_roots_stand_in_the_order_in_which_they_began() -> None:
@@ -477,11 +464,6 @@ def test_the_label_of_a_gauge_does_not_read_as_over_by_so_many_percent() -> None
         assert gauge is not None
         labels.append(gauge.label)
     assert labels == ["20 %", "80 % full · over", "4,246 % full · over"]
-
-
-def test_without_a_budget_there_are_no_gauges() -> None:
-    main = trunk(10)
-    assert draw([main], [], {main.end_id: Filling(100)}).lanes[0].gauge is None
 
 
 # -- summaries ----------------------------------------------------------------------------------------------

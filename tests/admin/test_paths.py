@@ -54,28 +54,12 @@ def test_there_is_no_stretch_beyond_a_branch():
     assert contexts.stretch(10**9, "default", first=1, last=1) is None
 
 
-def test_below_a_fork_only_its_own_branch_counts():
-    nodes = chain(start_session(), 5)
-    fork = chain(nodes[0].session, 2, nodes[1])
-    found = contexts.stretch(fork[-1].pk, "default", first=2, last=3)
-    assert found == Stretch(place(nodes[1]), place(fork[0]))
-
-
 def test_rows_between_are_not_read():
     nodes = chain(start_session(), 30)
     with CaptureQueriesContext(connection) as queries:
         found = contexts.rows(nodes[-1].pk, "default", first=5, early=7, late=28)
     assert [row.pk for row in found] == [node.pk for node in nodes[4:7] + nodes[27:]]
     assert len(queries) == 1
-
-
-def test_gaps_stand_before_what_follows_them():
-    places = [place(node) for node in chain(start_session(), 6)]
-    shown = {places[1].id, places[4].id, places[5].id}
-    assert contexts.gaps(places, shown) == {
-        places[1].id: Stretch(places[0], places[0]),
-        places[4].id: Stretch(places[2], places[3]),
-    }
 
 
 def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():

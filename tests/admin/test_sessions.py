@@ -12,17 +12,11 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import branch_map, sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import VIEW, figures, listed, page_of, queries_of, told, url
+from tests.admin.pages import figures, listed, page_of, queries_of, told, url
 from tests.admin.records import forked, words
 from tests.trees import chain, deep_chain, star, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
-
-
-@pytest.fixture
-def operator(login):
-    """May see everything and compact, and no more."""
-    return login(*VIEW, "compact_chatsession")
 
 
 # -- the numbers --------------------------------------------------------------------------------------------
@@ -221,14 +215,6 @@ def test_of_very_many_branches_the_newest_are_asked_for(operator, monkeypatch):
     assert session.runs.filter(tip=newest).exists()
     assert session.runs.count() == 2
     assert "Only the newest 2 branches were requested." in told(response)
-
-
-def test_instructions_that_are_too_long_are_asked_for_again(operator):
-    session, *_ = branched(2)
-    page = operator.post(url("chatsession_compact", session.pk), {"instructions": "x" * 2001})
-    assert page.status_code == 200
-    assert "errorlist" in page.text
-    assert session.runs.count() == 0
 
 
 # -- the list -----------------------------------------------------------------------------------------------

@@ -34,10 +34,6 @@ class TestTrigger:
         context = chat.get_context(tip)
         assert (context.strategy, context.pruned, context.dropped) == ("tool_result_budget", 1, 0)
 
-    def test_deterministic_mode_compacts_inline(self, branch, settings):
-        settings.COMPACTION = small(MODE="deterministic")
-        assert chat.request_compaction(branch[-1]).status == "succeeded"
-
     def test_a_shared_anchor_is_compacted_by_one_of_two_tips(self, session):
         trunk = grow(session, None, "u a " * 40)
         left = grow(session, trunk[-1], "u a")[-1]

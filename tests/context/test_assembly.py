@@ -12,12 +12,7 @@ from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
 from tests.small import anchored_summary, small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window):
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 def assert_true(context: ChatContext, tip: ChatMessage) -> None:

@@ -22,12 +22,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import anchored_summary, small
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

@@ -26,12 +26,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window):
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

@@ -15,22 +15,10 @@ from compaction_app.conversation.usage import (
 
 pytestmark = pytest.mark.pure
 
-WORDS = [
-    "applied_edits",
-    "cleared_input_tokens",
-    "cleared_thinking_turns",
-    "compaction",
-    "compaction_blocks",
-    "content",
-    "context_management",
-    "input_tokens",
-    "iterations",
-    "output",
-    "prompt_tokens",
-    "provider_specific_fields",
-    "stop_reason",
-    "type",
-]
+WORDS = """
+    applied_edits cleared_input_tokens cleared_thinking_turns compaction compaction_blocks content context_management
+    input_tokens iterations output prompt_tokens provider_specific_fields stop_reason type
+""".split()
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(WORDS)
 SHAPES = st.recursive(
     SCALARS,

@@ -125,14 +125,6 @@ class TestCompact:
         assert (waiting.status, code) == (RunStatus.SUCCEEDED, 0)
         assert " ".join(rows_of(out)[tip.pk][3:]) == "compacted (generation 1)"
 
-    def test_what_stops_a_waiting_run_is_told(self, forked):
-        _, (tip, *_) = forked
-        chat.request_compaction(tip)
-        FakeSummarizer.error = SummarizerError("no such key", error_code="authentication")
-        out, code = run("compact", tip.pk)
-        assert " ".join(rows_of(out)[tip.pk][3:]) == "failed: authentication: no such key"
-        assert code == 1
-
     def test_an_empty_session_is_nothing_to_compact(self):
         assert run("compact", chat.start_session().pk) == ("The session has no messages: nothing to compact.\n", 0)
         assert FakeSummarizer.requests == []

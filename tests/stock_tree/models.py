@@ -19,56 +19,46 @@ class StockNode(AL_Node):
         return self.label
 
 
-class Bookmark(models.Model):
+class Row(models.Model):
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self.pk}"
+
+
+class Bookmark(Row):
     """Goes with the message. Its relation is hidden, as that of many-to-many tables is."""
 
     message = models.ForeignKey(ChatMessage, models.CASCADE, related_name="+")
 
-    def __str__(self) -> str:
-        return f"Bookmark {self.pk}"
 
-
-class BookmarkNote(models.Model):
+class BookmarkNote(Row):
     """Goes with what goes with the message: two steps away, so that Django can not delete in one."""
 
     bookmark = models.ForeignKey(Bookmark, models.CASCADE)
 
-    def __str__(self) -> str:
-        return f"Note {self.pk}"
 
-
-class Ticket(models.Model):
+class Ticket(Row):
     """Outlives the message."""
 
     message = models.ForeignKey(ChatMessage, models.SET_NULL, null=True)
 
-    def __str__(self) -> str:
-        return f"Ticket {self.pk}"
 
-
-class Receipt(models.Model):
+class Receipt(Row):
     """Forbids that the message goes."""
 
     message = models.ForeignKey(ChatMessage, models.PROTECT)
 
-    def __str__(self) -> str:
-        return f"Receipt {self.pk}"
 
-
-class Quotation(models.Model):
+class Quotation(Row):
     """Forbids that the message goes, unless the bookmark goes too and takes this along."""
 
     message = models.ForeignKey(ChatMessage, models.RESTRICT)
     bookmark = models.ForeignKey(Bookmark, models.CASCADE, null=True)
 
-    def __str__(self) -> str:
-        return f"Quotation {self.pk}"
 
-
-class Folder(models.Model):
+class Folder(Row):
     """Holds messages and does not mind losing one."""
 
     messages = models.ManyToManyField(ChatMessage)
-
-    def __str__(self) -> str:
-        return f"Folder {self.pk}"

@@ -11,12 +11,7 @@ from compaction_app.testing.builders import grow
 from compaction_app.tree import branches
 from tests.small import anchored_summary, shown_ids
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
 
 
 @pytest.fixture

@@ -25,12 +25,7 @@ from tests.small import small
 from tests.transfer.bundling import run
 
 # Compacting calls a model, which no open transaction may wait for.
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def small_world(small_window: None) -> None:
-    """Before the fixtures of a class, which change some of it: a mark would come after them."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
 @dataclass
