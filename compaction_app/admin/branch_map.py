@@ -8,19 +8,18 @@ lane that most lanes of this page leave.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from django.db.models import CharField, Count, Q, Value
+from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.db.models.functions import Left
 
 from compaction_app.admin.display import number, plural, shortened
-from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Picture, Place, Shape, draw, is_small
+from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import database_of
-from compaction_app.tree.lanes import Lane, SummarySpan, TipHistory, histories_at, read_lanes, read_summary_spans
+from compaction_app.tree.lanes import Lane, TipHistory, histories_at, read_lanes, read_summary_spans
 from compaction_app.values import Budget, Kind
 
 #: Lanes of one page.
@@ -37,29 +36,7 @@ _TEXT_READ = 4 * TEXT
 _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """How a message or a summary begins."""
-
-    #: None where the user may not read messages.
-    words: str | None
-    role: str
-    path_tokens: int
-    depth: int
-    lane_id: int
-    is_summary: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Lanes of the whole session, and those newer than the page; ``MOST_COUNTED`` + 1 means more."""
-
-    lanes: int
-    newer: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """A branch in words, with links where there is a page to lead to."""
 
     name: str
@@ -71,33 +48,85 @@ class TableRow:
     summary: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class BranchMap:
     """One page of a session's lanes, newest first, as a picture with links and descriptions, and as a table."""
 
-    admin: RecordAdmin
-    session: ChatSession
-    budget: Budget | None
-    #: The lanes of the page, and at the end the guest.
-    lanes: tuple[Lane, ...]
-    #: These are not the newest.
-    is_older_page: bool
-    #: Where the next page begins; None on the last.
-    older_before: int | None
-    #: None where one page shows all.
-    counted: Counted | None
-    spans: tuple[SummarySpan, ...]
-    histories: Mapping[int, TipHistory]
-    picture: Picture
-    beginnings: Mapping[int, Beginning]
-
-    def __post_init__(self) -> None:
-        spans = {span.summary_id: span for span in self.spans}
+    def __init__(
+        self, admin: RecordAdmin, session: ChatSession, budget: Budget | None, before: int | None, *, quotes: bool
+    ) -> None:
+        """The lanes that begin before that message, or the newest; without ``quotes`` no text is read."""
+        self.admin, self.session, self.budget = admin, session, budget
+        page = read_lanes(session, limit=LANES + 1, before=before)
+        #: The lanes of the page, and at the end the guest.
+        self.lanes = page[:LANES]
+        self.is_older_page = before is not None
+        #: Where the next page begins; None on the last.
+        self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
+        #: Lanes of the whole session, ``MOST_COUNTED`` + 1 where there are more; None where one page shows all.
+        self.counted: int | None = None
+        #: Those newer than the page.
+        self.newer = 0
+        guests: tuple[Lane, ...] = ()
+        if self.older_before or before:
+            self.counted, self.newer = self._count(before)
+            guests = self._trunk()
+            self.lanes += guests
+        self.spans = read_summary_spans(session, limit=SUMMARIES)
+        tips = [lane.end_id for lane in self.lanes if lane.is_tip]
+        self.histories = histories_at(tips, database_of(session))
+        self.beginnings: dict[int, Any] = {}
+        if is_small(self.lanes):
+            # Few enough to read all of them at once, and to mark each.
+            starts = [lane.start_id for lane in self.lanes]
+            summaries = [span.summary_id for span in self.spans if span.cutoff_lane_id in starts]
+            on_lanes = Q(lane__in=starts, kind=Kind.MESSAGE) | Q(pk__in=[*starts, *summaries])
+            self.beginnings = self._read_beginnings(on_lanes, quotes)
+        messages = (row for row in self.beginnings.values() if row.kind == Kind.MESSAGE)
+        self.picture = draw(
+            self.lanes,
+            self.spans,
+            self.histories,
+            budget,
+            [Place(row.pk, row.depth, row.lane_id or row.pk) for row in messages],
+            first=self.newer + 1,
+            guests=[lane.start_id for lane in guests],
+        )
+        if not self.beginnings:
+            self.beginnings = self._read_beginnings(Q(pk__in=self.picture.ids), quotes)
         for lane in self.picture.lanes:
             for mark in lane.marks:
                 mark.url, mark.name = self._mark(mark, lane)
             for bar in lane.bars:
-                bar.url, bar.name = self._bar(bar, spans)
+                bar.url, bar.name = self._bar(bar)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def _messages(self) -> QuerySet[ChatMessage]:
+        return ChatMessage.objects.using(database_of(self.session)).filter(session=self.session)
+
+    def _count(self, before: int | None) -> tuple[int, int]:
+        """The session's lanes, and those newer than the page."""
+        # From the newest on, as their index has them, so that those newer than the page are among the counted.
+        newest = self._messages().filter(lane__isnull=True).order_by("-id")[: MOST_COUNTED + 1]
+        found = newest.aggregate(
+            lanes=Count("pk"), newer=Count("pk", filter=Q(pk__gte=before) if before else Q(pk__lt=0))
+        )
+        return found["lanes"], found["newer"]
+
+    def _trunk(self) -> tuple[Lane, ...]:
+        """The lane that most of these leave, where it is older than they are."""
+        shown = {lane.start_id for lane in self.lanes}
+        left = Counter(lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id not in {None, *shown})
+        for trunk, _ in left.most_common(1):
+            return read_lanes(self.session, limit=1, before=(trunk or 0) + 1)
+        return ()
+
+    def _read_beginnings(self, condition: Q, quotes: bool) -> dict[int, Any]:
+        """Messages and summaries by id, with how they begin; None for people who may not read messages."""
+        beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
+        rows = self._messages().filter(condition).annotate(beginning=beginning)
+        names = ("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")
+        return {row.pk: row for row in rows.values_list(*names, named=True)}
 
     # -- numbers ------------------------------------------------------------------------------------------
 
@@ -114,33 +143,35 @@ class BranchMap:
     def tokens(self) -> int:
         """Tokens of these lanes as stored."""
         forks = (self.beginnings.get(lane.parent_id or 0) for lane in self.lanes)
-        above = (fork.path_tokens for fork in forks if fork)
-        return sum(lane.end_path_tokens for lane in self.lanes) - sum(above)
+        above: int = sum(fork.path_tokens for fork in forks if fork)
+        return sum(lane.end_path_tokens for lane in self.lanes) - above
 
     @property
-    def fullest(self) -> TipHistory | None:
-        return max(self.histories.values(), key=lambda tip: tip.history_tokens, default=None)
+    def fullest(self) -> tuple[int, str] | None:
+        """The tip with the longest history, and how full it is."""
+        tip = max(self.histories.values(), key=lambda tip: tip.history_tokens, default=None)
+        return (tip.tip_id, self._fullness(tip)) if tip else None
 
     # -- words --------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         """What the picture shows, for screen readers."""
-        summaries = sum(len(bar.summary_ids) for bar in self.picture.bars)
+        summaries = sum(len(bar.spans) for bar in self.picture.bars)
         found = f"{plural(len(self.lanes), 'branch', 'branches')}, {plural(summaries, 'summary', 'summaries')}"
         return f"Branch map: {found}. Messages run from left to right; forks are below the branch that they leave."
 
     @property
     def range(self) -> str:
         """Which of the session's branches these are; "" where they are all."""
-        found = self.counted
-        if found is None or not self.lanes:
+        if self.counted is None or not self.lanes:
             return ""
-        of = number(found.lanes) if found.lanes <= MOST_COUNTED else f"more than {number(MOST_COUNTED)}"
-        if found.newer > MOST_COUNTED:
-            return f"Branches beyond the newest {number(MOST_COUNTED)}"
-        last = found.newer + len(self.lanes[:LANES])
-        return f"Branches {number(found.newer + 1)} to {number(last)} of {of}, newest first"
+        most = number(MOST_COUNTED)
+        if self.newer > MOST_COUNTED:
+            return f"Branches beyond the newest {most}"
+        of = number(self.counted) if self.counted <= MOST_COUNTED else f"more than {most}"
+        last = self.newer + len(self.lanes[:LANES])
+        return f"Branches {number(self.newer + 1)} to {number(last)} of {of}, newest first"
 
     def _message_url(self, pk: int) -> str:
         return self.admin.url("chatmessage_change", pk)
@@ -158,11 +189,9 @@ class BranchMap:
         if mark.is_message:
             words = self._message_words(mark, lane)
         else:
-            whose = (
-                f"{'summary' if len(mark.summary_ids) == 1 else 'summaries'} {', '.join(map(str, mark.summary_ids))}"
-            )
-            retired = ", retired" if mark.is_retired else ""
-            words = f"{mark.shape.capitalize()} of {whose}{retired}: message {mark.message_id}"
+            summaries = "summary" if len(mark.summary_ids) == 1 else "summaries"
+            whose = f"{summaries} {', '.join(map(str, mark.summary_ids))}{'' if mark.is_live else ', retired'}"
+            words = f"{mark.shape.capitalize()} of {whose}: message {mark.message_id}"
         return self._message_url(mark.message_id), self._quoted(words, mark.message_id)
 
     def _message_words(self, mark: Mark, lane: DrawnLane) -> str:
@@ -180,15 +209,15 @@ class BranchMap:
         if mark.forks:
             words += f"; {plural(mark.forks, 'branch leaves', 'branches leave')} here"
         if mark.shape == Shape.TIP and (tip := self.histories.get(mark.message_id)):
-            words += f"; {fullness(tip, self.budget)}"
+            words += f"; {self._fullness(tip)}"
         return words
 
-    def _bar(self, bar: Bar, spans: Mapping[int, SummarySpan]) -> tuple[str, str]:
+    def _bar(self, bar: Bar) -> tuple[str, str]:
         """Its address and its description."""
         if not bar.summary_id:
-            words = f"{len(bar.summary_ids)} older live summaries, covering the first {number(bar.last)} messages."
+            words = f"{len(bar.spans)} older live summaries, covering the first {number(bar.last)} messages."
             return self._list_url(kind=str(Kind.SUMMARY), state="live"), words
-        span = spans[bar.summary_id]
+        [span] = bar.spans
         name = f"Summary {bar.summary_id}"
         if span.generation:
             name += f", generation {span.generation}"
@@ -201,11 +230,22 @@ class BranchMap:
 
     def _quoted(self, words: str, message_id: int) -> str:
         """With the beginning of the message, for people who may read it."""
-        beginning = self.beginnings.get(message_id)
-        if beginning is None or beginning.words is None:
+        row = self.beginnings.get(message_id)
+        if row is None or row.beginning is None:
             return f"{words}."
-        quote = f"“{_ISOLATE}{beginning.words}{_END_OF_ISOLATE}”" if beginning.words else "No text."
-        return f"{words}. {quote}"
+        text = shortened(row.beginning, TEXT)
+        return f"{words}. “{_ISOLATE}{text}{_END_OF_ISOLATE}”" if text else f"{words}. No text."
+
+    def _fullness(self, tip: TipHistory) -> str:
+        """The history at a tip, of what is available for it."""
+        budget, history = self.budget, number(tip.history_tokens)
+        if budget is None:
+            return f"{history} tokens"
+        percent = number(tip.history_tokens * 100 // budget.available)
+        # Without compaction the available tokens are the only limit.
+        limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
+        over = f", over {limit}" if tip.history_tokens > budget.threshold else ""
+        return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"
 
     # -- the table ----------------------------------------------------------------------------------------
 
@@ -227,7 +267,7 @@ class BranchMap:
             forks_from=link(lane.parent_id, fork) if lane.parent_id else "the start",
             messages=_messages_of(lane),
             tokens=lane.end_path_tokens,
-            fullness=fullness(tip, self.budget) if tip else "no tip: only forks continue",
+            fullness=self._fullness(tip) if tip else "no tip: only forks continue",
             is_over=drawn.gauge is not None and drawn.gauge.is_over,
             summary=link(summary_id, f"Summary {summary_id}") if summary_id else "none",
         )
@@ -239,94 +279,3 @@ def _messages_of(lane: Lane) -> int:
 
 def _branch(lane: DrawnLane) -> str:
     return f"branch {number(lane.number)}" if lane.number else "an older branch"
-
-
-def fullness(tip: TipHistory, budget: Budget | None) -> str:
-    """The history at a tip, of what is available for it."""
-    history = number(tip.history_tokens)
-    if budget is None:
-        return f"{history} tokens"
-    percent = number(tip.history_tokens * 100 // budget.available)
-    # Without compaction the available tokens are the only limit.
-    limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
-    over = f", over {limit}" if tip.history_tokens > budget.threshold else ""
-    return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"
-
-
-# -- reading ------------------------------------------------------------------------------------------------
-
-
-def read_map(
-    admin: RecordAdmin, session: ChatSession, budget: Budget | None, before: int | None = None, *, quotes: bool = True
-) -> BranchMap:
-    """One page of a session's lanes; without ``quotes`` no text is read."""
-    page = read_lanes(session, limit=LANES + 1, before=before)
-    lanes = page[:LANES]
-    older_before = lanes[-1].start_id if len(page) > LANES else None
-    counted: Counted | None = None
-    guests: tuple[Lane, ...] = ()
-    if older_before or before:
-        counted, guests = _count(session, before), _trunk(session, lanes)
-        lanes += guests
-    spans = read_summary_spans(session, limit=SUMMARIES)
-    histories = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session))
-    places: tuple[Place, ...] = ()
-    beginnings: dict[int, Beginning] = {}
-    if is_small(lanes):
-        # Few enough to read all of them at once, and to mark each.
-        starts = [lane.start_id for lane in lanes]
-        summaries = [span.summary_id for span in spans if span.cutoff_lane_id in starts]
-        on_lanes = Q(lane__in=starts, kind=Kind.MESSAGE) | Q(pk__in=[*starts, *summaries])
-        beginnings = _beginnings(session, on_lanes, quotes)
-        places = tuple(Place(pk, b.depth, b.lane_id) for pk, b in beginnings.items() if not b.is_summary)
-    first = (counted.newer if counted else 0) + 1
-    picture = draw(lanes, spans, histories, budget, places, first=first, guests=[lane.start_id for lane in guests])
-    if not beginnings:
-        beginnings = _beginnings(session, Q(pk__in=picture.ids), quotes)
-    return BranchMap(
-        admin=admin,
-        session=session,
-        budget=budget,
-        lanes=lanes,
-        is_older_page=before is not None,
-        older_before=older_before,
-        counted=counted,
-        spans=spans,
-        histories=histories,
-        picture=picture,
-        beginnings=beginnings,
-    )
-
-
-def _count(session: ChatSession, before: int | None) -> Counted:
-    lanes = ChatMessage.objects.using(database_of(session)).filter(session=session, lane__isnull=True)
-    # From the newest on, as their index has them, so that those newer than the page are among the counted.
-    newest = lanes.order_by("-id")[: MOST_COUNTED + 1]
-    newer = Count("pk", filter=Q(pk__gte=before)) if before else Count("pk", filter=Q(pk__lt=0))
-    return Counted(**newest.aggregate(lanes=Count("pk"), newer=newer))
-
-
-def _trunk(session: ChatSession, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-    """The lane that most of these leave, where it is older than they are."""
-    shown = {lane.start_id for lane in lanes}
-    left = Counter(lane.parent_lane_id for lane in lanes if lane.parent_lane_id and lane.parent_lane_id not in shown)
-    if not left:
-        return ()
-    [(trunk, _)] = left.most_common(1)
-    return read_lanes(session, limit=1, before=trunk + 1)
-
-
-def _beginnings(session: ChatSession, condition: Q, quotes: bool) -> dict[int, Beginning]:
-    beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
-    rows = (
-        ChatMessage.objects.using(database_of(session))
-        .filter(condition, session=session)
-        .annotate(beginning=beginning)
-        .values_list("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")
-    )
-    return {
-        pk: Beginning(
-            None if text is None else shortened(text, TEXT), role, tokens, depth, lane_id or pk, kind == Kind.SUMMARY
-        )
-        for pk, text, role, tokens, depth, lane_id, kind in rows
-    }

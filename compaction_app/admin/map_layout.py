@@ -93,10 +93,19 @@ class Part:
     x2: int
     top: int
     bottom: int
-    summary_ids: tuple[int, ...] = ()
+    #: The summaries that it shows.
+    spans: Sequence[SummarySpan] = ()
     #: The address and the description, which the layout does not know.
     url: str = ""
     name: str = ""
+
+    @property
+    def summary_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(span.summary_id for span in self.spans))
+
+    @property
+    def is_live(self) -> bool:
+        return any(span.is_live for span in self.spans)
 
     @property
     def width(self) -> int:
@@ -118,8 +127,6 @@ class Mark(Part):
     forks: int = 0
     #: The first message of its lane.
     is_start: bool = False
-    #: Of cutoffs and anchors: none of their summaries is live.
-    is_retired: bool = False
 
     @property
     def x(self) -> int:
@@ -134,7 +141,6 @@ class Mark(Part):
 class Bar(Part):
     """A summary above what it covers and no summary before it does; or several of one lane as one bar."""
 
-    is_live: bool
     #: It applies at one of the tips drawn.
     is_in_use: bool
     #: It begins before this lane's first message.
@@ -152,7 +158,7 @@ class Bar(Part):
     @property
     def summary_id(self) -> int:
         """0 where the bar shows several."""
-        return self.summary_ids[0] if len(self.summary_ids) == 1 else 0
+        return self.spans[0].summary_id if len(self.spans) == 1 else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,7 +331,7 @@ def draw(
     rows = _stack(order, axis)
     for lane in order:
         lane.path = _path(lane, drawn.get(lane.parent_id or 0), scale)
-    left_out = len(here) - sum(len(bar.summary_ids) for bar in bars)
+    left_out = len(here) - sum(len(bar.spans) for bar in bars)
     return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=left_out)
 
 
@@ -467,7 +473,7 @@ def _add_bars(
 def _bar(
     spans: Sequence[SummarySpan], begins: int, lane: DrawnLane, scale: Scale, in_use: Collection[int | None]
 ) -> Bar:
-    """One bar for these summaries of one lane."""
+    """One bar for these summaries of one lane; of several all are live."""
     newest = max(spans, key=lambda span: (span.cutoff_depth, span.summary_id))
     x1 = scale.x(max(begins, lane.start)) - scale.reach
     if begins > lane.start:
@@ -482,8 +488,7 @@ def _bar(
         x2=max(x2, x1 + _NARROWEST_BAR),
         top=0,
         bottom=0,
-        summary_ids=tuple(sorted(span.summary_id for span in spans)),
-        is_live=newest.is_live,
+        spans=spans,
         is_in_use=newest.summary_id in in_use,
         is_open=begins < lane.start,
     )
@@ -565,10 +570,9 @@ def _stretches(lane: DrawnLane, scale: Scale, depths: Iterable[int]) -> Iterator
 
 
 def _of_summaries(shape: Shape, place: Place, spans: Sequence[SummarySpan], lane: DrawnLane, scale: Scale) -> Mark:
-    ids = tuple(sorted(span.summary_id for span in spans))
     if shape == Shape.CUTOFF:
         # From the end of the bar down to the line.
-        bars = [bar for bar in lane.bars if bar.summary_id in ids]
+        bars = [bar for bar in lane.bars if bar.spans[0] in spans]
         x, top, bottom = max(bar.x2 for bar in bars), min(bar.top for bar in bars), 7
     else:
         # Below the line, so that it hides no message.
@@ -582,8 +586,7 @@ def _of_summaries(shape: Shape, place: Place, spans: Sequence[SummarySpan], lane
         x2=x + 7,
         top=top,
         bottom=bottom,
-        summary_ids=ids,
-        is_retired=not any(span.is_live for span in spans),
+        spans=spans,
     )
 
 

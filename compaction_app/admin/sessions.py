@@ -26,7 +26,7 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
-from compaction_app.admin.branch_map import SUMMARIES, BranchMap, fullness, read_map
+from compaction_app.admin.branch_map import SUMMARIES, BranchMap
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.records import (
@@ -245,7 +245,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             budget = replace(budget, threshold=budget.available) if is_off else budget
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
-        map_ = read_map(self, obj, budget, int(before) if is_id(before) else None, quotes=quotes)
+        map_ = BranchMap(self, obj, budget, int(before) if is_id(before) else None, quotes=quotes)
         may_compact = self.has_compact_permission(request) and not is_off
         here = self.page_of(obj)
         return {
@@ -254,7 +254,6 @@ class ChatSessionAdmin(VerifyingAdmin):
             "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
             "newest_url": f"{here}#compaction-map" if map_.is_older_page else "",
             "figures": Figures(self, obj, map_),
-            "fullest": (map_.fullest.tip_id, fullness(map_.fullest, budget)) if map_.fullest else None,
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,

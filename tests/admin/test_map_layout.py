@@ -525,7 +525,7 @@ def test_summaries_of_the_same_messages_stand_above_each_other_the_one_in_use_ne
 def test_one_cutoff_of_several_summaries_is_one_mark() -> None:
     picture = drawn([Span(902, 40, 50), Span(903, 40, 44, is_live=False)], in_use=902)
     [cutoff] = marks_of(picture.lanes[0], Shape.CUTOFF)
-    assert (cutoff.summary_ids, cutoff.is_retired) == ((902, 903), False)
+    assert (cutoff.summary_ids, cutoff.is_live) == ((902, 903), True)
 
 
 def test_of_many_summaries_the_older_are_one_bar() -> None:
