@@ -19,8 +19,7 @@ from django.utils import timezone
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.telemetry import log

@@ -29,7 +29,7 @@ from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, Tool, count_up_to, is_id
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.request import ResolvedRequest, resolve_request
+from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.tree.branches import database_of, is_on_branch

@@ -41,7 +41,7 @@ from compaction_app.admin.records import (
 )
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession

@@ -25,7 +25,7 @@ from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, pa
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import site_setting
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun

@@ -22,7 +22,7 @@ from compaction_app.compaction.prepare import Event, Work
 from compaction_app.compaction.trigger import open_next_generation
 from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
-from compaction_app.context.request import ResolvedRequest
+from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.messages.summary import count_summary
 from compaction_app.messages.transcript import reasoning_text

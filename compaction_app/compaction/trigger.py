@@ -29,8 +29,7 @@ from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.context.reading import pruned_history_tokens
-from compaction_app.context.request import ResolvedRequest
+from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session

@@ -1,23 +1,139 @@
 """What the model would be sent at a tip, and whether the branch there is over its threshold.
 
-Nothing here writes, enqueues or waits, so anything may inspect with it.
+Every public function makes one :class:`ContextRequest` of its arguments. :func:`resolve_request` applies the session's
+settings as they are stored now, so context, trigger and run compare the same numbers. Nothing here writes, enqueues or
+waits, so anything may inspect with it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from compaction_app.conf import Mode
+from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import assemble, tokens_after_pruning
-from compaction_app.context.budget import get_compaction_params
-from compaction_app.context.request import ContextRequest, ResolvedRequest, resolve_request
-from compaction_app.exceptions import MessageNotFound
+from compaction_app.context.budget import (
+    ReservedParts,
+    calibration_of,
+    count_reserved_parts,
+    get_compaction_params,
+    make_budget,
+    reply_reserve,
+    window_of,
+)
+from compaction_app.exceptions import InvalidMessage, MessageNotFound
+from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.telemetry import log
+from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import check_tip, database_of
-from compaction_app.values import Branch, ChatContext
+from compaction_app.values import Branch, Budget, ChatContext, Role
+
+logger = logging.getLogger("compaction_app.budget")
+
+# Logged once per model and process, not once per turn.
+_logged_models: set[str] = set()
+# Logged once per session, and cleared when full: a long-lived process meets every session.
+_logged_sessions: set[Any] = set()
+_MOST_LOGGED_SESSIONS = 10_000
+
+_CONTRIBUTION_ROLES = (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextRequest:
+    """What a caller wants a context for. Creating one checks it: :class:`InvalidMessage` names the argument."""
+
+    #: The chat model; None means the session's.
+    model: str | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    #: Messages that the caller makes anew for each turn: sent and counted, never stored.
+    contributions: Sequence[Mapping[str, Any]] = ()
+    #: Tokens kept free for the reply; None means ``RESERVED_TOKENS``.
+    reserved_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_budget_arguments(self.model, self.tools, self.reserved_tokens)
+        check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
+        for contribution in self.contributions:
+            _check_contribution(contribution)
+
+
+def _check_contribution(contribution: Mapping[str, Any]) -> None:
+    if contribution.get("role") not in _CONTRIBUTION_ROLES:
+        raise InvalidMessage(
+            "A contribution is a dict with the role system, developer, user or assistant, and content.",
+            field="contributions",
+        )
+    if not isinstance(contribution.get("content"), str):
+        raise InvalidMessage("A contribution's content is a text.", field="contributions")
+    for text in (contribution["content"], str(contribution.get("name") or "")):
+        check_text(text, "contributions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedRequest:
+    """A request with its session's settings applied: everything that deciding and assembling need."""
+
+    session: ChatSession
+    settings: Settings
+    #: The chat model that the context is meant for.
+    model: str
+    reserved_parts: ReservedParts
+    budget: Budget
+    count: Count
+
+
+def resolve_request(session: ChatSession, request: ContextRequest | None = None) -> ResolvedRequest:
+    """Raises :class:`ConfigurationError` where nothing is left for the conversation."""
+    request = request or ContextRequest()
+    settings = get_settings(session.settings)
+    count = get_token_counter()
+    model = request.model or session.model
+    window = _window(model, settings)
+    reserved_parts = count_reserved_parts(
+        session.system_prompt,
+        request.contributions,
+        request.tools,
+        reply_tokens=reply_reserve(window, settings, request.reserved_tokens),
+        count=count,
+    )
+    if reserved_parts.total > window // 2:
+        _warn_of_reserve(session, reserved_parts.total, window)
+    calibration = calibration_of(session.token_calibration, model)
+    return ResolvedRequest(
+        session=session,
+        settings=settings,
+        model=model,
+        reserved_parts=reserved_parts,
+        budget=make_budget(window, reserved_parts.total, settings, calibration),
+        count=count,
+    )
+
+
+def _window(model: str, settings: Settings) -> int:
+    window = window_of(model, settings)
+    if window is not None:
+        return window
+    if model not in _logged_models:
+        _logged_models.add(model)
+        tokens = settings.default_context_window
+        log(logger, logging.INFO, "window", model=model or "none", tokens=tokens, reason="unknown_model")
+    return settings.default_context_window
+
+
+def _warn_of_reserve(session: ChatSession, reserved: int, window: int) -> None:
+    """With over half the window reserved, compaction will be frequent."""
+    if session.pk in _logged_sessions:
+        return
+    if len(_logged_sessions) >= _MOST_LOGGED_SESSIONS:
+        _logged_sessions.clear()
+    _logged_sessions.add(session.pk)
+    reason = "over_half_the_window"
+    log(logger, logging.WARNING, "reserve", session=session.pk, reserved=reserved, window=window, reason=reason)
 
 
 def get_context(

@@ -17,8 +17,7 @@ from compaction_app.compaction.execute import afinish_now, finish_now, run_to_en
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
-from compaction_app.context.reading import resolve_request_at
-from compaction_app.context.request import ContextRequest
+from compaction_app.context.reading import ContextRequest, resolve_request_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun

@@ -17,8 +17,7 @@ from compaction_app.compaction.runs import give_back_connection, require_no_tran
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context.assembly import with_reasoning_that_fits
-from compaction_app.context.reading import context_at, resolve_request_at, session_of
-from compaction_app.context.request import ContextRequest, ResolvedRequest
+from compaction_app.context.reading import ContextRequest, ResolvedRequest, context_at, resolve_request_at, session_of
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.compact import open_and_enqueue, open_now

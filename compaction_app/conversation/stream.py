@@ -16,7 +16,7 @@ from typing import Any, Self
 from asgiref.sync import sync_to_async
 
 from compaction_app.compaction.runs import require_no_transaction
-from compaction_app.context.request import ContextRequest
+from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation.chat_model import (
     END,
     OpenedStream,

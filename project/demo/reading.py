@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compaction_app import chat
-from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import ResolvedRequest, resolve_request
+from compaction_app.context.reading import ResolvedRequest, is_over_threshold, resolve_request
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.values import ChatContext, EventKind, Kind, RunStatus, Suppression

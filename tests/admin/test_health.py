@@ -12,7 +12,7 @@ from django.utils.formats import date_format
 
 from compaction_app.admin import health
 from compaction_app.compaction.trigger import find_suppression
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import resolve_request
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression

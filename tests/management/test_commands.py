@@ -15,8 +15,7 @@ from django.utils import timezone
 from compaction_app import chat, tasks
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow

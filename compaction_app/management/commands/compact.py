@@ -14,8 +14,7 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.compaction.execute import CLAIMED, finish_now
-from compaction_app.context.reading import is_over_threshold
-from compaction_app.context.request import resolve_request
+from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.console import FAILED, WRONG_CALL, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
