@@ -23,8 +23,7 @@ from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_a
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.summary import count_summary, summary_message
-from compaction_app.messages.transcript import neutralize_tags
+from compaction_app.messages.transcript import count_summary, neutralize_tags, summary_message
 from compaction_app.messages.validation import (
     MAX_JSON_DEPTH,
     check_budget_arguments,

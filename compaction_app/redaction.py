@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.secrets import redact_secrets
-from compaction_app.messages.summary import count_summary
+from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
 from compaction_app.values import Branch, ContextMessage, Json, Message

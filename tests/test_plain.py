@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.plain import Compacted, apply_tool_result_budget, check_and_compact, estimate_tokens, extract
 from compaction_app.testing.builders import WordTokenCounter, _parse, _with_calls, words
 from compaction_app.tokens import ExactTokenCounter

@@ -17,7 +17,7 @@ from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.pruning import Pruned, micro_compact, prune
 from compaction_app.exceptions import CompactionError
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches

@@ -24,8 +24,7 @@ from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
-from compaction_app.messages.summary import count_summary
-from compaction_app.messages.transcript import reasoning_text
+from compaction_app.messages.transcript import count_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session

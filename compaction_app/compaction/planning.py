@@ -14,7 +14,7 @@ from functools import cached_property
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.messages.summary import SUMMARY_WRAPPER_TOKENS
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS
 from compaction_app.summarizers.prompts import SummarizerLimit
 from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from compaction_app.conf import Mode, PruneWhen, Settings
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import fit, micro_compact, prune
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.tokens import Count, count_messages
 from compaction_app.values import (

@@ -26,7 +26,6 @@ from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import open_calls_after, validate_message
 from compaction_app.models import sql
-from compaction_app.models.fields import IsOpen
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
 
@@ -47,6 +46,19 @@ def lock_session(session_id: Any, using: str) -> None:
 
     if not ChatSession.objects.using(using).filter(pk=session_id).update(updated_at=timezone.now()):
         raise MessageNotFound(f"Session {session_id} does not exist any more.")
+
+
+class IsOpen(models.Lookup):
+    """Whether a run is ready or running, in the words of the partial index: ``IsOpen(F("status"), True)``.
+
+    With parameters instead of literals SQLite does not use the partial index, and reads the whole table.
+    """
+
+    lookup_name = "is_open"
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        status, parameters = self.process_lhs(compiler, connection)
+        return f"{status} IN ('ready', 'running')", parameters
 
 
 class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from compaction_app.conf import Settings
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.messages.summary import count_summary, leaks_wrapper
+from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, apply_redactor, redactor_of
 from compaction_app.retention.ledger_entries import Entry, line_of, read_entries
 from compaction_app.retention.ledger_excerpts import read_day

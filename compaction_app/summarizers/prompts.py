@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.conf import Settings
-from compaction_app.messages.summary import count_summary, leaks_wrapper, marker
-from compaction_app.messages.transcript import render_messages
+from compaction_app.messages.transcript import count_summary, leaks_wrapper, marker, render_messages
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, apply_redactor
 from compaction_app.retention.ledger_text import LEDGER_NAME, prose_share

@@ -24,8 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from compaction_app.exceptions import BundleError
-from compaction_app.messages.summary import leaks_wrapper
-from compaction_app.messages.transcript import render_messages
+from compaction_app.messages.transcript import leaks_wrapper, render_messages
 from compaction_app.retention import facts
 from compaction_app.retention.ledger import following_messages
 from compaction_app.retention.ledger_text import ledger_of

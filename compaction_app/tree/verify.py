@@ -21,7 +21,7 @@ from uuid import UUID
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import open_calls_after, validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages

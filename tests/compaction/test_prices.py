@@ -10,7 +10,7 @@ from compaction_app import chat, spending
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import find_problems
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.messages.summary import count_summary
+from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionRun
 from compaction_app.spending import add_spending, cost_of, session_spending
 from compaction_app.testing import steps

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
 from project import offline_assistant
 

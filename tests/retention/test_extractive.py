@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_app.messages.summary import leaks_wrapper
+from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.values import Message, Role

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from compaction_app.conf import Settings, settings_from_snapshot
-from compaction_app.messages.summary import SUMMARY_WRAPPER_TOKENS, count_summary
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
 from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
 from tests.state_machine.teller import Told

@@ -12,7 +12,7 @@ from compaction_app import chat, tasks
 from compaction_app.compaction import execute
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
-from compaction_app.messages.summary import count_summary
+from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.values import SummaryRequest
 from tests.state_machine import meanwhile

@@ -9,7 +9,7 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import collapse_blanks
-from compaction_app.messages.summary import summary_message
+from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import ChatContext
 from tests.state_machine.model import Node, Tree, count, groups, newest_user, serials_in

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from django.db import connections
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.messages.summary import marker
+from compaction_app.messages.transcript import marker
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.state_machine.model import SERIAL, count, serials_in
 

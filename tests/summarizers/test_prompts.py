@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.messages.summary import count_summary, leaks_wrapper, marker, summary_message
-from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, neutralize_tags, render_messages
+from compaction_app.messages.transcript import (
+    COMMON_TAGS,
+    OWN_TAGS,
+    count_summary,
+    leaks_wrapper,
+    marker,
+    neutralize_tags,
+    render_messages,
+    summary_message,
+)
 from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
 from compaction_app.summarizers import prompts
 from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_app.messages.summary import count_summary
+from compaction_app.messages.transcript import count_summary
 from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of
 from compaction_app.summarizers.prompts import refuse_draft
