@@ -12,13 +12,12 @@ import logging
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from compaction_app.compaction import runs
-from compaction_app.compaction.prepare import Event, Work
 from compaction_app.compaction.trigger import open_next_generation
 from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
@@ -48,6 +47,9 @@ from compaction_app.values import (
     SummaryRequest,
     Trigger,
 )
+
+if TYPE_CHECKING:
+    from compaction_app.compaction.execute import Event, Work
 
 logger = logging.getLogger("compaction_app.compaction")
 

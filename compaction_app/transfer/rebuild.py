@@ -2,7 +2,7 @@
 
 Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
 target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
-the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.prepare.request_of`, which made the
+the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.request_of`, which made the
 prompt. A digest, stored with the run, proves that nothing differs: neither the wording nor a host's redactor nor a
 host's tool markers.
 """
@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Any
 
 from compaction_app.compaction.commit import REQUEST_KEYS, digest
+from compaction_app.compaction.execute import request_of
 from compaction_app.compaction.planning import covered_messages
-from compaction_app.compaction.prepare import request_of
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.summarizers.prompts import prompt_version, tighter
