@@ -20,13 +20,12 @@ from django.core.exceptions import ValidationError
 from django.db import connections, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern
 from django.utils.html import format_html
 
 from compaction_app import chat, tasks
 from compaction_app.admin.display import joined, number, plural, words
 from compaction_app.admin.filters import KIND_WORDS
-from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, Tool, count_up_to, is_id
+from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, Tool, count_up_to, is_id, page
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.reading import ResolvedRequest, resolve_request
@@ -242,14 +241,12 @@ class VerifyingAdmin(RecordAdmin):
     def verify_tool(self, session: ChatSession) -> Tool:
         return Tool("Verify", self.url("chatsession_verify", session.pk))
 
-    def get_urls(self) -> list[URLPattern]:
-        return [self.page("<uuid:pk>/verify/", self.verify_view, "chatsession_verify"), *super().get_urls()]
-
     @admin.action(description="Verify stored data", permissions=["view"])
     def verify(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> HttpResponse | None:
         sessions = self.selected(request, queryset)
         return self._verified(request, sessions) if sessions else None
 
+    @page("<uuid:pk>/verify/")
     def verify_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
         return self.confirm(
             request,
@@ -316,9 +313,6 @@ class RetiringAdmin(RecordAdmin):
     def has_retire_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.retire_summary")
 
-    def get_urls(self) -> list[URLPattern]:
-        return [self.page("retire/", self.retire_view, "chatmessage_retire", "retire"), *super().get_urls()]
-
     @admin.action(description="Retire", permissions=["retire"])
     def retire(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
         selected = self.selected(request, queryset)
@@ -327,6 +321,7 @@ class RetiringAdmin(RecordAdmin):
         ids = ",".join(str(summary.pk) for summary in selected)
         return HttpResponseRedirect(self.url("chatmessage_retire", ids=ids, **{FROM_LIST: 1}))
 
+    @page("retire/", "retire")
     def retire_view(self, request: HttpRequest) -> HttpResponse:
         wanted = [int(pk) for pk in request.GET.get("ids", "").split(",") if is_id(pk)]
         found = self.get_queryset(request).filter(kind=Kind.SUMMARY, pk__in=wanted[:MOST_AT_ONCE])

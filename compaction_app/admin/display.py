@@ -252,28 +252,15 @@ def column(description: str, value: Callable[[Any, Any], str]) -> Any:
     """A column of a list, or a field of a page, as an attribute of a ``ModelAdmin``: ``value(model_admin, obj)``."""
 
     @admin.display(description=description)
-    def shown(model_admin: Any, obj: Any) -> str:
+    def field(model_admin: Any, obj: Any) -> str:
         return value(model_admin, obj)
 
-    return shown
+    return field
 
 
-def figure(name: str, description: str = "") -> Any:
-    """A column of whole numbers."""
-    return column(description or words(name), lambda _, obj: number(getattr(obj, name)))
-
-
-def time_of(name: str, *, exact: bool = True) -> Any:
-    """A column of times."""
-    return column(words(name), lambda _, obj: (exact_moment if exact else moment)(getattr(obj, name)))
-
-
-def json_of(name: str, description: str = "") -> Any:
-    return column(description or words(name), lambda _, obj: json_block(getattr(obj, name)))
-
-
-def text_of(name: str, description: str = "") -> Any:
-    return column(description or words(name), lambda _, obj: text_block(getattr(obj, name)))
+def shown(name: str, show: Callable[[Any], str], description: str = "") -> Any:
+    """A column of one attribute: ``shown("created_at", moment)``. Without a description it is the attribute's name."""
+    return column(description or words(name), lambda _, obj: show(getattr(obj, name)))
 
 
 # -- bars ---------------------------------------------------------------------------------------------------

@@ -15,11 +15,10 @@ from django.contrib import messages as notes
 from django.db.models import Count, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern
 
 from compaction_app import chat
 from compaction_app.admin.display import plural
-from compaction_app.admin.records import RecordAdmin
+from compaction_app.admin.records import RecordAdmin, page
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of
@@ -91,11 +90,9 @@ class ErasingAdmin(RecordAdmin):
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
 
-    def get_urls(self) -> list[URLPattern]:
-        return [self.page("<int:pk>/redact/", self.redact_view, "chatmessage_redact", "redact"), *super().get_urls()]
-
     # -- redacting ----------------------------------------------------------------------------------------
 
+    @page("<int:pk>/redact/", "redact")
     def redact_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
         here = self.page_of(message)
         if message.is_summary:

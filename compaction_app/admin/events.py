@@ -31,9 +31,9 @@ class CompactionEventAdmin(DatedAdmin):
     run_link = display.column("run", lambda self, event: self.link_to_run(event.run_id))
     message_link = message_column("message_id", "message")
     numbers = display.column("numbers", lambda _, event: display.shortened(display.figures(event.payload)))
-    all_numbers = display.column("numbers", lambda _, event: display.figures(event.payload))
-    payload_block = display.json_of("payload", "as stored")
-    created = display.time_of("created_at")
+    all_numbers = display.shown("payload", display.figures, "numbers")
+    payload_block = display.shown("payload", display.json_block, "as stored")
+    created = display.shown("created_at", display.exact_moment)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
         return super().get_queryset(request).select_related("session")

@@ -15,7 +15,6 @@ from django.contrib import messages as notes
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern
 from django.utils.html import format_html
 
 from compaction_app import chat
@@ -43,6 +42,7 @@ from compaction_app.admin.records import (
     fieldsets,
     is_id,
     message_column,
+    page,
     session_column,
 )
 from compaction_app.admin.sent_contexts import context_then
@@ -144,12 +144,12 @@ def _json_field(part: str) -> Any:
 class MessageFields(RecordAdmin):
     message = display.column("message", lambda _, message: f"Message {message.pk}")
     in_session = session_column
-    depth_shown = display.figure("depth")
-    own_tokens = display.figure("token_count", "own tokens")
-    from_root = display.figure("path_tokens", "tokens from the root")
+    depth_shown = display.shown("depth", display.number)
+    own_tokens = display.shown("token_count", display.number, "own tokens")
+    from_root = display.shown("path_tokens", display.number, "tokens from the root")
     parent_link = message_column("parent_message_id", "parent")
-    created = display.time_of("created_at")
-    redacted = display.time_of("redacted_at")
+    created = display.shown("created_at", display.exact_moment)
+    redacted = display.shown("redacted_at", display.exact_moment)
     attached = _json_field("attachments")
     reasoned = _json_field("reasoning")
     usage_block = _json_field("usage")
@@ -363,20 +363,14 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             "as_sent_url": self.url("chatmessage_context", obj.pk),
         }
 
-    def get_urls(self) -> list[URLPattern]:
-        return [
-            self.page("<int:pk>/compact/", self.compact_view, "chatmessage_compact", "compact"),
-            self.page("<int:pk>/context/", self.context_view, "chatmessage_context"),
-            self.page("<int:pk>/text/<str:part>/", self.text_view, "chatmessage_text"),
-            *super().get_urls(),
-        ]
-
+    @page("<int:pk>/text/<str:part>/")
     def text_view(self, request: HttpRequest, message: ChatMessage, part: str) -> HttpResponse:
         """One of a message's texts in full."""
         if part not in _TEXTS:
             raise Http404("A message has no such part.")
         return _plain_text(_text_of(message, part))
 
+    @page("<int:pk>/context/")
     def context_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
         """The context as the ``openai`` client takes it, as JSON, or the reason why there is none."""
         try:
@@ -412,6 +406,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
                 self.log_change(request, tip, f"Compaction requested: run {run.pk}.")
         report.send()
 
+    @page("<int:pk>/compact/", "compact")
     def compact_view(self, request: HttpRequest, tip: ChatMessage) -> HttpResponse:
         return self.confirm(
             request,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
+from inspect import getmembers
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import UUID
 
@@ -315,29 +316,25 @@ class RecordAdmin(AnyModelAdmin):
 
     # -- additional pages ---------------------------------------------------------------------------------
 
-    def page(self, route: str, view: Callable[..., HttpResponse], name: str, permission: str = "view") -> URLPattern:
-        """An additional page, protected as Django's own: for people who may view the records and have ``permission``.
+    def get_urls(self) -> list[URLPattern]:
+        views = getmembers(type(self), lambda member: hasattr(member, "page_route"))
+        return [*(self._page_url(view) for _, view in views), *super().get_urls()]
 
-        ``view`` is a method of this admin. It is given the record that the route's ``pk`` names.
-        """
-
+    def _page_url(self, view: Any) -> URLPattern:
         @wraps(view)
         def answer(request: HttpRequest, *, pk: Any = None, **arguments: Any) -> HttpResponse:
             answering = self.for_request(request)
-            is_allowed = getattr(answering, f"has_{permission}_permission")(request)
+            is_allowed = getattr(answering, f"has_{view.page_permission}_permission")(request)
             if not (is_allowed and answering.has_view_permission(request)):
                 raise PermissionDenied
-            records = () if pk is None else (answering.get_or_404(request, pk),)
-            found: HttpResponse = getattr(answering, view.__name__)(request, *records, **arguments)
+            records = () if pk is None else (answering.get_object(request, str(pk)),)
+            if None in records:
+                raise Http404(f"There is no {self.opts.verbose_name} {pk}.")
+            found: HttpResponse = view(answering, request, *records, **arguments)
             return found
 
-        return path(route, self.admin_site.admin_view(answer), name=f"compaction_app_{name}")
-
-    def get_or_404(self, request: HttpRequest, pk: Any) -> Any:
-        found = self.get_object(request, str(pk))
-        if found is None:
-            raise Http404(f"There is no {self.opts.verbose_name} {pk}.")
-        return found
+        name = f"{self.opts.app_label}_{self.opts.model_name}_{view.__name__.removesuffix('_view')}"
+        return path(view.page_route, self.admin_site.admin_view(answer), name=name)
 
     def confirm(
         self,
@@ -413,6 +410,20 @@ class RecordAdmin(AnyModelAdmin):
         if not self.may_view("chatsession"):
             return display.line(f"Session {session.pk}")
         return self.link_to("chatsession", session.pk, display.titled(str(session), 60))
+
+
+def page(route: str, permission: str = "view") -> Callable[[Any], Any]:
+    """Make a method ``NAME_view`` of an admin an additional page, ``MODEL_NAME``, protected as Django's own pages.
+
+    It is for people who may view the records and have ``permission``. It is given the record that the route's ``pk``
+    names.
+    """
+
+    def mark(view: Any) -> Any:
+        view.page_route, view.page_permission = route, permission
+        return view
+
+    return mark
 
 
 def message_column(name: str, description: str, label: str = "Message") -> Any:

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.html import format_html
 
@@ -27,6 +26,7 @@ from compaction_app.admin.records import (
     as_uuid,
     fieldsets,
     message_column,
+    page,
     session_column,
 )
 from compaction_app.compaction.runs import MAX_ATTEMPTS
@@ -39,6 +39,8 @@ CHART_DAYS = 30
 SHORT_NAME = 40
 #: Following runs that a page names; a run has one, unless somebody wrote more.
 _MOST_FOLLOW_UPS = 5
+#: A run's events, oldest first.
+EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 _OPEN = (RunStatus.READY, RunStatus.RUNNING)
 _STATUS_WORDS = {
     RunStatus.READY: "Waiting for a worker.",
@@ -109,19 +111,19 @@ class CompactionRunAdmin(DatedAdmin):
 
     run = display.column("run", lambda _, run: f"Run {run.pk}")
     in_session = session_column
-    error_text = display.text_of("error_detail")
+    error_text = display.shown("error_detail", display.text_block)
     tip_link = message_column("tip_id", "tip")
     anchor_link = message_column("anchor_id", "anchor")
     cutoff_link = message_column("cutoff_id", "cutoff")
     base_link = message_column("base_id", "base", "Summary")
     summary_link = message_column("summary_id", "summary", "Summary")
-    compacted = display.figure("messages_compacted")
+    compacted = display.shown("messages_compacted", display.number)
     tokens = display.column(
         "history tokens",
         lambda _, run: f"{display.number(run.tokens_before)} → {display.number(run.tokens_after)}",
     )
-    retained_before = display.column("retention before", lambda _, run: display.percent(run.retention_before))
-    retained_after = display.column("retention after", lambda _, run: display.percent(run.retention_after))
+    retained_before = display.shown("retention_before", display.percent)
+    retained_after = display.shown("retention_after", display.percent)
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
     shortened = display.column(
         "shortened inputs",
@@ -134,23 +136,23 @@ class CompactionRunAdmin(DatedAdmin):
         ),
     )
     summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
-    instructions_text = display.text_of("instructions")
-    policy_text = display.text_of("policy_line")
-    input_tokens_shown = display.figure("input_tokens")
-    cached_tokens_shown = display.figure("cached_tokens", "cached input tokens")
-    output_tokens_shown = display.figure("output_tokens")
+    instructions_text = display.shown("instructions", display.text_block)
+    policy_text = display.shown("policy_line", display.text_block)
+    input_tokens_shown = display.shown("input_tokens", display.number)
+    cached_tokens_shown = display.shown("cached_tokens", display.number, "cached input tokens")
+    output_tokens_shown = display.shown("output_tokens", display.number)
     attempts_shown = display.column("attempts", lambda _, run: f"{run.attempts} of at most {MAX_ATTEMPTS}")
-    opened = display.time_of("created_at")
-    enqueued = display.time_of("enqueued_at")
+    opened = display.shown("created_at", display.exact_moment)
+    enqueued = display.shown("enqueued_at", display.exact_moment)
     #: The claim of the last attempt.
-    begun = display.time_of("started_at")
-    ended = display.time_of("finished_at")
-    next_attempt = display.time_of("next_attempt_at")
-    reserved = display.figure("reserved_tokens")
-    budget_block = display.json_of("budget")
+    begun = display.shown("started_at", display.exact_moment)
+    ended = display.shown("finished_at", display.exact_moment)
+    next_attempt = display.shown("next_attempt_at", display.exact_moment)
+    reserved = display.shown("reserved_tokens", display.number)
+    budget_block = display.shown("budget", display.json_block)
     #: What its prompt was made of beside the messages; ``export_compactions`` rebuilds the prompt.
-    request_block = display.json_of("request")
-    settings_block = display.json_of("settings")
+    request_block = display.shown("request", display.json_block)
+    settings_block = display.shown("settings", display.json_block)
 
     @admin.display(description="status")
     def outcome(self, obj: CompactionRun) -> str:
@@ -204,7 +206,7 @@ class CompactionRunAdmin(DatedAdmin):
     @admin.display(description="waited")
     def waited(self, obj: CompactionRun) -> str:
         """Until the first attempt."""
-        begun = next((e.created_at for e in _events_of(obj) if e.kind == EventKind.STARTED), None)
+        begun = next((e.created_at for e in obj.events.all() if e.kind == EventKind.STARTED), None)
         if obj.attempts <= 1 and obj.started_at is not None:
             begun = obj.started_at
         return _duration(obj.created_at, begun, is_going_on=obj.status == RunStatus.READY)
@@ -275,7 +277,9 @@ class CompactionRunAdmin(DatedAdmin):
         return fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
 
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
-        return {"events": _events_of(obj)}
+        # Before the fields are rendered, which read them too.
+        prefetch_related_objects([obj], EVENTS)
+        return {"events": obj.events.all()}
 
     # -- retrying -----------------------------------------------------------------------------------------
 
@@ -283,9 +287,6 @@ class CompactionRunAdmin(DatedAdmin):
         if why_no_retry(obj) or not self.has_compact_permission(request):
             return []
         return [Tool("Retry", self.url("compactionrun_retry", obj.pk))]
-
-    def get_urls(self) -> list[URLPattern]:
-        return [self.page("<int:pk>/retry/", self.retry_view, "compactionrun_retry", "compact"), *super().get_urls()]
 
     @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
@@ -303,6 +304,7 @@ class CompactionRunAdmin(DatedAdmin):
                 self.log_change(request, run, f"Retried as run {started.pk}.")
         report.send()
 
+    @page("<int:pk>/retry/", "compact")
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
         here, problem = self.page_of(run), why_no_retry(run)
         if problem and request.method != "POST":
@@ -317,14 +319,6 @@ class CompactionRunAdmin(DatedAdmin):
             is_work=True,
             back=here,
         )
-
-
-def _events_of(run: CompactionRun) -> list[CompactionEvent]:
-    """Its events, oldest first, read once for a page."""
-    if not hasattr(run, "shown_events"):
-        run.shown_events = list(run.events.order_by("id"))  # type: ignore[attr-defined]  # kept for this page only
-    found: list[CompactionEvent] = run.shown_events  # type: ignore[attr-defined]  # as above
-    return found
 
 
 def _overdue(run: CompactionRun, due: datetime, now: datetime) -> str:

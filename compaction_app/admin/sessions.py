@@ -19,7 +19,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
@@ -38,6 +38,7 @@ from compaction_app.admin.records import (
     count_up_to,
     fieldsets,
     is_id,
+    page,
 )
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
@@ -199,11 +200,11 @@ class ChatSessionAdmin(VerifyingAdmin):
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 40))
     short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
     short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
-    system_prompt_text = display.text_of("system_prompt")
-    calibration = display.json_of("token_calibration")
-    metadata_block = display.json_of("metadata")
-    created = display.time_of("created_at", exact=False)
-    updated = display.time_of("updated_at", exact=False)
+    system_prompt_text = display.shown("system_prompt", display.text_block)
+    calibration = display.shown("token_calibration", display.json_block)
+    metadata_block = display.shown("metadata", display.json_block)
+    created = display.shown("created_at", display.moment)
+    updated = display.shown("updated_at", display.moment)
 
     @admin.display(description="owner")
     def owner_shown(self, obj: ChatSession) -> str:
@@ -305,12 +306,6 @@ class ChatSessionAdmin(VerifyingAdmin):
             return verify
         return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), *verify]
 
-    def get_urls(self) -> list[URLPattern]:
-        return [
-            self.page("<uuid:pk>/compact/", self.compact_view, "chatsession_compact", "compact"),
-            *super().get_urls(),
-        ]
-
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
         self._compact(request, self.selected(request, queryset))
@@ -336,6 +331,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             only = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were requested."
             self.message_user(request, only, messages.WARNING)
 
+    @page("<uuid:pk>/compact/", "compact")
     def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if instructions := given["instructions"]:
