@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -52,29 +51,23 @@ FROM_LIST = "list"
 # -- compacting ---------------------------------------------------------------------------------------------
 
 
-class LinesField(forms.CharField):
-    """Text of several lines. A browser counts a line break as one character and sends it as two."""
-
-    def to_python(self, value: Any) -> str:
-        text = super().to_python(value) or ""
-        return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _check_length(text: str) -> None:
-    # Django's own validator writes its numbers without commas.
-    if len(text) > MAX_INSTRUCTIONS:
-        raise ValidationError(f"Instructions have at most {MAX_INSTRUCTIONS:,} characters; these have {len(text):,}.")
-
-
 class CompactForm(forms.Form):
-    instructions = LinesField(
+    instructions = forms.CharField(
         required=False,
-        validators=[_check_length],
         widget=forms.Textarea(
             attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto", "maxlength": MAX_INSTRUCTIONS}
         ),
         help_text=f"Optional, at most {MAX_INSTRUCTIONS:,} characters: what the summary should focus on.",
     )
+
+    def clean_instructions(self) -> str:
+        """Not longer than allowed. A browser counts a line break as one character and sends it as two."""
+        text = str(self.cleaned_data["instructions"]).replace("\r\n", "\n").replace("\r", "\n")
+        if len(text) > MAX_INSTRUCTIONS:
+            # Django's own validator writes its numbers without commas.
+            problem = f"Instructions have at most {MAX_INSTRUCTIONS:,} characters; these have {len(text):,}."
+            raise ValidationError(problem)
+        return text
 
 
 def is_off(session: ChatSession) -> bool:

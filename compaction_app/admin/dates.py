@@ -11,7 +11,7 @@ such a list searches the newest rows only, or the newest of the chosen date, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
@@ -158,10 +158,10 @@ def last_days(today: date, count: int, zone: tzinfo) -> list[TimeRange]:
 # -- the filter ---------------------------------------------------------------------------------------------
 
 
-def chosen_period(request: HttpRequest) -> Period | None:
+def chosen_period(query: Mapping[str, str]) -> Period | None:
     """The date in an address; None where it has none, or one that is not on the calendar."""
     try:
-        return Period.parse(request.GET.get(DateFilter.parameter_name, ""))
+        return Period.parse(query.get(DateFilter.parameter_name, ""))
     except ValueError:
         return None
 
@@ -242,7 +242,7 @@ class DatedList(RecordList):
         if bound := self._bound(request):
             self.cut_short = f"Only the newest {LOOKED_THROUGH:,} " + (
                 "of this date were searched."
-                if chosen_period(request)
+                if chosen_period(request.GET)
                 else "were searched: these filters have no index. Choose a date to search older ones."
             )
         return found.filter(**bound)
@@ -250,7 +250,7 @@ class DatedList(RecordList):
     def _bound(self, request: HttpRequest) -> dict[str, Any]:
         """The condition for the newest rows; empty where there are no more than those."""
         rows: QuerySet[Any] = self.model._default_manager.order_by()
-        if period := chosen_period(request):
+        if period := chosen_period(request.GET):
             times = created_in(rows, period).order_by("-created_at").values_list("created_at", flat=True)
             beyond = times[LOOKED_THROUGH : LOOKED_THROUGH + 1].first()
             return {"created_at__gt": beyond} if beyond else {}
@@ -269,7 +269,7 @@ class DatedAdmin(RecordAdmin):
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         # The order of the index that finds the rows, so that a page of them is not sorted.
-        return ("-created_at", "-id") if chosen_period(request) else self.ordering
+        return ("-created_at", "-id") if chosen_period(request.GET) else self.ordering
 
     def needs_bound(self, request: HttpRequest) -> bool:
         """Whether the address narrows the list by columns without an index only."""

@@ -245,7 +245,25 @@ class ToDepthFilter(DepthFilter):
 
 
 class MessageList(RecordList):
-    """A list that says what it is narrowed to."""
+    """A list with a tab for each kind, that says what it is narrowed to."""
+
+    @property
+    def tabs(self) -> list[tuple[str, str, bool]]:
+        """(title, address, whether it is this list)."""
+        session = {"session": self.params["session"]} if "session" in self.params else {}
+        return [(title, self._url(kind, **session), kind == self._kind) for kind, title in KIND_WORDS.items()]
+
+    @property
+    def whole(self) -> str:
+        """Address of the list that is not narrowed."""
+        return self._url(self._kind)
+
+    @property
+    def _kind(self) -> Kind:
+        return shown_kind(self.params.get("kind"))
+
+    def _url(self, kind: Kind, **query: Any) -> str:
+        return self.model_admin.url("chatmessage_changelist", kind=str(kind), **query)
 
     @property
     def narrowing(self) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib import messages as notes
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -240,6 +241,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     list_select_related = ("session",)
     raw_id_fields = ("session", "parent", "last_summarized_message", "pinned_message")
     actions = ("compact_now", "retire")
+    search_help_text = "Message ids. Open a session to search its messages."
 
     class Media:
         css = {"all": ["compaction_app/message.css"]}
@@ -280,22 +282,17 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", SHOWN_IN_LISTS))
         return with_beginnings
 
-    def search_help(self, request: HttpRequest) -> str:
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        found = super().get_changelist_instance(request)
+        found.title = KIND_WORDS[self.kind(request)]
         if "session" in request.GET:
-            return "Text of this session's messages, message ids, or whole external ids."
-        return "Message ids. Open a session to search its messages."
+            found.search_help_text = "Text of this session's messages, message ids, or whole external ids."
+        return found
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[ChatMessage], search_term: str
-    ) -> tuple[QuerySet[ChatMessage], bool]:
+    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Within one session also by text: a search never reads the texts of the whole table."""
-        found, has_duplicates = super().get_search_results(request, queryset, search_term)
-        words = search_term.strip()
-        if "session" not in request.GET or not words:
-            return found, has_duplicates
-        named = [self.search_for(request, term) for term in words.replace(",", " ").split()]
-        conditions = [Q(content__icontains=words), *filter(None, named)]
-        return queryset.filter(Q(*conditions, _connector=Q.OR)), has_duplicates
+        found = super().search_conditions(request, text)
+        return [Q(content__icontains=text), *found] if text and "session" in request.GET else found
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""
@@ -304,17 +301,6 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             external = Q(external_id=term)
             return external if found is None else found | external
         return found
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        kind = self.kind(request)
-        session = {"session": request.GET["session"]} if "session" in request.GET else {}
-        tabs = [
-            (title, self.url("chatmessage_changelist", kind=str(of_kind), **session), of_kind == kind)
-            for of_kind, title in KIND_WORDS.items()
-        ]
-        whole_list = self.url("chatmessage_changelist", kind=str(kind))
-        context = {"title": KIND_WORDS[kind], "compaction_tabs": tabs, "compaction_whole_list": whole_list}
-        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def list_link(self, obj: ChatMessage | None = None) -> tuple[str, str]:
         if obj is not None and obj.is_summary:
@@ -325,12 +311,6 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
         return super().get_queryset(request).select_related("session")
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> ChatMessage | None:
-        found: ChatMessage | None = super().get_object(request, object_id, from_field)
-        if found is not None and found.is_summary:
-            prefetch_related_objects([found], *summaries.OF_PAGE)
-        return found
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
         """The fields that are not empty. The record is collapsed, so that the contexts are near."""
@@ -355,6 +335,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
         if obj.is_summary:
+            # Before the fields are rendered, which read them too.
+            prefetch_related_objects([obj], *summaries.OF_PAGE)
             return {"events": summaries.events_of(obj), "summary": summaries.page_of(obj)}
         return {
             "then": context_then(obj),

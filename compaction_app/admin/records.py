@@ -202,16 +202,12 @@ class RecordAdmin(AnyModelAdmin):
         if any("\0" in value for _, values in request.GET.lists() for value in values):
             # No text contains it, and PostgreSQL refuses to search for it.
             return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
-        context = {"title": self.list_title, **(extra_context or {})}
-        return super(RecordAdmin, self.for_request(request)).changelist_view(request, context)
+        return super(RecordAdmin, self.for_request(request)).changelist_view(request, extra_context)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
-        found.search_help_text = self.search_help(request)
+        found.title = self.list_title
         return found
-
-    def search_help(self, request: HttpRequest) -> str:
-        return str(self.search_help_text or "")
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Columns that have a filter, and ids: any other column would read the whole table, or search texts."""
@@ -230,11 +226,14 @@ class RecordAdmin(AnyModelAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         """Any number of ids: a search through texts would read the whole table."""
-        terms = search_term.replace(",", " ").split()
-        if not terms:
-            return queryset, False
-        found = [condition for term in terms if (condition := self.search_for(request, term)) is not None]
-        return (queryset.filter(Q(*found, _connector=Q.OR)) if found else queryset.none()), False
+        if conditions := self.search_conditions(request, search_term.strip()):
+            return queryset.filter(Q(*conditions, _connector=Q.OR)), False
+        return (queryset.none() if search_term.replace(",", " ").strip() else queryset), False
+
+    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
+        """What the rows of a search match, each row one of these."""
+        found = (self.search_for(request, term) for term in text.replace(",", " ").split())
+        return [condition for condition in found if condition is not None]
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Rows that a search term matches: by their own id, or by their session's."""

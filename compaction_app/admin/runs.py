@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +14,7 @@ from django.utils.html import format_html
 from compaction_app.admin import display
 from compaction_app.admin.actions import Report, why_no_retry
 from compaction_app.admin.charts import Chart, chart_of
-from compaction_app.admin.dates import DatedAdmin, DateFilter, Period, chosen_period, last_days, parts_of
+from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.admin.records import (
@@ -23,7 +22,6 @@ from compaction_app.admin.records import (
     SESSION_TEXTS,
     Sections,
     Tool,
-    as_uuid,
     fieldsets,
     message_column,
     page,
@@ -82,6 +80,29 @@ _RARE = {
 }
 #: Fields that may quote a conversation; budget, request and settings have numbers, ids and the host's own words.
 _QUOTING = {"error_text", "instructions_text", "policy_text"}
+
+
+class RunList(DatedList):
+    """The list of runs, below their chart."""
+
+    @property
+    def chart(self) -> Chart | None:
+        """None where the list is narrowed by more than the chart is: it would show other numbers."""
+        if self.params.keys() - {"date", "session"}:
+            return None
+        runs, session = self.root_queryset.select_related(None), self.params.get("session")
+        if session:
+            runs = runs.filter(session=session)
+        zone, period = timezone.get_current_timezone(), chosen_period(self.params)
+        if period is None:
+            title, ranges = f"The last {CHART_DAYS} days", last_days(timezone.localdate(), CHART_DAYS, zone)
+        else:
+            title, ranges = period.label, parts_of(period, zone)
+        return chart_of(title, runs, ranges, self._url_of)
+
+    def _url_of(self, period: Period) -> str:
+        session = {"session": self.params["session"]} if "session" in self.params else {}
+        return self.model_admin.url("compactionrun_changelist", **session, date=period.code)
 
 
 @admin.register(CompactionRun)
@@ -226,6 +247,9 @@ class CompactionRunAdmin(DatedAdmin):
 
     # -- the list -----------------------------------------------------------------------------------------
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RunList]:
+        return RunList
+
     def for_list(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
         lean: Any = super().for_list(request, queryset)
         # The condition of the partial index, so that a run that waits for long is found among millions.
@@ -237,33 +261,6 @@ class CompactionRunAdmin(DatedAdmin):
 
     def _asks_for_open(self, request: HttpRequest) -> bool:
         return request.GET.get("status__exact") in _OPEN
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"compaction_chart": self._chart(request)} if self.has_view_permission(request) else {}
-        return super().changelist_view(request, context | (extra_context or {}))
-
-    def _chart(self, request: HttpRequest) -> Callable[[], Chart | None]:
-        """Called by the template, so that an invalid address is refused before anything is counted."""
-
-        def chart() -> Chart | None:
-            if set(request.GET) - {"p", "date", "session"}:
-                # The list is narrowed by something else: the chart would show other numbers.
-                return None
-            runs, session = self.get_queryset(request).select_related(None), as_uuid(request.GET.get("session", ""))
-            if session:
-                runs = runs.filter(session=session)
-            zone, period = timezone.get_current_timezone(), chosen_period(request)
-            if period is None:
-                title, ranges = f"The last {CHART_DAYS} days", last_days(timezone.localdate(), CHART_DAYS, zone)
-            else:
-                title, ranges = period.label, parts_of(period, zone)
-            return chart_of(title, runs, ranges, url_of)
-
-        def url_of(period: Period) -> str:
-            narrowed = {"session": request.GET["session"]} if "session" in request.GET else {}
-            return self.url("compactionrun_changelist", **narrowed, date=period.code)
-
-        return chart
 
     # -- a run's page -------------------------------------------------------------------------------------
 

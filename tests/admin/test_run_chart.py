@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def chart(client, **query):
-    return runs_page(client, **query).context["compaction_chart"]()
+    return runs_page(client, **query).context["cl"].chart
 
 
 def figures(client, **query):
