@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, When
 
 from compaction_app.admin import display
 from compaction_app.admin.dates import Period, TimeRange
@@ -139,42 +139,23 @@ def _counted(runs: QuerySet[CompactionRun], ranges: Sequence[TimeRange]) -> list
     inside = runs.filter(created_at__gte=ranges[0].start, created_at__lt=ranges[-1].end)
     beyond = inside.order_by("-created_at").values_list("created_at", flat=True)[MOST_RUNS : MOST_RUNS + 1].first()
     whole = [number for number, range_ in enumerate(ranges) if beyond is None or range_.start > beyond]
-    found: list[Figures | None] = [None] * len(ranges)
     if not whole:
-        return found
-    rows = inside.filter(created_at__gte=ranges[whole[0]].start)
-    sums = {row.pop("range"): Figures(cost=row.pop("spent"), **row) for row in _sums(rows, ranges)}
-    for number in whole:
-        found[number] = sums.get(number, Figures())
-    return found
-
-
-def _sums(runs: QuerySet[CompactionRun], ranges: Sequence[TimeRange]) -> Iterable[dict[str, Any]]:
-    succeeded = Q(status=RunStatus.SUCCEEDED)
-    # Columns of the index only, so that no row is read.
-    sums: Iterable[Any] = (
-        runs.order_by()
-        .values(range=_range_number(ranges, 0))
+        return [None] * len(ranges)
+    # Compared with instants: computing the day of a row is a call of Python for each on SQLite, and on PostgreSQL
+    # depends on the time zones that it knows. Columns of the index only, so that no row is read.
+    number_of = Case(*(When(created_at__lt=ranges[number].end, then=number) for number in whole))
+    rows: Iterable[Any] = (
+        inside.filter(created_at__gte=ranges[whole[0]].start)
+        .order_by()
+        .values(number=number_of)
         .annotate(
             runs=Count("*"),
             failed=Count("created_at", filter=Q(status=RunStatus.FAILED)),
-            saved=Sum(F("tokens_before") - F("tokens_after"), filter=succeeded, default=0),
+            saved=Sum(F("tokens_before") - F("tokens_after"), filter=Q(status=RunStatus.SUCCEEDED), default=0),
             # Named "cost" it would shadow the column in the next line.
             spent=Sum("cost"),
             unpriced=Count("created_at", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
         )
     )
-    return sums
-
-
-def _range_number(ranges: Sequence[TimeRange], first: int) -> Any:
-    """The number of the range that a run was opened in, by bisection: five comparisons for thirty days.
-
-    Runs are compared with instants: computing the day of a row is a call of Python for each on SQLite, and on
-    PostgreSQL depends on the time zones that it knows.
-    """
-    if len(ranges) == 1:
-        return Value(first, output_field=IntegerField())
-    half = len(ranges) // 2
-    earlier = When(created_at__lt=ranges[half].start, then=_range_number(ranges[:half], first))
-    return Case(earlier, default=_range_number(ranges[half:], first + half), output_field=IntegerField())
+    found = {row.pop("number"): Figures(cost=row.pop("spent"), **row) for row in rows}
+    return [found.get(number, Figures()) if number in whole else None for number in range(len(ranges))]

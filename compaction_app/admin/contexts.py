@@ -7,11 +7,10 @@ of a branch that follow each other, known by the first and the last of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from django.db import connections
 
 from compaction_app import chat
 from compaction_app.admin import display
@@ -75,21 +74,11 @@ def strategy_words(code: str, *, has_summary: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A message by its place on its branch."""
-
-    id: int
-    depth: int
-    tokens: int
-    path_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stretch:
     """Messages of a branch that follow each other."""
 
-    first: Place
-    last: Place
+    first: ChatMessage
+    last: ChatMessage
 
     @property
     def messages(self) -> int:
@@ -97,47 +86,31 @@ class Stretch:
 
     @property
     def tokens(self) -> int:
-        return self.last.path_tokens - self.first.path_tokens + self.first.tokens
+        return self.last.path_tokens - self.first.path_tokens + self.first.token_count
 
     def row(self, origin: str) -> Row:
-        return unlisted(origin, self.messages, self.tokens, self.first.id, self.last.id)
-
-
-def places(node_id: int, using: str, *, first: int) -> list[Place]:
-    """Every message from depth ``first`` down to the node. One query."""
-    return _read(sql.PATH_PLACES, using, {"node": node_id, "min_depth": first})
-
-
-def _read(statement: str, using: str, parameters: dict[str, int]) -> list[Place]:
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return [Place(*row) for row in cursor.fetchall()]
-
-
-def rows(node_id: int, using: str, *, first: int, early: int, late: int) -> list[ChatMessage]:
-    """The messages of :func:`places` as rows, without those between the depths ``early`` and ``late``."""
-    parameters = {"node": node_id, "min_depth": first, "early": early, "late": late}
-    return list(ChatMessage.objects.using(using).raw(sql.PATH_OUTSIDE, parameters))
+        return unlisted(origin, self.messages, self.tokens, self.first.pk, self.last.pk)
 
 
 def stretch(node_id: int, using: str, *, first: int, last: int) -> Stretch | None:
     """The part of a node's branch between two depths; None if there is none. One query, whatever its length."""
     if not 1 <= first <= last:
         return None
-    found = _read(sql.STRETCH_ENDS, using, {"node": node_id, "first": first, "last": last})
+    ends = {"node": node_id, "first": first, "last": last}
+    found = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, ends))
     is_there = bool(found) and (found[0].depth, found[-1].depth) == (first, last)
     return Stretch(found[0], found[-1]) if is_there else None
 
 
-def gaps(found: Iterable[Place], shown: Set[int]) -> dict[int, Stretch]:
-    """Stretches of a branch that are not shown, by the id of the shown message that follows each."""
+def gaps(path: Iterable[ChatMessage], shown: Set[int]) -> dict[int, Stretch]:
+    """Stretches of a path that are not shown, by the id of the shown message that follows each."""
     result: dict[int, Stretch] = {}
-    missing: list[Place] = []
-    for place in found:
-        if place.id not in shown:
-            missing.append(place)
+    missing: list[ChatMessage] = []
+    for message in path:
+        if message.pk not in shown:
+            missing.append(message)
         elif missing:
-            result[place.id] = Stretch(missing[0], missing[-1])
+            result[message.pk] = Stretch(missing[0], missing[-1])
             missing = []
     return result
 
@@ -196,16 +169,14 @@ class Total(NamedTuple):
 
 def totals_of(messages: Sequence[ContextMessage], not_listed: Iterable[Row] = ()) -> list[Total]:
     """Messages and tokens of each origin that occurs, in the order in which origins are sent."""
-    counted: dict[str, list[tuple[int, int]]] = {origin: [] for origin in ORIGINS}
+    counts, tokens = Counter[str](), Counter[str]()
     for message in messages:
-        counted[message.origin].append((1, message.tokens))
+        counts[message.origin] += 1
+        tokens[message.origin] += message.tokens
     for row in not_listed:
-        counted[row.origin].append((row.messages, row.tokens or 0))
-    return [
-        Total(origin, *ORIGINS[origin], sum(number for number, _ in found), sum(tokens for _, tokens in found))
-        for origin, found in counted.items()
-        if found
-    ]
+        counts[row.origin] += row.messages
+        tokens[row.origin] += row.tokens or 0
+    return [Total(origin, *ORIGINS[origin], counts[origin], tokens[origin]) for origin in ORIGINS if counts[origin]]
 
 
 def rows_of(
@@ -375,12 +346,12 @@ def _left_out(
         notes.append(f"The pinned message {pinned_id} was left out as well.")
     if not context.dropped or context.first_shown_depth is None:
         return {}, tuple(notes)
-    tail = (message for message in context.messages if message.origin in (Origin.VERBATIM, Origin.PRUNED))
-    shown = [message.message_id or 0 for message in tail]
+    shown = [m.message_id or 0 for m in context.messages if m.origin in (Origin.VERBATIM, Origin.PRUNED)]
     missing: dict[int, Stretch] = {}
     if context.first_shown_depth <= tip.depth - len(shown):
         # Within a newest turn that alone is too large.
-        missing = gaps(places(tip.pk, using, first=context.first_shown_depth), set(shown))
+        from_first = {"node": tip.pk, "min_depth": context.first_shown_depth}
+        missing = gaps(ChatMessage.objects.using(using).raw(sql.PATH_PLACES, from_first), set(shown))
     before = stretch(tip.pk, using, first=cutoff_depth + 1, last=context.first_shown_depth - 1)
     if before:
         missing[shown[0]] = before

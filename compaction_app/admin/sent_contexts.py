@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from compaction_app.admin import contexts
-from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, Total, rows_of, totals_of
+from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, rows_of, totals_of
 from compaction_app.admin.display import number, plural
 from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.pruning import Pruned, micro_compact, prune
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.transcript import summary_message
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, sql
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
 from compaction_app.values import ContextMessage, Message, Origin, Role
@@ -68,36 +68,38 @@ def _error_words(error: float) -> str:
     return f"{abs(error):.1%} too {'small' if error < 0 else 'large'}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContextThen:
-    record: Record
-    rows: tuple[Row, ...] = ()
-    totals: Sequence[Total] = ()
-    #: What cannot be shown, or is not what it was.
-    notes: tuple[str, ...] = ()
-
-
 def context_then(reply: ChatMessage) -> ContextThen | None:
     """What was sent to get this reply; None where nothing was recorded. At most five queries."""
-    if not isinstance(reply.sent_context, Mapping) or not reply.sent_context:
-        return None
-    return _Rebuilding(reply, Record.read(reply.sent_context)).result()
+    kept = reply.sent_context
+    return ContextThen(reply, Record.read(kept)) if isinstance(kept, Mapping) and kept else None
 
 
-class _Rebuilding:
+class ContextThen:
     """One reply's context, rebuilt part by part."""
 
     def __init__(self, reply: ChatMessage, record: Record) -> None:
         self.reply, self.record, self.using = reply, record, branches.database_of(reply)
+        #: What cannot be shown, or is not what it was.
         self.notes: list[str] = []
+        #: The tokens of all parts are known: none was erased or guessed.
+        self.is_whole = True
         self.settings = self._settings()
         named = [pk for pk in (record.summary_id, record.cutoff_id, record.pinned_id) if pk]
         # Of any session, so that a row of another session is not reported as deleted.
         found = ChatMessage.objects.using(self.using).in_bulk(named) if named else {}
         self.named = {pk: row for pk, row in found.items() if row.session_id == reply.session_id}
         self.elsewhere = found.keys() - self.named.keys()
-        #: The tokens of all parts are known: none was erased or guessed.
-        self.is_whole = True
+        parts, summary_note = self._before_the_tail()
+        head, folded, tail = self._tail()
+        left_out = self._left_out(head)
+        listed = [*parts, *head, *tail]
+        if folded is None:
+            self._compare(sum(message.tokens for message in listed))
+        self.rows = rows_of([*parts, *head], left_out, summary_note=summary_note)
+        if folded:
+            # Apart, so that a call whose result is not listed does not look unanswered.
+            self.rows = (*self.rows, folded, *rows_of(tail))
+        self.totals = totals_of(listed, [*left_out.values(), *([folded] if folded else [])])
 
     def _settings(self) -> Settings | None:
         try:
@@ -108,20 +110,6 @@ class _Rebuilding:
         if settings.redactor is not None:
             self.notes.append("A REDACTOR is set: it may have removed parts of these texts before they were sent.")
         return settings
-
-    def result(self) -> ContextThen:
-        parts, summary_note = self._before_the_tail()
-        head, folded, tail = self._tail()
-        left_out = self._left_out(head)
-        listed = [*parts, *head, *tail]
-        if folded is None:
-            self._compare(sum(message.tokens for message in listed))
-        rows = rows_of([*parts, *head], left_out, summary_note=summary_note)
-        if folded:
-            # Apart, so that a call whose result is not listed does not look unanswered.
-            rows = (*rows, folded, *rows_of(tail))
-        totals = totals_of(listed, [*left_out.values(), *([folded] if folded else [])])
-        return ContextThen(record=self.record, rows=rows, totals=totals, notes=tuple(self.notes))
 
     # -- system prompt, summary, pinned message -----------------------------------------------------------
 
@@ -182,25 +170,25 @@ class _Rebuilding:
         is_long = last - first + 1 > MOST_FIRST + MOST_LAST
         # Of a long one also the first and the last row that is not listed.
         early, late = (first + MOST_FIRST, last - MOST_LAST) if is_long else (last, last)
-        found = contexts.rows(parent, self.using, first=first, early=early, late=late)
+        outside = {"node": parent, "min_depth": first, "early": early, "late": late}
+        found = list(ChatMessage.objects.using(self.using).raw(sql.PATH_OUTSIDE, outside))
         self._note_redacted(found)
-        values = [branches.message_value(row) for row in found]
+        pruned = self._pruned([branches.message_value(row) for row in found], is_long)
+        listed = [
+            as_sent(m, Origin.PRUNED if m.id in pruned.left_out else Origin.VERBATIM, pruned.left_out.get(m.id, 0))
+            for m in pruned.messages
+        ]
         if not is_long:
-            pruned = self._pruned(values)
-            return [as_sent(m, _origin(m, pruned), pruned.left_out.get(m.id, 0)) for m in pruned.messages], None, []
-        if self.record.pruned:
-            self._note_pruned()
-        start, *_, end = [*values[MOST_FIRST:-MOST_LAST], values[-MOST_LAST - 1]]
-        places = (contexts.Place(m.id, m.depth, m.tokens, m.path_tokens) for m in (start, end))
-        listed = [as_sent(m, Origin.VERBATIM) for m in values]
-        return listed[:MOST_FIRST], contexts.Stretch(*places).row(contexts.FOLDED), listed[-MOST_LAST:]
+            return listed, None, []
+        folded = contexts.Stretch(found[MOST_FIRST], found[-MOST_LAST - 1]).row(contexts.FOLDED)
+        return listed[:MOST_FIRST], folded, listed[-MOST_LAST:]
 
-    def _pruned(self, values: Sequence[Message]) -> Pruned:
+    def _pruned(self, values: Sequence[Message], is_long: bool) -> Pruned:
         """Shortened by the current settings, if they shorten as many results as were shortened then."""
         untouched = Pruned(messages=tuple(values))
         if not self.record.pruned:
             return untouched
-        if self.settings and not self._inner_gap:
+        if self.settings and not is_long and not self._inner_gap:
             keep, size = self.settings.prune_keep_turns, self.settings.prune_tool_result_bytes
             pruned = prune(values, keep_turns=keep, max_bytes=size, count=get_token_counter())
             if len(pruned.left_out) == self.record.pruned:
@@ -208,14 +196,11 @@ class _Rebuilding:
             pruned = micro_compact(pruned.messages, keep_turns=keep, count=get_token_counter())
             if self.settings.micro_compact and len(pruned.left_out) == self.record.pruned:
                 return pruned
-        self._note_pruned()
-        return untouched
-
-    def _note_pruned(self) -> None:
         self.is_whole = False
         which = "Which one" if self.record.pruned == 1 else "Which ones"
-        results = plural(self.record.pruned or 0, "tool result was", "tool results were")
+        results = plural(self.record.pruned, "tool result was", "tool results were")
         self.notes.append(f"{results} sent shortened. {which} is not recorded, so all are shown in full.")
+        return untouched
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at
@@ -265,7 +250,3 @@ class _Rebuilding:
             self.notes.append(f"Of the {number(self.record.tokens)} tokens recorded, {number(other)} {belong}.")
         else:
             self.notes.append(f"The listed parts are {number(-other)} tokens more than recorded.")
-
-
-def _origin(message: Message, pruned: Pruned) -> Origin:
-    return Origin.PRUNED if message.id in pruned.left_out else Origin.VERBATIM

@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.contexts import Place, Stretch
 from compaction_app.models import ChatMessage, sql
 from tests.trees import chain, start_session, summarize
 
@@ -16,7 +15,11 @@ pytestmark = pytest.mark.django_db
 
 
 def place(node):
-    return Place(node.pk, node.depth, node.token_count, node.path_tokens)
+    return node.pk, node.depth, node.token_count, node.path_tokens
+
+
+def ends(stretch):
+    return place(stretch.first), place(stretch.last)
 
 
 def random_tree(seed, size=60):
@@ -38,13 +41,14 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
     chance, session = random.Random(seed), random_tree(seed)
     for tip in chat.tips(session):
         branch = [place(node) for node in chat.get_branch(tip)]
-        assert contexts.places(tip.pk, "default", first=1) == branch
+        walked = ChatMessage.objects.raw(sql.PATH_PLACES, {"node": tip.pk, "min_depth": 1})
+        assert [place(node) for node in walked] == branch
         for _ in range(5):
             first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))
             found = contexts.stretch(tip.pk, "default", first=first, last=last)
-            assert found == Stretch(branch[first - 1], branch[last - 1])
+            assert ends(found) == (branch[first - 1], branch[last - 1])
             assert found.messages == last - first + 1
-            assert found.tokens == sum(node.tokens for node in branch[first - 1 : last])
+            assert found.tokens == sum(tokens for _, _, tokens, _ in branch[first - 1 : last])
 
 
 def test_there_is_no_stretch_beyond_a_branch():
@@ -56,8 +60,9 @@ def test_there_is_no_stretch_beyond_a_branch():
 
 def test_rows_between_are_not_read():
     nodes = chain(start_session(), 30)
+    outside = {"node": nodes[-1].pk, "min_depth": 5, "early": 7, "late": 28}
     with CaptureQueriesContext(connection) as queries:
-        found = contexts.rows(nodes[-1].pk, "default", first=5, early=7, late=28)
+        found = list(ChatMessage.objects.raw(sql.PATH_OUTSIDE, outside))
     assert [row.pk for row in found] == [node.pk for node in nodes[4:7] + nodes[27:]]
     assert len(queries) == 1
 
