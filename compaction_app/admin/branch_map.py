@@ -18,8 +18,8 @@ from compaction_app.admin.display import number, plural, shortened
 from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import database_of
-from compaction_app.tree.lanes import Lane, TipHistory, histories_at, read_lanes, read_summary_spans
+from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.lanes import Lane, histories_at, read_lanes, read_summary_spans
 from compaction_app.values import Budget, Kind
 
 #: Lanes of one page.

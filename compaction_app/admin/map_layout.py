@@ -20,7 +20,8 @@ from compaction_app.admin.map_scale import CHARACTER, Scale, make_scale
 
 if TYPE_CHECKING:
     # Types only: the layout is given values and reads nothing.
-    from compaction_app.tree.lanes import Lane, SummarySpan, TipHistory
+    from compaction_app.tree.branches import TipHistory
+    from compaction_app.tree.lanes import Lane, SummarySpan
     from compaction_app.values import Budget
 
 #: Up to this depth, and this many messages, every message has a mark.

@@ -23,7 +23,7 @@ from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, s
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.sayings import SEPARATOR
 from compaction_app.tree import lanes
-from compaction_app.tree.branches import database_of
+from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.values import EventKind, Role
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
@@ -269,7 +269,7 @@ def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     )
 
 
-def tips_served(summary: ChatMessage) -> tuple[list[lanes.TipHistory], bool]:
+def tips_served(summary: ChatMessage) -> tuple[list[TipHistory], bool]:
     """Those of the session's newest tips where this summary is used; whether there are older tips. Two queries."""
     found = lanes.read_lanes(summary.session, limit=MOST_TIPS + 1)
     tips = [lane.end_id for lane in found[:MOST_TIPS] if lane.is_tip]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -204,8 +204,7 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     budget, count = Budget(**run.budget), get_token_counter()
-    already_compacted = branches.is_already_compacted(branch.base, run.tip_id, branch.tip_depth, using)
-    branch = replace(branch, already_compacted=already_compacted)
+    branch = branches.with_already_compacted(branch, using)
     summarizer = make_summarizer(settings, run.session.model)
     limit = _input_limit(run, settings, summarizer, count)
     plan = plan_compaction(

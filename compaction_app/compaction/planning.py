@@ -88,7 +88,8 @@ def plan_compaction(
     if not over and not focused and not follow_up and branch.already_compacted:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     planner = _Planner(
-        cuts=_Cuts(branch.tail, base, settings.preserve_recent_messages),
+        tail=branch.tail,
+        base=base,
         budget=budget,
         settings=settings,
         lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
@@ -101,13 +102,16 @@ def plan_compaction(
     return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
-@dataclass(frozen=True)
-class _Cuts:
-    """A tail, and what each cut in it would cover, keep and pin."""
+@dataclass(frozen=True, kw_only=True)
+class _Planner:
+    """What each cut in a tail would cover, keep and pin, and the plan of the best one."""
 
     tail: Sequence[Message]
     base: Summary | None
-    preserve: int
+    budget: Budget
+    settings: Settings
+    lookahead: Lookahead
+    lookahead_tokens: int
 
     @cached_property
     def turn_user(self) -> list[int | None]:
@@ -162,7 +166,7 @@ class _Cuts:
             if message.starts_turn:
                 replied = False
             elif message.role == Role.ASSISTANT:
-                if index and replied and len(self.tail) - index >= self.preserve:
+                if index and replied and len(self.tail) - index >= self.settings.preserve_recent_messages:
                     points.append(index)
                 replied = True
         return points
@@ -171,15 +175,6 @@ class _Cuts:
         """Every cut up to ``end`` in order: before user messages and inside turns."""
         turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn]
         return sorted({*turns, *(i for i in self.inside_points() if i <= end)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Planner:
-    cuts: _Cuts
-    budget: Budget
-    settings: Settings
-    lookahead: Lookahead
-    lookahead_tokens: int
 
     def choose(self, tail_budget: int, *, over: bool) -> int:
         """The cut; 0 if nothing can be covered, or so little that the wrapper of a summary would be larger.
@@ -195,29 +190,28 @@ class _Planner:
 
     def cut_for(self, tail_budget: int, *, force: bool) -> int:
         """The cut for a tail budget, inside a turn where the kept part is too large; 0 if nothing can be covered."""
-        cuts, budget = self.cuts, self.budget
-        cut = _turn_cut(cuts.tail, tail_budget, cuts.preserve)
-        too_large = budget.summary_target + cuts.pin_tokens(cut) + cuts.kept_tokens(cut) > budget.target
+        budget = self.budget
+        cut = _turn_cut(self.tail, tail_budget, self.settings.preserve_recent_messages)
+        too_large = budget.summary_target + self.pin_tokens(cut) + self.kept_tokens(cut) > budget.target
         if too_large or (force and not cut):
-            return cuts.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
+            return self.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
         return cut
 
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the kept part begins once all generations are done."""
-        cuts, base = self.cuts, self.cuts.base
-        covered, pinned, replaced = cuts.covered(cut), cuts.pin(cut), self.replaced(cut)
+        covered, pinned, replaced = self.covered(cut), self.pin(cut), self.replaced(cut)
         span = self.lookahead_span(cut)
         anchor_id, anchor_depth = self.anchor(cut, span)
         return CompactionPlan(
             covered=covered,
             lookahead=_newest_within(span, self.lookahead_tokens),
-            kept=tuple(cuts.tail[cut:]),
-            base=base,
+            kept=tuple(self.tail[cut:]),
+            base=self.base,
             pinned=pinned,
-            cutoff=cuts.tail[cut - 1],
+            cutoff=self.tail[cut - 1],
             anchor_id=anchor_id,
             anchor_depth=anchor_depth,
-            target_tokens=self.target(replaced, cuts.kept_tokens(kept_from), pinned),
+            target_tokens=self.target(replaced, self.kept_tokens(kept_from), pinned),
             replaced_tokens=replaced,
             partial=partial,
             shorten=shorten,
@@ -237,8 +231,8 @@ class _Planner:
 
     def replaced(self, cut: int) -> int:
         """The tokens that the summary replaces: its base and what it covers."""
-        base = self.cuts.base
-        return (base.tokens if base else 0) + sum(message.tokens for message in self.cuts.covered(cut))
+        base = self.base.tokens if self.base else 0
+        return base + sum(message.tokens for message in self.covered(cut))
 
     def saving(self, replaced: int) -> int:
         """The largest text that saves enough; below 1 where none can."""
@@ -247,7 +241,7 @@ class _Planner:
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:
         """What the summarizer may be shown after the cut. The anchor is at or below its last message."""
-        kept = tuple(self.cuts.tail[cut:])
+        kept = tuple(self.tail[cut:])
         if self.lookahead == Lookahead.TIP:
             return kept
         if self.lookahead == Lookahead.NONE:
@@ -260,10 +254,10 @@ class _Planner:
         The base's anchor, since the new summary contains what the base was made from. The closing message, since on a
         branch without it the call's result may still be appended, and would be there without its call.
         """
-        tail = self.cuts.tail
+        tail = self.tail
         candidates = [(m.depth, m.id) for m in (tail[cut - 1], *span[-1:])]
-        if self.cuts.base:
-            candidates.append((self.cuts.base.anchor_depth, self.cuts.base.anchor_id))
+        if self.base:
+            candidates.append((self.base.anchor_depth, self.base.anchor_id))
         if _has_open_call(tail[:cut]):
             candidates.append((tail[cut].depth, tail[cut].id))
         depth, message_id = max(candidates)
@@ -282,7 +276,7 @@ class _Planner:
 
         if size(whole) <= limit.max_tokens:
             return whole
-        shorter = [point for point in self.cuts.legal(cut) if point < cut]
+        shorter = [point for point in self.legal(cut) if point < cut]
         low, high = 0, len(shorter)
         while low < high:
             middle = (low + high) // 2

@@ -28,7 +28,6 @@ from compaction_app import telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load
-from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
@@ -130,7 +129,7 @@ def _decide(request: CompactionRequest) -> Decision:
         return Decision(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
         tokens = pruned_history_tokens(request.tip, request.resolved)
-        if not get_compaction_params(tokens, request.resolved.budget).should_compact:
+        if tokens <= request.resolved.budget.threshold:
             return _under_threshold(request, tokens)
         policy = _ask_policy(request)
         if policy.action == "defer":
@@ -147,11 +146,10 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
-    over = get_compaction_params(branch.history_tokens, resolved.budget).should_compact
+    over = branch.history_tokens > resolved.budget.threshold
     if request.by_threshold and not over:
         return _under_threshold(request, branch.history_tokens)
-    already_compacted = branches.is_already_compacted(branch.base, request.tip.pk, branch.tip_depth, request.using)
-    branch = replace(branch, already_compacted=already_compacted)
+    branch = branches.with_already_compacted(branch, request.using)
     plan = plan_compaction(
         branch,
         branch.base,

@@ -110,29 +110,26 @@ def fit(
 
     ``unread`` is the number of messages before the first one: they were not read, and cannot be shown.
     """
-    fitting = _Fitting(
-        groups=_without_orphans(messages),
-        fixed=summary_tokens,
-        pinned=pinned,
-        preserve=preserve,
-        count=count,
-    )
+    fitting = _Fitting(messages, summary_tokens, pinned, preserve, count)
     if not unread and fitting.total() <= available:
         return fitting.result(len(messages))
     target = min(target, available)
     # A turn whose beginning was not read cannot be shown whole, so all of it is dropped.
     cut_short = bool(unread and fitting.groups) and not fitting.groups[0][0].starts_turn
-    fitting.drop_turns(target, cut_short=cut_short)
+    fitting.drop(fitting.older_turns(), target, at_least=int(cut_short))
     fitting.shorten_results(max_bytes, target)
-    fitting.drop_groups(target)
+    fitting.drop([[group] for group in fitting.groups if not fitting.keeps(group)], target)
     # Shorten results further before dropping preserved messages, the pin or the summary.
     limit = max_bytes
     while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
         limit = max(limit // 4, SMALLEST_RESULT_BYTES)
         fitting.shorten_results(limit, available)
-    fitting.drop_preserved(available)
-    fitting.drop_pin(available)
-    fitting.drop_summary(available)
+    fitting.drop([[group] for group in fitting.groups[:-1] if group is not fitting.newest_user], available)
+    # If the tail has no user message, the pin is the newest one, and the newest one always stays.
+    if fitting.newest_user is not None and fitting.total() > available:
+        fitting.show_pinned = False
+    if fitting.total() > available:
+        fitting.show_summary = False
     if fitting.total() > available:
         needed = fitting.total()
         raise ContextOverflow(
@@ -143,76 +140,57 @@ def fit(
     return fitting.result(len(messages) + unread)
 
 
-def _without_orphans(messages: Sequence[Message]) -> list[list[Message]]:
-    """Groups without results whose call was not read: providers refuse a result without its call."""
-    return [group for group in call_groups(messages) if group[0].role != Role.TOOL]
-
-
 class _Fitting:
     """The state of one fit: which groups are still shown, and how."""
 
     def __init__(
-        self, *, groups: list[list[Message]], fixed: int, pinned: Message | None, preserve: int, count: Count
+        self, messages: Sequence[Message], summary_tokens: int, pinned: Message | None, preserve: int, count: Count
     ) -> None:
-        self.groups = groups
-        self.summary_tokens = fixed
+        # Without results whose call was not read: providers refuse a result without its call.
+        self.groups = [group for group in call_groups(messages) if group[0].role != Role.TOOL]
+        self.summary_tokens = summary_tokens
         self.pinned = pinned
         self.count = count
         self.left_out: dict[int, int] = {}
         self.show_summary = True
         self.show_pinned = pinned is not None
-        self.newest_user = next((g for g in reversed(groups) if g[0].starts_turn), None)
-        self.preserved = self._last(preserve)
-
-    def _last(self, preserve: int) -> list[int]:
-        """The first ids of the groups that contain the last ``preserve`` messages."""
-        seen, ids = 0, []
+        self.newest_user = next((g for g in reversed(self.groups) if g[0].starts_turn), None)
+        #: The first ids of the groups that contain the last ``preserve`` messages.
+        self.preserved: list[int] = []
+        seen = 0
         for group in reversed(self.groups):
             if seen >= preserve:
                 break
             seen += len(group)
-            ids.append(group[0].id)
-        return ids
+            self.preserved.append(group[0].id)
 
     def total(self) -> int:
         shown = sum(message.tokens for group in self.groups for message in group)
         pinned = self.pinned.tokens if self.pinned and self.show_pinned else 0
         return shown + pinned + (self.summary_tokens if self.show_summary else 0)
 
-    def _keeps(self, group: list[Message]) -> bool:
+    def keeps(self, group: list[Message]) -> bool:
         return group is self.newest_user or group[0].id in self.preserved
 
-    def _drop(self, candidates: list[list[Message]], limit: int) -> None:
-        """Leave out the oldest of these groups, one by one, while the history is over ``limit``."""
-        total = self.total()
-        gone: set[int] = set()
-        for group in candidates:
-            if total <= limit:
-                break
-            total -= sum(message.tokens for message in group)
-            gone.add(id(group))
-        self.groups = [group for group in self.groups if id(group) not in gone]
-
-    def drop_turns(self, target: int, *, cut_short: bool) -> None:
-        """Whole turns, oldest first, except the newest. With ``cut_short`` the first turn was not read whole."""
-        total = self.total()
-        turns = self._turns()
-        gone: set[int] = set()
-        for position, turn in enumerate(turns[:-1]):
-            if total <= target and not (cut_short and position == 0):
-                break
-            leaving = [group for group in turn if not self._keeps(group)]
-            total -= sum(message.tokens for group in leaving for message in group)
-            gone.update(id(group) for group in leaving)
-        self.groups = [group for group in self.groups if id(group) not in gone]
-
-    def _turns(self) -> list[list[list[Message]]]:
+    def older_turns(self) -> list[list[list[Message]]]:
+        """The groups of each turn but the newest, without those that are kept."""
         turns: list[list[list[Message]]] = []
         for group in self.groups:
             if group[0].starts_turn or not turns:
                 turns.append([])
             turns[-1].append(group)
-        return turns
+        return [[group for group in turn if not self.keeps(group)] for turn in turns[:-1]]
+
+    def drop(self, units: list[list[list[Message]]], limit: int, *, at_least: int = 0) -> None:
+        """Leave out the oldest of these units, each as a whole, while the history is over ``limit``."""
+        total = self.total()
+        gone: set[int] = set()
+        for position, unit in enumerate(units):
+            if total <= limit and position >= at_least:
+                break
+            total -= sum(message.tokens for group in unit for message in group)
+            gone.update(map(id, unit))
+        self.groups = [group for group in self.groups if id(group) not in gone]
 
     def shorten_results(self, max_bytes: int, target: int) -> None:
         """Tool results head-and-tail, the largest first."""
@@ -239,25 +217,6 @@ class _Fitting:
             total += shorter.tokens - message.tokens
             self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
 
-    def drop_groups(self, target: int) -> None:
-        """The oldest call groups that are left, except the preserved ones."""
-        self._drop([group for group in self.groups if not self._keeps(group)], target)
-
-    def drop_preserved(self, available: int) -> None:
-        self._drop([group for group in self.groups[:-1] if group is not self._newest()], available)
-
-    def _newest(self) -> list[Message] | None:
-        return next((g for g in reversed(self.groups) if g[0].starts_turn), None)
-
-    def drop_pin(self, available: int) -> None:
-        # If the tail has no user message, the pin is the newest one, and the newest one always stays.
-        if self._newest() is not None and self.total() > available:
-            self.show_pinned = False
-
-    def drop_summary(self, available: int) -> None:
-        if self.total() > available:
-            self.show_summary = False
-
     def result(self, count: int) -> Fitted:
         messages = tuple(message for group in self.groups for message in group)
         return Fitted(
@@ -267,15 +226,3 @@ class _Fitting:
             summary=self.show_summary,
             pinned=self.show_pinned,
         )
-
-
-__all__ = [
-    "Fitted",
-    "Pruned",
-    "call_groups",
-    "collapse_blanks",
-    "fit",
-    "micro_compact",
-    "protected_from",
-    "prune",
-]

@@ -18,7 +18,6 @@ from compaction_app.context.budget import (
     ReservedParts,
     calibration_of,
     count_reserved_parts,
-    get_compaction_params,
     make_budget,
     reply_reserve,
     window_of,
@@ -197,9 +196,9 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     """Tokens of the history, after pruning if they are over the threshold."""
     using, budget = database_of(tip), resolved.budget
-    history = branches.history_at(tip.pk, using)
-    if not get_compaction_params(history.tokens, budget).should_compact:
-        return history.tokens
+    tokens = branches.history_at(tip.pk, using).history_tokens
+    if tokens <= budget.threshold:
+        return tokens
     return tokens_after_pruning(window_at(tip, resolved), budget, resolved.settings, resolved.count)
 
 

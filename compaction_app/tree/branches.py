@@ -9,7 +9,7 @@ API, a page of a transcript, the exporter) uses other statements of ``sql`` inst
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -25,11 +25,14 @@ from compaction_app.values import Branch, Kind, Message, Summary
 _DENSEST_BYTES_PER_TOKEN = 32
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """The numbers that the trigger compares at a tip, read without content."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TipHistory:
+    """The history at a tip, read without content: the numbers that the trigger compares."""
 
-    tokens: int
+    tip_id: int
+    #: Tokens of the summary, the pinned message and everything after the cutoff.
+    history_tokens: int
+    #: The newest summary that applies there.
     summary_id: int | None
 
 
@@ -54,8 +57,8 @@ def check_tip(tip: ChatMessage) -> None:
         )
 
 
-def history_at(tip_id: int, using: str) -> History:
-    """Tokens of summary + pin + everything after the cutoff: one row, however long the branch is."""
+def history_at(tip_id: int, using: str) -> TipHistory:
+    """The history at a tip: one row, however long the branch is."""
     with connections[using].cursor() as cursor:
         cursor.execute(sql.HISTORY_TOKENS, {"tip": tip_id})
         row = cursor.fetchone()
@@ -63,7 +66,7 @@ def history_at(tip_id: int, using: str) -> History:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
     path_tokens, summary_id, summary_tokens, cutoff_tokens, pinned_tokens = row
     tokens = path_tokens - (cutoff_tokens or 0) + (summary_tokens or 0) + (pinned_tokens or 0)
-    return History(tokens=tokens, summary_id=summary_id)
+    return TipHistory(tip_id=tip_id, history_tokens=tokens, summary_id=summary_id)
 
 
 def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
@@ -117,14 +120,15 @@ def is_on_branch(ancestor_id: int, ancestor_depth: int, tip_id: int, using: str)
     return ancestor_id in path_ids(tip_id, using, ancestor_depth)
 
 
-def is_already_compacted(base: Summary | None, tip_id: int, tip_depth: int, using: str) -> bool:
-    """Whether the run that made ``base`` was triggered at this tip or further down the same branch."""
-    if base is None:
-        return False
-    run = CompactionRun.objects.using(using).filter(summary_id=base.id).select_related("tip").only("tip").first()
+def with_already_compacted(branch: Branch, using: str) -> Branch:
+    """The branch, marked if the run that made its base was triggered at this tip or further down the same branch."""
+    if branch.base is None:
+        return branch
+    made_by = CompactionRun.objects.using(using).filter(summary_id=branch.base.id)
+    run = made_by.select_related("tip").only("tip").first()
     if run is None or run.tip is None:
-        return False
-    return is_on_branch(tip_id, tip_depth, run.tip.pk, using)
+        return branch
+    return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip.pk, using))
 
 
 def tips(session: ChatSession) -> list[ChatMessage]:

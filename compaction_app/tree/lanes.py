@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import connections
 from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.tree.branches import database_of
+from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.values import Kind
 
 _ANY_ID = 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Lane:
-    """A line of messages: each one's first child continues its lane, every other child begins a new one."""
+    """A line of messages: each one's first child continues its lane, every other child begins a new one.
+
+    The fields are the columns of ``sql.LANES``.
+    """
 
     #: Its first message, which identifies it.
     start_id: int
@@ -62,37 +64,14 @@ class SummarySpan:
         return self.retired_at is None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TipHistory:
-    """The history at a tip."""
-
-    tip_id: int
-    #: Tokens of the summary, the pinned message and everything after the cutoff.
-    history_tokens: int
-    #: The newest summary that applies there.
-    summary_id: int | None
-
-
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
     """The newest lanes, newest first, in one query; with ``before`` those that begin before that message."""
-    page = {"session": _stored(session), "before": before or _ANY_ID, "limit": limit}
-    with connections[database_of(session)].cursor() as cursor:
-        cursor.execute(sql.LANES, page)
-        return tuple(
-            Lane(
-                start_id=start_id,
-                start_depth=start_depth,
-                parent_id=parent_id,
-                parent_lane_id=parent_lane_id,
-                end_id=end_id,
-                end_depth=end_depth,
-                end_path_tokens=end_path_tokens,
-                is_tip=bool(is_tip),
-            )
-            for start_id, start_depth, parent_id, parent_lane_id, end_id, end_depth, end_path_tokens, is_tip in (
-                cursor.fetchall()
-            )
-        )
+    connection = connections[database_of(session)]
+    # SQLite stores a UUID as text.
+    key = ChatSession._meta.pk.get_db_prep_value(session.pk, connection)
+    with connection.cursor() as cursor:
+        cursor.execute(sql.LANES, {"session": key, "before": before or _ANY_ID, "limit": limit})
+        return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in cursor.fetchall())
 
 
 def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:
@@ -144,9 +123,3 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
             tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, history_tokens=tokens)
             for tip_id, summary_id, tokens in cursor.fetchall()
         }
-
-
-def _stored(session: ChatSession) -> Any:
-    """Its key as the database stores it: SQLite stores a UUID as text."""
-    connection = connections[database_of(session)]
-    return ChatSession._meta.pk.get_db_prep_value(session.pk, connection)

@@ -188,7 +188,7 @@ class ConversationMachine(RuleBasedStateMachine):
         tip = self.tip(i)
         first = self.world.compact(tip, "", Answer(fill=1.0))
         if first is not None and first.status == "succeeded" and tip.id in self.world.tree:
-            raw = chat.branches.history_at(tip.id, "default").tokens
+            raw = chat.branches.history_at(tip.id, "default").history_tokens
             calls = self.world.teller.calls
             again = self.world.compact(tip, "", Answer(fill=1.0))
             if raw <= self.world.limits().threshold:

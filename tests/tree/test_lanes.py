@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.lanes import TipHistory, histories_at, read_lanes, read_summary_spans
+from compaction_app.tree.branches import TipHistory
+from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
 from tests.trees import chain, deep_chain, start_session, summarize

@@ -19,7 +19,7 @@ from compaction_app.exceptions import CompactionFailed, CompactionRefused, Confi
 from compaction_app.management.console import FAILED, WRONG_CALL, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import branches
-from compaction_app.tree.branches import History
+from compaction_app.tree.branches import TipHistory
 from compaction_app.values import Kind, RunStatus
 
 # Each compaction must raise the cutoff, so only a defect reaches this.
@@ -137,8 +137,8 @@ class _Compactor:
         return Result(
             tip=tip.pk,
             depth=tip.depth,
-            tokens_before=before.tokens,
-            tokens_after=branches.history_at(tip.pk, self.using).tokens,
+            tokens_before=before.history_tokens,
+            tokens_after=branches.history_at(tip.pk, self.using).history_tokens,
             threshold=self.resolved.budget.threshold,
             generations=tuple(run.generation for run in runs if run.generation),
             outcome=outcome,
@@ -146,13 +146,13 @@ class _Compactor:
             runs=tuple(run.pk for run in runs),
         )
 
-    def _is_served(self, history: History) -> bool:
+    def _is_served(self, history: TipHistory) -> bool:
         """Return whether a summary, perhaps of another branch, already brings this branch to its target.
 
         Without this a session of five hundred regenerations would get as many summaries. It does not apply with
         instructions, which are for every branch, nor to a message given by its number.
         """
-        served = history.summary_id is not None and history.tokens <= self.resolved.budget.target
+        served = history.summary_id is not None and history.history_tokens <= self.resolved.budget.target
         return served and self.whole_session and not self.instructions
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
