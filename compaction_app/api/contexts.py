@@ -126,7 +126,7 @@ def get_context(
     check_text(model or "", "model")
     context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens)
     return {
-        "figures": {name: getattr(context, name) for name in Figures.model_fields},
+        "figures": context,
         "messages": context.messages,
         "openai": context.to_openai(include_reasoning=include_reasoning),
     }

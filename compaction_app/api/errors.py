@@ -124,7 +124,6 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Code]
     (PermissionDenied, Code.FORBIDDEN),
     (RequestDataTooBig, Code.TOO_LARGE),
     ((SuspiciousOperation, UnreadablePostError), Code.MALFORMED),
-    (RecursionError, Code.INVALID),
 )
 
 
@@ -136,12 +135,12 @@ def to_problem(error: BaseException) -> Problem:
         # A number in the path that cannot be an id is answered like an unknown id.
         in_path = any(found["loc"][0] == "path" for found in error.errors)
         return Problem(Code.NOT_FOUND) if in_path else Problem(Code.INVALID, _describe(error.errors))
+    if isinstance(error, HttpError) and isinstance(error.__cause__, CompactionError | RecursionError):
+        # Raised while the body was parsed: django-ninja turns every such exception into a bad request.
+        error = error.__cause__
     if isinstance(error, CompactionError):
         return _from_compaction_error(error)
-    if isinstance(error, HttpError) and isinstance(error.__cause__, CompactionError):
-        # Raised while the body was parsed: django-ninja turns every such exception into a bad request.
-        return _from_compaction_error(error.__cause__)
-    if isinstance(error, HttpError) and isinstance(error.__cause__, RecursionError):
+    if isinstance(error, RecursionError):
         return Problem(Code.INVALID, "The body is nested too deeply.")
     if isinstance(error, OperationalError | InterfaceError):
         return Problem(Code.UNAVAILABLE, headers={"Retry-After": str(_BUSY_SECONDS)})

@@ -5,25 +5,22 @@ An unknown id and one that the user may not view are both 404. A user who may vi
 
 from __future__ import annotations
 
-from typing import TypeVar
 from uuid import UUID
 
 from django.db import router
-from django.db.models import Model, QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.permissions import NEEDED_TO_SEE, Action, is_allowed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.values import Kind
+from compaction_app.tree.branches import database_of
 
 #: Columns that may be long. Deciding whether the user may go on needs none of them.
-_TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
+TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
 _RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
-
-
-Row = TypeVar("Row", bound=Model)
 
 
 def database() -> str:
@@ -32,15 +29,15 @@ def database() -> str:
 
 
 def find_session(request: HttpRequest, session_id: UUID, action: Action) -> ChatSession:
-    session = first_or_404(ChatSession.objects.using(database()).filter(pk=session_id))
+    session = get_object_or_404(ChatSession.objects.using(database()), pk=session_id)
     _require(request, session, action)
     return session
 
 
 def find_message(request: HttpRequest, message_id: int, action: Action, *, whole: bool = False) -> ChatMessage:
     """Return a message or summary with its session. Its long columns are deferred unless ``whole``."""
-    rows = ChatMessage.objects.using(database()).filter(pk=message_id).select_related("session")
-    message = first_or_404(rows if whole else rows.defer(*_TEXTS))
+    rows = ChatMessage.objects.using(database()).select_related("session")
+    message = get_object_or_404(rows if whole else rows.defer(*TEXTS), pk=message_id)
     _require(request, message.session, action)
     return message
 
@@ -52,36 +49,23 @@ def find_tip(request: HttpRequest, message_id: int) -> ChatMessage:
 
 def require_tip(message: ChatMessage, field: str) -> ChatMessage:
     """Return the message that the request names in ``field``, unless it is a summary: no branch ends at one."""
-    if message.kind == Kind.SUMMARY:
+    if message.is_summary:
         raise Problem(Code.INVALID_PARENT, f"{field}: This is a summary; use a message of the branch.")
     return message
 
 
-def find_summary(request: HttpRequest, summary_id: int, action: Action) -> ChatMessage:
-    message = find_message(request, summary_id, action)
-    if message.kind != Kind.SUMMARY:
-        raise Problem(Code.NOT_FOUND)
-    return message
-
-
 def find_run(request: HttpRequest, run_id: int) -> CompactionRun:
-    rows = CompactionRun.objects.using(database()).filter(pk=run_id).select_related("session")
-    run = first_or_404(rows.defer(*_RUN_TEXTS, "instructions"))
+    rows = CompactionRun.objects.using(database()).select_related("session").defer(*_RUN_TEXTS, "instructions")
+    run = get_object_or_404(rows, pk=run_id)
     _require(request, run.session, Action.INSPECT)
     return run
 
 
-def find_generation(session: ChatSession, generation: int) -> CompactionRun:
-    """Return the run that made a summary, with the summary."""
-    rows = CompactionRun.objects.using(session._state.db).filter(session=session, generation=generation)
-    return first_or_404(rows.select_related("summary").defer(*_RUN_TEXTS))
-
-
-def first_or_404(rows: QuerySet[Row]) -> Row:
-    found = rows.first()
-    if found is None:
-        raise Problem(Code.NOT_FOUND)
-    return found
+def find_generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionRun]:
+    """Return the runs that made a summary, each with the time when that was retired."""
+    session = find_session(request, session_id, Action.INSPECT)
+    rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
+    return rows.annotate(retired_at=F("summary__retired_at")).defer(*_RUN_TEXTS)
 
 
 def _require(request: HttpRequest, session: ChatSession, action: Action) -> None:

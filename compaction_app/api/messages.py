@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router, Schema, Status
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -18,7 +17,7 @@ from compaction_app import chat
 from compaction_app.api import examples
 from compaction_app.api.contexts import SentContext
 from compaction_app.api.errors import Code, Problem, responses
-from compaction_app.api.lookup import find_message, find_session, find_tip
+from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import (
     SHORT_TEXT,
@@ -146,8 +145,12 @@ class NodeOut(Schema):
     sib_order: int = Field(description="Its position among its siblings, summaries included.")
     token_count: int
     path_tokens: int
-    cutoff_id: int | None = Field(description="Of a summary: the last message that it covers.")
-    pinned_id: int | None = Field(description="Of a summary: the user message shown verbatim after it.")
+    cutoff_id: int | None = Field(
+        validation_alias="last_summarized_message_id", description="Of a summary: the last message that it covers."
+    )
+    pinned_id: int | None = Field(
+        validation_alias="pinned_message_id", description="Of a summary: the user message shown verbatim after it."
+    )
     retired_at: datetime | None
     redacted_at: datetime | None
     created_at: datetime
@@ -221,23 +224,7 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
     rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=parse_cursor(cursor))
-    nodes = rows.values(
-        "id",
-        "kind",
-        "role",
-        "depth",
-        "sib_order",
-        "token_count",
-        "path_tokens",
-        "retired_at",
-        "redacted_at",
-        "created_at",
-        parent_id=F("parent__pk"),
-        cutoff_id=F("last_summarized_message__pk"),
-        pinned_id=F("pinned_message__pk"),
-    )
-    shown, next_cursor = page(nodes, limit, lambda row: row["id"])
-    return {"items": shown, "next_cursor": next_cursor}
+    return page(rows.defer(*TEXTS), limit, lambda row: row.pk)
 
 
 @router.get(
@@ -331,7 +318,7 @@ def _check_context(sent: SentContext, parent: ChatMessage | None, found: Mapping
 
 
 def _refuse_summary(message: ChatMessage, action: str) -> None:
-    if message.kind == Kind.SUMMARY:
+    if message.is_summary:
         detail = f"message_id: A summary cannot be {action}; retire it with DELETE summaries/{message.pk}."
         raise Problem(Code.INVALID_MESSAGE, detail)
 

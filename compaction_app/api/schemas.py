@@ -79,11 +79,10 @@ CURSOR: dict[str, Any] = {
 Cursor = Annotated[str | None, Query(None, examples=["120"], **CURSOR)]
 
 
-def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> tuple[list[Any], str | None]:
-    """Return the first rows of a query and the cursor of the next page. One more row tells whether there is one."""
+def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the first rows of a query as a :class:`Page`. One more row shows whether there is a next page."""
     found = list(rows[: limit + 1])
-    shown = found[:limit]
-    return shown, str(cursor_of(shown[-1])) if len(found) > limit else None
+    return {"items": found[:limit], "next_cursor": str(cursor_of(found[limit - 1])) if len(found) > limit else None}
 
 
 def parse_cursor(cursor: str) -> int:

@@ -56,17 +56,10 @@ class SessionIn(Body):
     metadata: JsonObject = Field(default_factory=dict, description="Your own data. Never sent to a model.")
 
 
-class SessionPatch(Body):
+class SessionPatch(SessionIn):
     """Fields that are left out stay unchanged. A given field replaces the whole value."""
 
     model_config = examples.shown(examples.SESSION_PATCH)
-
-    title: ShortText = ""
-    model: ShortText = ""
-    system_prompt: str = ""
-    settings: JsonObject = Field(default_factory=dict)
-    external_id: ShortText = ""
-    metadata: JsonObject = Field(default_factory=dict)
 
 
 class SessionListed(Schema):
@@ -125,8 +118,8 @@ def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> 
         # The first condition is one range of the index; the second excludes what the previous page has shown of it.
         rows = rows.filter(updated_at__lte=at).filter(Q(updated_at__lt=at) | Q(pk__lt=last))
     rows = rows.order_by("-updated_at", "-pk").defer("system_prompt", "settings", "token_calibration", "metadata")
-    shown, next_cursor = page(rows, limit, _session_cursor)
-    return {"items": [row for row in shown if is_allowed(user, row, Action.VIEW)], "next_cursor": next_cursor}
+    found = page(rows, limit, _session_cursor)
+    return {**found, "items": [row for row in found["items"] if is_allowed(user, row, Action.VIEW)]}
 
 
 @router.get("/sessions/{uuid:session_id}", summary="Get a session", **responses({200: SessionOut}, Code.NOT_FOUND))
