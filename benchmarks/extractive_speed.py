@@ -76,11 +76,11 @@ def messages_of(path: Path) -> list[Message]:
 
 
 def read(path: Path) -> list[Conversation]:
-    from compaction_app.transfer.formats import decode, read_json, read_lines
+    from compaction_app.transfer.formats import read_json, read_lines
 
     if path.suffix == ".jsonl":
         return read_lines(enumerate(path.read_bytes().splitlines(keepends=True), start=1), max_bytes=1 << 22)
-    return read_json(decode(path.read_bytes()), max_bytes=1 << 22)
+    return read_json(path.read_bytes(), max_bytes=1 << 22)
 
 
 def size_of(messages: Sequence[Message]) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -68,49 +69,34 @@ class Conversation:
     system_prompt: str = ""
     created_at: datetime | None = None
     external_id: str = ""
-
-    def children(self) -> dict[int | None, list[int]]:
-        """Positions of the children of each position; the roots are those of None."""
-        return _children(self.messages)
+    place: Place = Place()
 
 
-@dataclass(kw_only=True)
-class _Draft:
-    """A conversation before it is checked."""
-
-    messages: Sequence[ImportedMessage]
-    place: Place
-    title: str = ""
-    model: str = ""
-    created_at: datetime | None = None
-
-
-def read_json(text: str, *, max_bytes: int, join: bool = False) -> list[Conversation]:
+def read_json(data: bytes, *, max_bytes: int, join: bool = False) -> list[Conversation]:
     """Read a file that is one JSON value."""
+    text = _decode(data)
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ImportFailed(f"line {error.lineno}: this is not JSON: {error}.", line=error.lineno) from error
-    except RecursionError as error:
-        raise ImportFailed("line 1: nested too deeply.", line=1) from error
-    try:
-        return _conversations([_recognize_format(document, Place())], max_bytes=max_bytes, join=join)
-    except _ErrorAt as wrong:
-        raise wrong.in_text(text) from wrong
+        return _checked([_recognize_format(_parse(text), Place())], max_bytes=max_bytes, join=join)
+    except _InvalidAt as error:
+        raise error.in_text(text) from error
 
 
 def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool = False) -> list[Conversation]:
     """Read a file with one JSON value a line; ``lines`` are pairs of number and line."""
     try:
-        drafts = [_recognize_format(document, Place(line=number)) for number, document in _documents(lines)]
-        if not drafts:
+        conversations = [
+            _recognize_format(_parse(text, number), Place(line=number))
+            for number, line in lines
+            if (text := _decode(line, number).rstrip())
+        ]
+        if not conversations:
             raise ImportFailed("line 1: the file is empty.", line=1)
-        return _conversations(drafts, max_bytes=max_bytes, join=join)
-    except _ErrorAt as wrong:
-        raise wrong.in_lines() from wrong
+        return _checked(conversations, max_bytes=max_bytes, join=join)
+    except _InvalidAt as error:
+        raise error.in_lines() from error
 
 
-def decode(data: bytes, first_line: int = 1) -> str:
+def _decode(data: bytes, first_line: int = 1) -> str:
     """Decode UTF-8, with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
@@ -127,50 +113,57 @@ def is_one_value(line: bytes) -> bool:
         return False
 
 
-class _ErrorAt(Exception):
-    """An error at a place in the file; becomes an ImportFailed with the line."""
+def _parse(text: str, first_line: int = 1) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        problem = f"line {line}: this is not JSON: {error.msg} at character {error.colno}."
+        raise ImportFailed(problem, line=line) from error
+    except RecursionError as error:
+        raise ImportFailed(f"line {first_line}: nested too deeply.", line=first_line) from error
 
-    def __init__(self, what: str, place: Place) -> None:
-        super().__init__(what)
-        self.what = what
+
+class _InvalidAt(Exception):
+    """A place in the file that cannot be imported, and why; becomes an ImportFailed with the line."""
+
+    def __init__(self, reason: str, place: Place) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.place = place
 
     def in_lines(self) -> ImportFailed:
         number = "" if self.place.index is None else f", message {self.place.index + 1}"
-        return ImportFailed(f"line {self.place.line or 1}{number}: {self.what}", line=self.place.line or 1)
+        return ImportFailed(f"line {self.place.line or 1}{number}: {self.reason}", line=self.place.line or 1)
 
     def in_text(self, text: str) -> ImportFailed:
         if self.place.index is None:
-            return ImportFailed(f"line 1: {self.what}", line=1)
+            return ImportFailed(f"line 1: {self.reason}", line=1)
         line = _line_of_message(text, self.place.index)
-        return ImportFailed(f"line {line} (message {self.place.index + 1}): {self.what}", line=line)
+        return ImportFailed(f"line {line} (message {self.place.index + 1}): {self.reason}", line=line)
 
 
-def _documents(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
-    for number, line in lines:
-        text = decode(line, number)
-        if not text.strip():
-            continue
-        try:
-            yield number, json.loads(text)
-        except json.JSONDecodeError as error:
-            problem = f"line {number}: this is not JSON: {error.msg} at character {error.pos + 1}."
-            raise ImportFailed(problem, line=number) from error
-        except RecursionError as error:
-            raise ImportFailed(f"line {number}: nested too deeply.", line=number) from error
+@contextmanager
+def _at(place: Place) -> Iterator[None]:
+    """Add the place to an :class:`InvalidMessage`: what reads or checks a message does not know its place."""
+    try:
+        yield
+    except InvalidMessage as error:
+        raise _InvalidAt(str(error), place) from error
 
 
-def _recognize_format(document: Any, place: Place) -> _Draft:
+def _recognize_format(document: Any, place: Place) -> Conversation:
     """Recognize a format by its content, not by the name of the file."""
-    if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
-        return _Draft(messages=_oasst_messages(document["prompt"], place), place=place)
-    if isinstance(document, dict) and isinstance(document.get("messages"), list):
-        return _openai_draft(document, place)
-    if _is_chatgpt_export(document):
-        raise _ErrorAt(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}", place)
-    if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
-        return _openai_draft({"messages": document}, place)
-    raise _ErrorAt(f"the format is not recognized: {_kind(document)}. {_KNOWN}", place)
+    with _at(place):
+        if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
+            return Conversation(messages=tuple(_oasst_messages(document["prompt"], place)), place=place)
+        if isinstance(document, dict) and isinstance(document.get("messages"), list):
+            return _openai_conversation(document, place)
+        if _is_chatgpt_export(document):
+            raise InvalidMessage(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}")
+        if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
+            return _openai_conversation({"messages": document}, place)
+        raise InvalidMessage(f"the format is not recognized: {_kind(document)}. {_KNOWN}")
 
 
 def _is_chatgpt_export(document: Any) -> bool:
@@ -199,27 +192,27 @@ def _oasst_messages(prompt: Mapping[str, Any], place: Place) -> list[ImportedMes
         messages.append(_oasst_message(node, parent, place))
         replies = node.get("replies") or []
         if not isinstance(replies, list):
-            raise _ErrorAt("'replies' must be a list.", place)
+            raise InvalidMessage("'replies' must be a list.")
         waiting.extend((reply, len(messages) - 1) for reply in reversed(replies))
     return messages
 
 
 def _oasst_message(node: Any, parent: int | None, place: Place) -> ImportedMessage:
     if not isinstance(node, dict):
-        raise _ErrorAt(f"a message of a tree must be an object, not {_kind(node)}.", place)
+        raise InvalidMessage(f"a message of a tree must be an object, not {_kind(node)}.")
     named = f"message {str(node.get('message_id', ''))[:40] or '(without message_id)'}"
     role = _OASST_ROLES.get(node["role"]) if isinstance(node.get("role"), str) else None
     if role is None:
-        raise _ErrorAt(f"{named}: the role must be prompter or assistant.", place)
+        raise InvalidMessage(f"{named}: the role must be prompter or assistant.")
     rank = node.get("rank")
     if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | float)):
-        raise _ErrorAt(f"{named}: the rank must be a number.", place)
+        raise InvalidMessage(f"{named}: the rank must be a number.")
     fields = {
         "role": role,
         "content": node.get("text"),
-        "external_id": _text_id(node.get("message_id"), place),
+        "external_id": _text_id(node.get("message_id")),
         "model": node.get("model_name") or "",
-        "created_at": _moment(node.get("created_date"), place),
+        "created_at": _moment(node.get("created_date")),
         "metadata": {key: node[key] for key in node if key not in _OASST_KEYS},
     }
     return ImportedMessage(fields=fields, parent=parent, place=place, rank=rank)
@@ -228,73 +221,62 @@ def _oasst_message(node: Any, parent: int | None, place: Place) -> ImportedMessa
 # -- The OpenAI chat format -----------------------------------------------------------------------------
 
 
-def _openai_draft(document: Mapping[str, Any], place: Place) -> _Draft:
+def _openai_conversation(document: Mapping[str, Any], place: Place) -> Conversation:
     items = document["messages"]
-    parents = _parents(items, place)
-    messages = [
-        _openai_message(item, parent, replace(place, index=index))
-        for index, (item, parent) in enumerate(zip(items, parents, strict=True))
-    ]
+    places = [replace(place, index=index) for index in range(len(items))]
+    position: dict[str, int] = {}
+    for index, item in enumerate(items):
+        with _at(places[index]):
+            if not isinstance(item, dict):
+                raise InvalidMessage(f"a message must be an object, not {_kind(item)}.")
+            # An id that is used a second time is refused later, with every other one.
+            position.setdefault(_text_id(item.get("id")), index)
+    messages = []
+    for index, item in enumerate(items):
+        with _at(places[index]):
+            messages.append(_openai_message(item, _parent(item, index, position), places[index]))
     if system_prompt := document.get("system_prompt"):
-        messages = _below_system_prompt(system_prompt, messages, place)
-    return _Draft(
-        messages=messages,
+        # As the opening message, so that one rule covers both ways to write it.
+        opening = ImportedMessage(fields={"role": Role.SYSTEM, "content": system_prompt}, parent=None, place=place)
+        messages = [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
+    return Conversation(
+        messages=tuple(messages),
+        title=_text(document, "title"),
+        model=_text(document, "model"),
+        created_at=_moment(document.get("created_at")),
         place=place,
-        title=_text(document, "title", place),
-        model=_text(document, "model", place),
-        created_at=_moment(document.get("created_at"), place),
     )
 
 
-def _below_system_prompt(text: Any, messages: Sequence[ImportedMessage], place: Place) -> list[ImportedMessage]:
-    """The system prompt as the opening message, so that one rule covers both ways to write it."""
-    opening = ImportedMessage(fields={"role": Role.SYSTEM, "content": text}, parent=None, place=place)
-    return [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
-
-
-def _parents(items: Sequence[Any], place: Place) -> list[int | None]:
-    """Position of each message's parent: the named one, else the message before."""
-    position: dict[str, int] = {}
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise _ErrorAt(f"a message must be an object, not {_kind(item)}.", replace(place, index=index))
-        if key := _text_id(item.get("id"), replace(place, index=index)):
-            if key in position:
-                raise _ErrorAt(f"the id {key!r} is used a second time.", replace(place, index=index))
-            position[key] = index
-    return [_parent(item, index, position, place) for index, item in enumerate(items)]
-
-
-def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], place: Place) -> int | None:
+def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) -> int | None:
+    """Return the position of the message's parent: the named one, else the message before."""
     if "parent" not in item:
         return index - 1 if index else None
-    named = _text_id(item["parent"], replace(place, index=index))
-    if not named:
-        return None
-    if named not in position:
-        raise _ErrorAt(f"the parent {named!r} is in no message's id.", replace(place, index=index))
-    return position[named]
+    named = _text_id(item["parent"])
+    if named and named not in position:
+        raise InvalidMessage(f"the parent {named!r} is in no message's id.")
+    return position[named] if named else None
 
 
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
-        raise _ErrorAt("function_call is not supported; write it as tool_calls and messages of role tool.", place)
-    content, attachments = _flatten(item.get("content"), place)
+        raise InvalidMessage("function_call is not supported; write it as tool_calls and messages of role tool.")
+    content, attachments = _flatten(item.get("content"))
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
         fields["tool_calls"] = [_with_text_arguments(call) for call in fields["tool_calls"]]
     given = item.get("attachments") or []
     if not isinstance(given, list):
-        raise _ErrorAt("attachments must be a list of objects.", place)
+        raise InvalidMessage("attachments must be a list of objects.")
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise _ErrorAt("metadata must be an object.", place)
+        raise InvalidMessage("metadata must be an object.")
     others = {key: item[key] for key in item if key not in _OPENAI_KEYS and item[key] is not None}
     fields |= {
         "role": item.get("role"),
         "content": content,
-        "external_id": _text_id(item.get("id"), place),
-        "created_at": _moment(item.get("created_at"), place),
+        "external_id": _text_id(item.get("id")),
+        "created_at": _moment(item.get("created_at")),
         "attachments": [*given, *attachments] or None,
         "metadata": {**others, **metadata},
     }
@@ -309,7 +291,7 @@ def _with_text_arguments(call: Any) -> Any:
     return {**call, "function": {**function, "arguments": json.dumps(function["arguments"], ensure_ascii=False)}}
 
 
-def _flatten(content: Any, place: Place) -> tuple[Any, list[dict[str, Any]]]:
+def _flatten(content: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Text and attachments of a content, which may be a list of parts."""
     if content is None:
         return "", []
@@ -321,18 +303,14 @@ def _flatten(content: Any, place: Place) -> tuple[Any, list[dict[str, Any]]]:
         if isinstance(part, str):
             texts.append(part)
         elif not isinstance(part, dict):
-            raise _ErrorAt(f"a part of a content must be an object, not {_kind(part)}.", place)
+            raise InvalidMessage(f"a part of a content must be an object, not {_kind(part)}.")
         elif (text := part.get("text", part.get("refusal"))) is not None:
-            texts.append(_part_text(text, place))
+            if not isinstance(text, str):
+                raise InvalidMessage(f"the text of a part must be a text, not {_kind(text)}.")
+            texts.append(text)
         else:
             attachments.append(_attachment(part, len(attachments) + 1))
     return "\n\n".join(texts), attachments
-
-
-def _part_text(text: Any, place: Place) -> str:
-    if not isinstance(text, str):
-        raise _ErrorAt(f"the text of a part must be a text, not {_kind(text)}.", place)
-    return text
 
 
 def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -354,22 +332,22 @@ def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
 # -- Both formats ---------------------------------------------------------------------------------------
 
 
-def _text(document: Mapping[str, Any], key: str, place: Place) -> str:
+def _text(document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
     if value is not None and not isinstance(value, str):
-        raise _ErrorAt(f"{key} must be a text, not {_kind(value)}.", place)
+        raise InvalidMessage(f"{key} must be a text, not {_kind(value)}.")
     return value or ""
 
 
-def _text_id(value: Any, place: Place) -> str:
+def _text_id(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _ErrorAt(f"an id must be a text or a number, not {_kind(value)}.", place)
+        raise InvalidMessage(f"an id must be a text or a number, not {_kind(value)}.")
     return str(value)
 
 
-def _moment(value: Any, place: Place) -> datetime | None:
+def _moment(value: Any) -> datetime | None:
     """A time from ISO 8601 or seconds since 1970; UTC if it has no zone."""
     if value is None or value == "":
         return None
@@ -380,91 +358,91 @@ def _moment(value: Any, place: Place) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         shown = repr(value)[:60]
-        raise _ErrorAt(f"{shown} is not a time; write ISO 8601 or seconds since 1970.", place) from error
+        raise InvalidMessage(f"{shown} is not a time; write ISO 8601 or seconds since 1970.") from error
 
 
-def _conversations(drafts: Sequence[_Draft], *, max_bytes: int, join: bool) -> list[Conversation]:
-    if join and len(drafts) > 1:
-        drafts = [_joined(drafts)]
-    return [_checked(draft, max_bytes) for draft in drafts]
+def _checked(conversations: Sequence[Conversation], *, max_bytes: int, join: bool) -> list[Conversation]:
+    """Return conversations that can be stored: each message is checked, its place in the tree and its id."""
+    if join:
+        conversations = [_joined(conversations)]
+    return [_checked_conversation(conversation, max_bytes) for conversation in conversations]
 
 
-def _joined(drafts: Sequence[_Draft]) -> _Draft:
+def _joined(conversations: Sequence[Conversation]) -> Conversation:
     """One conversation of all trees: each tree is attached to the end of the best-ranked branch of the tree before."""
     messages: list[ImportedMessage] = []
     leaf: int | None = None
-    for draft in drafts:
+    for conversation in conversations:
         offset = len(messages)
         messages += [
             replace(message, parent=leaf if message.parent is None else message.parent + offset)
-            for message in draft.messages
+            for message in conversation.messages
         ]
-        if draft.messages:
-            leaf = offset + _best_leaf(draft.messages)
-    return replace(drafts[0], messages=messages)
+        if conversation.messages:
+            leaf = offset + _best_leaf(conversation.messages)
+    return replace(conversations[0], messages=tuple(messages))
 
 
 def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
     """The leaf reached by the lowest rank at each level; unranked replies last, ties by file order."""
-    below = _children(messages)
+    below = children_of(messages)
     best: int | None = None
     while replies := below.get(best):
         best = min(replies, key=lambda index: (messages[index].rank is None, messages[index].rank or 0.0, index))
     return best or 0
 
 
-def _children(messages: Iterable[ImportedMessage]) -> dict[int | None, list[int]]:
+def children_of(messages: Iterable[ImportedMessage]) -> dict[int | None, list[int]]:
+    """Return the positions of the children of each position; the roots are those of None."""
     below: dict[int | None, list[int]] = {}
     for index, message in enumerate(messages):
         below.setdefault(message.parent, []).append(index)
     return below
 
 
-def _checked(draft: _Draft, max_bytes: int) -> Conversation:
-    """A conversation that can be stored: each message is checked, its place in the tree and its id."""
-    _check_messages(draft.messages, max_bytes)
-    system_prompt, messages = _without_opening_system(draft.messages)
-    if not messages:
-        raise _ErrorAt("it contains no message.", draft.place)
-    conversation = Conversation(
+def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
+    """Yield positions depth first, parents before children. Messages whose parents form a cycle are left out."""
+    below = children_of(messages)
+    waiting = below.get(None, [])[::-1]
+    while waiting:
+        index = waiting.pop()
+        yield index
+        waiting.extend(reversed(below.get(index, [])))
+
+
+def _checked_conversation(conversation: Conversation, max_bytes: int) -> Conversation:
+    _check_messages(conversation.messages, max_bytes)
+    system_prompt, messages = _without_opening_system(conversation.messages)
+    with _at(conversation.place):
+        if not messages:
+            raise InvalidMessage("it contains no message.")
+        title = conversation.title or _title(messages)
+        validate_session({"title": title, "model": conversation.model, "system_prompt": system_prompt})
+    return replace(
+        conversation,
         messages=tuple(messages),
-        title=draft.title or _title(messages),
-        model=draft.model,
+        title=title,
         system_prompt=system_prompt,
-        created_at=draft.created_at,
         external_id=EXTERNAL_ID_PREFIX + _digest(system_prompt, messages),
     )
-    texts = {name: getattr(conversation, name) for name in ("title", "model", "system_prompt")}
-    _refuse_invalid(draft.place, validate_session, texts)
-    return conversation
-
-
-def _refuse_invalid(place: Place, check: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    try:
-        return check(*arguments, **options)
-    except InvalidMessage as error:
-        raise _ErrorAt(str(error), place) from error
 
 
 def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None:
     """Check every message, from the roots down: a result must answer an open call of its own path."""
-    below = _children(messages)
     ids: set[str] = set()
     open_calls: dict[int | None, list[str]] = {None: []}
-    waiting = list(reversed(below.get(None, [])))
-    while waiting:
-        index = waiting.pop()
+    for index in _from_the_roots(messages):
         message = messages[index]
-        _refuse_invalid(message.place, validate_message, message.fields, max_bytes=max_bytes)
-        if external_id := message.fields.get("external_id"):
-            if external_id in ids:
-                raise _ErrorAt(f"the id {external_id!r} is used a second time.", message.place)
-            ids.add(external_id)
-        open_calls[index] = _refuse_invalid(message.place, open_calls_after, open_calls[message.parent], message.fields)
-        waiting.extend(reversed(below.get(index, [])))
+        with _at(message.place):
+            validate_message(message.fields, max_bytes=max_bytes)
+            if external_id := message.fields.get("external_id"):
+                if external_id in ids:
+                    raise InvalidMessage(f"the id {external_id!r} is used a second time.")
+                ids.add(external_id)
+            open_calls[index] = open_calls_after(open_calls[message.parent], message.fields)
     unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
     if unreached is not None:
-        raise _ErrorAt("its parents form a cycle and never reach a root.", unreached.place)
+        raise _InvalidAt("its parents form a cycle and never reach a root.", unreached.place)
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:
@@ -472,25 +450,18 @@ def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, l
 
     If several trees open with the same one, it is removed from all; one with another text stays a message.
     """
-    below = _children(messages)
-    prompt, gone = "", set[int]()
-    waiting = list(reversed(below.get(None, [])))
-    while waiting:
-        index = waiting.pop()
-        content = messages[index].fields["content"]
-        if messages[index].fields["role"] == Role.SYSTEM and (not content or prompt in ("", content)):
-            prompt = prompt or content
-            gone.add(index)
-            waiting.extend(reversed(below.get(index, [])))
-    return prompt, _without(messages, gone) if gone else list(messages)
-
-
-def _without(messages: Sequence[ImportedMessage], gone: set[int]) -> list[ImportedMessage]:
+    prompt = ""
+    #: The new position of each parent; None for one that is removed.
     moved: dict[int | None, int | None] = {None: None}
-    moved |= dict.fromkeys(gone)
-    kept = [index for index in range(len(messages)) if index not in gone]
+    for index in _from_the_roots(messages):
+        fields, parent = messages[index].fields, messages[index].parent
+        opens = parent in moved and fields["role"] == Role.SYSTEM
+        if opens and (not fields["content"] or prompt in ("", fields["content"])):
+            prompt = prompt or fields["content"]
+            moved[index] = None
+    kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
-    return [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
+    return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
 
 
 def _title(messages: Sequence[ImportedMessage]) -> str:
@@ -509,33 +480,26 @@ def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
     return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 
-_BLANK = re.compile(r"[ \t\r\n]*")
+_BETWEEN_VALUES = re.compile(r"[\s,:]*")
 
 
 def _line_of_message(text: str, index: int) -> int:
     """The line on which a message begins. The JSON parser keeps no positions, so the text is parsed again."""
     decoder = json.JSONDecoder()
-    position = _start_of_messages(text, decoder)
+    position = _next_value(text, 0) + 1
+    if text[position - 1] == "{":
+        key = None
+        while key != "messages" or text[position] != "[":
+            if key is not None:
+                _, position = decoder.raw_decode(text, position)
+            key, position = decoder.raw_decode(text, _next_value(text, position))
+            position = _next_value(text, position)
+        position += 1
     for _ in range(index):
-        _, position = decoder.raw_decode(text, _skip(text, position))
-        position = _skip(text, position) + 1
-    return text.count("\n", 0, _skip(text, position)) + 1
+        _, position = decoder.raw_decode(text, _next_value(text, position))
+    return text.count("\n", 0, _next_value(text, position)) + 1
 
 
-def _start_of_messages(text: str, decoder: json.JSONDecoder) -> int:
-    """The position after the bracket that opens the list of messages."""
-    position = _skip(text, 0) + 1
-    if text[position - 1] == "[":
-        return position
-    while True:
-        key, position = decoder.raw_decode(text, _skip(text, position))
-        position = _skip(text, _skip(text, position) + 1)
-        if key == "messages" and text[position] == "[":
-            return position + 1
-        _, position = decoder.raw_decode(text, position)
-        position = _skip(text, position) + 1
-
-
-def _skip(text: str, position: int) -> int:
-    found = _BLANK.match(text, position)
-    return found.end() if found else position
+def _next_value(text: str, position: int) -> int:
+    between = _BETWEEN_VALUES.match(text, position)
+    return between.end() if between else position

@@ -20,7 +20,7 @@ from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.transfer.formats import Conversation, decode, is_one_value, read_json, read_lines
+from compaction_app.transfer.formats import Conversation, children_of, is_one_value, read_json, read_lines
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -55,7 +55,7 @@ def read(path: Path, *, join: bool = False) -> list[Conversation]:
         with path.open("rb") as file:
             if _has_a_value_a_line(path, file):
                 return read_lines(enumerate(file, start=1), max_bytes=max_bytes, join=join)
-            return read_json(decode(file.read()), max_bytes=max_bytes, join=join)
+            return read_json(file.read(), max_bytes=max_bytes, join=join)
     except OSError as error:
         raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -116,7 +116,7 @@ def _titles(conversations: Sequence[Conversation], title: str) -> list[str]:
 
 
 def _store(conversation: Conversation, owner: Any, title: str, using: str, again: bool, advance: Advance) -> Imported:
-    below = conversation.children()
+    below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     external_id = conversation.external_id
     stored = ChatSession.objects.using(using).filter(owner=owner)
