@@ -34,7 +34,7 @@ Warnings:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -58,34 +58,39 @@ def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
 
 
 def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Report databases without conditional unique constraints: "one open compaction per branch" depends on them.
+    """Report databases that store messages and cannot do it safely.
 
     It is not tagged as a database check, because those run on request only and this one opens no connection.
     """
-    return [
-        Error(
-            f"Database {alias!r} stores chat messages in {connections[alias].vendor}. "
-            "Only SQLite and PostgreSQL are supported.",
-            hint="Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router.",
-            id="compaction_app.E020",
-        )
-        for alias in _databases_with_messages()
-        if connections[alias].vendor not in _SUPPORTED_VENDORS
-    ]
-
-
-def check_atomic_requests(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Report databases whose requests run in a transaction: code that calls a model raises in one."""
-    return [
-        Warning(
-            f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
-            "because no transaction may be open while a model is called.",
-            hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
-            id="compaction_app.W002",
-        )
-        for alias in _databases_with_messages()
-        if connections[alias].settings_dict.get("ATOMIC_REQUESTS")
-    ]
+    model = apps.get_model("compaction_app", "ChatMessage")
+    found: list[CheckMessage] = []
+    for alias in connections:
+        configured = connections.settings[alias]["ENGINE"] != _NO_DATABASE
+        if not (configured and router.allow_migrate_model(alias, model)):
+            continue
+        vendor, settings = connections[alias].vendor, connections[alias].settings_dict
+        # "One open compaction per branch" depends on conditional unique constraints.
+        if vendor not in _SUPPORTED_VENDORS:
+            error = f"Database {alias!r} stores chat messages in {vendor}. Only SQLite and PostgreSQL are supported."
+            hint = "Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router."
+            found.append(Error(error, hint=hint, id="compaction_app.E020"))
+        if settings.get("ATOMIC_REQUESTS"):
+            warning = (
+                f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a "
+                "view, because no transaction may be open while a model is called."
+            )
+            hint = "Decorate the views that call them with django.db.transaction.non_atomic_requests."
+            found.append(Warning(warning, hint=hint, id="compaction_app.W002"))
+        mode = str(settings.get("OPTIONS", {}).get("transaction_mode", "")).upper()
+        # A deferred transaction that reads before it writes fails if another process wrote in between.
+        if vendor == "sqlite" and mode not in {"IMMEDIATE", "EXCLUSIVE"}:
+            warning = (
+                f"Database {alias!r} is SQLite without transaction_mode IMMEDIATE: if a chat turn and a worker write "
+                "at the same time, one fails with 'database is locked' instead of waiting."
+            )
+            hint = f"Set DATABASES[{alias!r}]['OPTIONS'] = {{'transaction_mode': 'IMMEDIATE', 'timeout': 30}}."
+            found.append(Warning(warning, hint=hint, id="compaction_app.W004"))
+    return found
 
 
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
@@ -104,34 +109,4 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
     ]
 
 
-def check_sqlite_transactions(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Report deferred transactions: one that reads before it writes fails if another process wrote in between."""
-    return [
-        Warning(
-            f"Database {alias!r} is SQLite without transaction_mode IMMEDIATE: if a chat turn and a worker write at "
-            "the same time, one fails with 'database is locked' instead of waiting.",
-            hint=f"Set DATABASES[{alias!r}]['OPTIONS'] = {{'transaction_mode': 'IMMEDIATE', 'timeout': 30}}.",
-            id="compaction_app.W004",
-        )
-        for alias in _databases_with_messages()
-        if connections[alias].vendor == "sqlite"
-        and str(connections[alias].settings_dict.get("OPTIONS", {}).get("transaction_mode", "")).upper()
-        not in {"IMMEDIATE", "EXCLUSIVE"}
-    ]
-
-
-ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
-    check_settings,
-    check_databases,
-    check_atomic_requests,
-    check_one_compaction,
-    check_sqlite_transactions,
-)
-
-
-def _databases_with_messages() -> Iterator[str]:
-    model = apps.get_model("compaction_app", "ChatMessage")
-    for alias in connections:
-        configured = connections.settings[alias]["ENGINE"] != _NO_DATABASE
-        if configured and router.allow_migrate_model(alias, model):
-            yield alias
+ALL: tuple[Callable[..., list[CheckMessage]], ...] = (check_settings, check_databases, check_one_compaction)

@@ -10,14 +10,20 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.management.base import OutputWrapper
+from django.core.management.base import CommandError, OutputWrapper
 from django.db import DEFAULT_DB_ALIAS, connections
 from tqdm import tqdm
 
 FAILED = 1
-WRONG_CALL = 2
 
 _MAX_LINES = 20
+
+
+class WrongCall(CommandError):
+    """The command was called with something that does not exist or cannot be used."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(str(reason), returncode=2)
 
 
 def add_database(parser: ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import CLAIMED, finish_now
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
-from compaction_app.management.console import FAILED, WRONG_CALL, add_database, add_json, progress
+from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import branches
 from compaction_app.tree.branches import TipHistory
@@ -68,7 +68,7 @@ class Command(BaseCommand):
                 with progress(tips, unit=" branches") as bar:
                     results = [compactor.compact(tip) for tip in bar]
         except InvalidMessage as error:
-            raise CommandError(str(error), returncode=WRONG_CALL) from error
+            raise WrongCall(error) from error
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         if as_json:
@@ -87,22 +87,17 @@ def _tips(target: str, database: str) -> list[ChatMessage]:
     if target.isdecimal():
         found = ChatMessage.objects.using(database).select_related("session").filter(pk=int(target)).first()
         if found is None:
-            raise CommandError(f"There is no message {target}.", returncode=WRONG_CALL)
+            raise WrongCall(f"There is no message {target}.")
         if found.kind == Kind.SUMMARY:
             anchor = found.parent_message_id
-            raise CommandError(
-                f"Message {target} is a summary; use a message of the branch, such as its anchor {anchor}.",
-                returncode=WRONG_CALL,
-            )
+            raise WrongCall(f"Message {target} is a summary; use a message of the branch, such as its anchor {anchor}.")
         return [found]
     try:
         session = ChatSession.objects.using(database).filter(pk=UUID(target)).first()
     except ValueError as error:
-        raise CommandError(
-            f"{target!r} is neither a message number nor a session id.", returncode=WRONG_CALL
-        ) from error
+        raise WrongCall(f"{target!r} is neither a message number nor a session id.") from error
     if session is None:
-        raise CommandError(f"There is no session {target}.", returncode=WRONG_CALL)
+        raise WrongCall(f"There is no session {target}.")
     return sorted(chat.tips(session), key=lambda tip: (tip.depth, tip.pk))
 
 

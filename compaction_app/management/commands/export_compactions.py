@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WRONG_CALL, add_json, at_least, progress, report_kept, write_some
+from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, report_kept, write_some
 from compaction_app.models import ChatSession
 from compaction_app.transfer.bundles import EXPORT, INDEX, as_json, new_folder, write_texts
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
@@ -57,10 +57,10 @@ class Command(BaseCommand):
                 entries = self._export(folder, using, options["session"], options["min_messages"])
                 write_texts(folder, {INDEX: _index(entries)})
         except (BundleError, ConfigurationError) as error:
-            raise CommandError(str(error), returncode=WRONG_CALL) from error
+            raise WrongCall(error) from error
         except (OperationalError, ProgrammingError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise CommandError(f"{database} cannot be read: {reason}", returncode=WRONG_CALL) from error
+            raise WrongCall(f"{database} cannot be read: {reason}") from error
         if as_json:
             self.stdout.write(_index(entries).rstrip("\n"))
         else:
@@ -70,7 +70,7 @@ class Command(BaseCommand):
 
     def _export(self, folder: Path, using: str, session: UUID | None, min_messages: int) -> list[Entry]:
         if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
-            raise CommandError(f"There is no session {session}.", returncode=WRONG_CALL)
+            raise WrongCall(f"There is no session {session}.")
         chosen = chosen_sessions(using, min_messages=min_messages, session_id=session)
         total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
         with progress(total=total, unit=" summaries") as bar:

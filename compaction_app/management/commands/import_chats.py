@@ -12,15 +12,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from compaction_app.exceptions import CompactionError
-from compaction_app.management.console import (
-    WRONG_CALL,
-    add_database,
-    add_json,
-    count,
-    printable,
-    progress,
-    write_some,
-)
+from compaction_app.management.console import WrongCall, add_database, add_json, count, printable, progress, write_some
 from compaction_app.transfer import importing
 from compaction_app.transfer.importing import Imported
 
@@ -46,7 +38,7 @@ class Command(BaseCommand):
 
     def handle(self, *, file: Path, database: str, **options: Any) -> None:
         if not file.is_file():
-            raise CommandError(f"There is no file {file}.", returncode=WRONG_CALL)
+            raise WrongCall(f"There is no file {file}.")
         owner = _user(options["owner"], database)
         try:
             conversations = importing.read(file, join=options["join"])
@@ -89,7 +81,7 @@ def _user(username: str | None, database: str) -> Any:
     try:
         return users._default_manager.db_manager(database).get_by_natural_key(username)
     except users.DoesNotExist as error:
-        raise CommandError(f"There is no user {username}.", returncode=WRONG_CALL) from error
+        raise WrongCall(f"There is no user {username}.") from error
 
 
 def _as_json(one: Imported) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from compaction_app.conf import RULES, Settings, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WRONG_CALL, add_json, at_least, printable, progress, report_kept
+from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress, report_kept
 from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
 from compaction_app.summarizers.openai import Failure
 from compaction_app.transfer import bundles
@@ -97,7 +97,7 @@ class Command(BaseCommand):
             else:
                 replays = _replay(found, ask)
         except (BundleError, ConfigurationError) as error:
-            raise CommandError(str(error), returncode=WRONG_CALL) from error
+            raise WrongCall(error) from error
         if as_json:
             self.stdout.write(bundles.as_json(_index(folder, replays)).rstrip("\n"))
         else:

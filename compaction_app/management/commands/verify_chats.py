@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from compaction_app.management.console import FAILED, WRONG_CALL, add_database, add_json, count, progress
+from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, count, progress
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.verify import Problem, Report, verify_session
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             chosen = chosen.filter(pk__in=sessions)
             if missing := set(sessions) - {session.pk for session in chosen}:
                 names = ", ".join(sorted(map(str, missing)))
-                raise CommandError(f"There is no session {names}.", returncode=WRONG_CALL)
+                raise WrongCall(f"There is no session {names}.")
         messages = ChatMessage.objects.using(database)
         total = messages.filter(session__in=sessions).count() if sessions else messages.count()
         with progress(total=total, unit=" messages") as bar:
