@@ -73,6 +73,7 @@ PURE_IMPORTS = {
     "__future__",
     "bisect",
     "collections",
+    "contextlib",
     "copy",
     "dataclasses",
     "datetime",
