@@ -24,7 +24,7 @@ from django.utils.html import format_html
 from compaction_app import chat, tasks
 from compaction_app.admin.display import joined, number, plural, words
 from compaction_app.admin.filters import KIND_WORDS
-from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, Tool, count_up_to, is_id, page
+from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, count_up_to, is_id, page
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.reading import ResolvedRequest, resolve_request
@@ -229,10 +229,7 @@ def _blocking_runs(tip: ChatMessage) -> list[int]:
 
 
 class VerifyingAdmin(RecordAdmin):
-    """For the sessions' admin, with ``"verify"`` among its actions and ``verify_tool`` among its tools."""
-
-    def verify_tool(self, session: ChatSession) -> Tool:
-        return Tool("Verify", self.url("chatsession_verify", session.pk))
+    """Verifying sessions: an action on the list, and a page for each."""
 
     @admin.action(description="Verify stored data", permissions=["view"])
     def verify(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> HttpResponse | None:

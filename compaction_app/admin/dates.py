@@ -85,30 +85,27 @@ class Period:
     @property
     def label(self) -> str:
         """In full, as the site's language writes it."""
-        if self.day:
-            return date_format(self.first_day, "DATE_FORMAT")
-        return date_format(self.first_day, "YEAR_MONTH_FORMAT") if self.month else str(self.year)
+        return self._written("YEAR_MONTH_FORMAT", "DATE_FORMAT")
 
     @property
     def short_label(self) -> str:
         """Below the name of the longer period."""
-        if self.day:
-            return date_format(self.first_day, "MONTH_DAY_FORMAT")
-        return date_format(self.first_day, "F") if self.month else str(self.year)
+        return self._written("F", "MONTH_DAY_FORMAT")
+
+    def _written(self, month: str, day: str) -> str:
+        return date_format(self.first_day, day if self.day else month) if self.month else str(self.year)
 
     def within(self) -> list[Period]:
         """The longer periods that contain it, the year first."""
-        above = [Period(self.year)] if self.month else []
-        return [*above, Period(self.year, self.month)] if self.day else above
+        return [period for period in (Period(self.year), Period(self.year, self.month)) if period != self]
 
     def parts(self) -> list[Period]:
         """Its months, or its days; a day has none."""
         if self.day:
             return []
-        if self.month:
-            days = (self.next_day - self.first_day).days
-            return [Period(self.year, self.month, day + 1) for day in range(days)]
-        return [Period(self.year, month + 1) for month in range(12)]
+        if not self.month:
+            return [Period(self.year, month) for month in range(1, 13)]
+        return [Period(self.year, self.month, day + 1) for day in range((self.next_day - self.first_day).days)]
 
     def overlaps(self, first: date, last: date) -> bool:
         return self.first_day <= last and self.next_day > first
@@ -188,10 +185,9 @@ class DateFilter(admin.SimpleListFilter):
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
-        try:
-            self.period = Period.parse(code) if (code := self.value()) else None
-        except ValueError as error:
-            raise IncorrectLookupParameters(error) from error
+        self.period = chosen_period(request.GET)
+        if self.value() and self.period is None:
+            raise IncorrectLookupParameters(f"{self.value()!r} is not a year, month or day.")
         zone = timezone.get_current_timezone()
         self.days: list[date] = [moment.astimezone(zone).date() for moment in first_and_last(model) or ()]
 

@@ -145,8 +145,7 @@ class ErasingAdmin(RecordAdmin):
         ]
         if affected.open_runs:
             below.append(f"{plural(affected.open_runs, 'open run', 'open runs')} among them: no summary is written")
-        counts = {"messages": affected.messages, "live summaries": affected.live, "retired summaries": affected.retired}
-        return [str(objs[0]), [part for part in below if part]], counts, set(), []
+        return [str(objs[0]), [part for part in below if part]], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         # Kept with the request: after_deletion is not given the message.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from compaction_app.admin import display
 from compaction_app.admin.dates import DatedAdmin, DateFilter
@@ -21,8 +19,6 @@ class CompactionEventAdmin(DatedAdmin):
     texts = SESSION_TEXTS
     list_display = ("event", "kind", "run_link", "in_session", "message_link", "numbers", "created")
     list_filter = (DateFilter, "kind", *related_filters("session", "run", "message"))
-    list_select_related = ("session",)
-    raw_id_fields = ("session", "run", "message")
     search_help_text = "Event ids or session ids."
     fields = ("kind", "in_session", "run_link", "message_link", "all_numbers", "payload_block", "created")
 
@@ -34,6 +30,3 @@ class CompactionEventAdmin(DatedAdmin):
     all_numbers = display.shown("payload", display.figures, "numbers")
     payload_block = display.shown("payload", display.json_block, "as stored")
     created = display.shown("created_at", display.exact_moment)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionEvent]:
-        return super().get_queryset(request).select_related("session")

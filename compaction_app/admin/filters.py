@@ -157,11 +157,11 @@ class GivenFilter(admin.SimpleListFilter):
     """Set by a link from another page, and shown only then, so that people can see it and remove it."""
 
     #: How the chosen value is shown.
-    words = "{}"
+    words = "{title} {value}"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         value = self.value()
-        return [(str(value), self.words.format(value))] if value else []
+        return [(str(value), self.words.format(title=self.title, value=value))] if value else []
 
 
 class RelatedFilter(GivenFilter):
@@ -183,14 +183,9 @@ class RelatedFilter(GivenFilter):
 
 def related_filters(*names: str) -> Iterable[type[RelatedFilter]]:
     """A filter for each of these foreign keys."""
-    titles = {name: name.replace("_", " ") for name in names}
     return tuple(
-        type(
-            f"{name.title()}Filter",
-            (RelatedFilter,),
-            {"title": title, "parameter_name": name, "words": f"{title} {{}}"},
-        )
-        for name, title in titles.items()
+        type(f"{name.title()}Filter", (RelatedFilter,), {"title": name.replace("_", " "), "parameter_name": name})
+        for name in names
     )
 
 
@@ -198,7 +193,6 @@ class SessionOfMessagesFilter(RelatedFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
     title = parameter_name = "session"
-    words = "session {}"
 
     def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
         found: QuerySet[Any] = queryset.in_session(related)  # type: ignore[attr-defined]  # our own
@@ -209,7 +203,7 @@ class LaneFilter(RelatedFilter):
     """The messages that the branch map draws as one line, by the first of them."""
 
     title, parameter_name = "branch", "lane"
-    words = "from message {}"
+    words = "from message {value}"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() and "session" not in request.GET:
@@ -224,6 +218,7 @@ class LaneFilter(RelatedFilter):
 class DepthFilter(GivenFilter):
     """From a depth on, or up to one, within a session: no index has depths alone."""
 
+    words = "{value}"
     #: ``gte`` or ``lte``.
     lookup = ""
 

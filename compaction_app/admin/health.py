@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,12 +29,12 @@ from compaction_app import tasks
 from compaction_app.admin import display
 from compaction_app.admin.display import plural
 from compaction_app.admin.records import Tool
-from compaction_app.compaction.trigger import NO_PROGRESS_FAILURES
-from compaction_app.conf import Mode, Settings, get_settings, site_setting
+from compaction_app.compaction.trigger import breaker_until
+from compaction_app.conf import Mode, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
-from compaction_app.values import ErrorCode, RunStatus
+from compaction_app.values import RunStatus
 
 #: A run that is due for longer than this has missed more than one sweep that looks for lost tasks.
 LATE_SECONDS = 3 * LOST_AFTER_SECONDS
@@ -281,15 +282,13 @@ def open_breakers(now: datetime) -> list[OpenBreaker]:
     it that fail in turn may be reported a little early. A session with invalid settings compacts nothing and is left
     out.
     """
-    rows: dict[tuple[Any, int | None], list[CompactionRun]] = {}
+    in_a_row: dict[tuple[Any, int | None], list[CompactionRun]] = defaultdict(list)
     for run in _failures(now):
-        rows.setdefault((run.session_id, run.base_id), []).append(run)
-    found: dict[Any, OpenBreaker] = {}
-    for failed in rows.values():
-        breaker = _breaker(failed, now)
-        if breaker and (breaker.session.pk not in found or breaker.until > found[breaker.session.pk].until):
-            found[breaker.session.pk] = breaker
-    return sorted(found.values(), key=lambda breaker: breaker.since)
+        in_a_row[run.session_id, run.base_id].append(run)
+    found = [breaker for failed in in_a_row.values() if (breaker := _breaker(failed)) and breaker.until > now]
+    # Of each session the one that closes last.
+    last = {breaker.session.pk: breaker for breaker in sorted(found, key=lambda breaker: breaker.until)}
+    return sorted(last.values(), key=lambda breaker: breaker.since)
 
 
 def _failures(now: datetime) -> Iterable[CompactionRun]:
@@ -308,24 +307,14 @@ def _failures(now: datetime) -> Iterable[CompactionRun]:
     )
 
 
-def _breaker(failed: list[CompactionRun], now: datetime) -> OpenBreaker | None:
-    newest, oldest, session = failed[0].finished_at, failed[-1].finished_at, failed[0].session
+def _breaker(failed: list[CompactionRun]) -> OpenBreaker | None:
+    session, since = failed[0].session, failed[-1].finished_at
     try:
         settings = get_settings(session.settings)
     except ConfigurationError:
         return None
-    if newest is None or oldest is None or not _is_open(failed, settings):
-        return None
-    until = newest + timedelta(seconds=settings.breaker_seconds)
-    return OpenBreaker(session, len(failed), oldest, until) if until > now else None
-
-
-def _is_open(failed: list[CompactionRun], settings: Settings) -> bool:
-    if settings.mode in (Mode.OFF, Mode.DETERMINISTIC):
-        return False
-    last = failed[:NO_PROGRESS_FAILURES]
-    stuck = len(last) == NO_PROGRESS_FAILURES and all(run.error_code == ErrorCode.NO_PROGRESS for run in last)
-    return stuck or len(failed) >= settings.breaker_failures
+    until = None if settings.mode in (Mode.OFF, Mode.DETERMINISTIC) else breaker_until(failed, settings)
+    return OpenBreaker(session, len(failed), since, until) if since and until else None
 
 
 def _breakers(now: datetime, site: str, names_sessions: bool) -> Iterator[Alert]:

@@ -19,33 +19,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
 from compaction_app import chat
-from compaction_app.admin import display, summaries
+from compaction_app.admin import display, filters, records, summaries
 from compaction_app.admin.actions import CompactForm, Report, RetiringAdmin, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
-from compaction_app.admin.filters import (
-    KIND_WORDS,
-    FromDepthFilter,
-    KindFilter,
-    LaneFilter,
-    LiveFilter,
-    MessageList,
-    SessionOfMessagesFilter,
-    TipFilter,
-    ToDepthFilter,
-    shown_kind,
-)
-from compaction_app.admin.records import (
-    SESSION_TEXTS,
-    RecordAdmin,
-    Sections,
-    Tool,
-    fieldsets,
-    is_id,
-    message_column,
-    page,
-    session_column,
-)
 from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.exceptions import CompactionError
@@ -64,7 +41,7 @@ _MOST_NEIGHBORS = 50
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
 
-SECTIONS: Sections = (
+SECTIONS: records.Sections = (
     (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned"]),
     (
         "Place",
@@ -142,13 +119,13 @@ def _json_field(part: str) -> Any:
     return display.column(display.words(part), shown)
 
 
-class MessageFields(RecordAdmin):
+class MessageFields(records.RecordAdmin):
     message = display.column("message", lambda _, message: f"Message {message.pk}")
-    in_session = session_column
+    in_session = records.session_column
     depth_shown = display.shown("depth", display.number)
     own_tokens = display.shown("token_count", display.number, "own tokens")
     from_root = display.shown("path_tokens", display.number, "tokens from the root")
-    parent_link = message_column("parent_message_id", "parent")
+    parent_link = records.message_column("parent_message_id", "parent")
     created = display.shown("created_at", display.exact_moment)
     redacted = display.shown("redacted_at", display.exact_moment)
     attached = _json_field("attachments")
@@ -215,9 +192,9 @@ class MessageFields(RecordAdmin):
     def runs_here(self, obj: ChatMessage) -> str:
         return display.joined(
             (
-                display.link(self.url("compactionrun_changelist", tip=obj.pk), "Runs with this tip"),
-                display.link(self.url("compactionrun_changelist", anchor=obj.pk), "with this anchor"),
-                display.link(self.url("compactionevent_changelist", message=obj.pk), "Events"),
+                self.link_to_list("compactionrun", "Runs with this tip", tip=obj.pk),
+                self.link_to_list("compactionrun", "with this anchor", anchor=obj.pk),
+                self.link_to_list("compactionevent", "Events", message=obj.pk),
             )
         )
 
@@ -235,11 +212,9 @@ def _neighbors(links: list[Any], found: Sequence[Any]) -> str:
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
-    texts = (*_TEXTS, *SESSION_TEXTS)
+    texts = (*_TEXTS, *records.SESSION_TEXTS)
     change_form_template = "admin/compaction_app/chatmessage/change_form.html"
     change_list_template = "admin/compaction_app/chatmessage/change_list.html"
-    list_select_related = ("session",)
-    raw_id_fields = ("session", "parent", "last_summarized_message", "pinned_message")
     actions = ("compact_now", "retire")
     search_help_text = "Message ids. Open a session to search its messages."
 
@@ -249,10 +224,10 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     # -- lists --------------------------------------------------------------------------------------------
 
     def kind(self, request: HttpRequest) -> Kind:
-        return shown_kind(request.GET.get("kind"))
+        return filters.shown_kind(request.GET.get("kind"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageList]:
-        return MessageList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[filters.MessageList]:
+        return filters.MessageList
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         columns = summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else COLUMNS
@@ -261,11 +236,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
-            return (KindFilter, LiveFilter, SessionOfMessagesFilter)
+            return (filters.KindFilter, filters.LiveFilter, filters.SessionOfMessagesFilter)
+        of_session = (filters.SessionOfMessagesFilter, filters.LaneFilter)
         # No index has roles, tips or depths: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
-            return (KindFilter, SessionOfMessagesFilter, LaneFilter)
-        return (KindFilter, "role", TipFilter, SessionOfMessagesFilter, LaneFilter, FromDepthFilter, ToDepthFilter)
+            return (filters.KindFilter, *of_session)
+        depths = (filters.FromDepthFilter, filters.ToDepthFilter)
+        return (filters.KindFilter, "role", filters.TipFilter, *of_session, *depths)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -284,7 +261,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
-        found.title = KIND_WORDS[self.kind(request)]
+        found.title = filters.KIND_WORDS[self.kind(request)]
         if "session" in request.GET:
             found.search_help_text = "Text of this session's messages, message ids, or whole external ids."
         return found
@@ -296,7 +273,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""
-        found = Q(pk=int(term)) if is_id(term) else None
+        found = Q(pk=int(term)) if records.is_id(term) else None
         if "session" in request.GET:
             external = Q(external_id=term)
             return external if found is None else found | external
@@ -304,33 +281,30 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def list_link(self, obj: ChatMessage | None = None) -> tuple[str, str]:
         if obj is not None and obj.is_summary:
-            return self.url("chatmessage_changelist", kind=str(Kind.SUMMARY)), KIND_WORDS[Kind.SUMMARY]
-        return self.url("chatmessage_changelist"), KIND_WORDS[Kind.MESSAGE]
+            return self.url("chatmessage_changelist", kind=str(Kind.SUMMARY)), filters.KIND_WORDS[Kind.SUMMARY]
+        return self.url("chatmessage_changelist"), filters.KIND_WORDS[Kind.MESSAGE]
 
     # -- a message's page ---------------------------------------------------------------------------------
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
-        return super().get_queryset(request).select_related("session")
 
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
         """The fields that are not empty. The record is collapsed, so that the contexts are near."""
         if obj is not None and obj.is_summary:
-            return fieldsets(summaries.SECTIONS)
+            return records.fieldsets(summaries.SECTIONS)
         hidden = {field for field, column in _SHOWN_IF_SET.items() if not getattr(obj, column, None)}
-        return fieldsets(SECTIONS, hidden, collapsed="Record")
+        return records.fieldsets(SECTIONS, hidden, collapsed="Record")
 
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"
 
-    def tools(self, request: HttpRequest, obj: ChatMessage) -> list[Tool]:
+    def tools(self, request: HttpRequest, obj: ChatMessage) -> list[records.Tool]:
         if obj.is_summary:
             may_retire = obj.retired_at is None and self.has_retire_permission(request)
-            return [Tool("Retire", self.url("chatmessage_retire", ids=obj.pk))] if may_retire else []
+            return [records.Tool("Retire", self.url("chatmessage_retire", ids=obj.pk))] if may_retire else []
         tools = []
         if self.has_compact_permission(request) and not is_off(obj.session):
-            tools.append(Tool("Compact now", self.url("chatmessage_compact", obj.pk)))
+            tools.append(records.Tool("Compact now", self.url("chatmessage_compact", obj.pk)))
         if self.has_redact_permission(request):
-            tools.append(Tool("Redact", self.url("chatmessage_redact", obj.pk)))
+            tools.append(records.Tool("Redact", self.url("chatmessage_redact", obj.pk)))
         return tools
 
     def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
@@ -345,14 +319,14 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             "as_sent_url": self.url("chatmessage_context", obj.pk),
         }
 
-    @page("<int:pk>/text/<str:part>/")
+    @records.page("<int:pk>/text/<str:part>/")
     def text_view(self, request: HttpRequest, message: ChatMessage, part: str) -> HttpResponse:
         """One of a message's texts in full."""
         if part not in _TEXTS:
             raise Http404("A message has no such part.")
         return _plain_text(_text_of(message, part))
 
-    @page("<int:pk>/context/")
+    @records.page("<int:pk>/context/")
     def context_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
         """The context as the ``openai`` client takes it, as JSON, or the reason why there is none."""
         try:
@@ -388,7 +362,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
                 self.log_change(request, tip, f"Compaction requested: run {run.pk}.")
         report.send()
 
-    @page("<int:pk>/compact/", "compact")
+    @records.page("<int:pk>/compact/", "compact")
     def compact_view(self, request: HttpRequest, tip: ChatMessage) -> HttpResponse:
         return self.confirm(
             request,

@@ -25,13 +25,14 @@ from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
+from compaction_app.models import CompactionEvent
 
 if TYPE_CHECKING:
     # Subscripting them works for type checkers only.
@@ -44,6 +45,8 @@ else:
 MOST_AT_ONCE = 100
 #: Columns of a run that may be long.
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
+#: A run's events, oldest first.
+EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.
@@ -139,6 +142,8 @@ class RecordAdmin(AnyModelAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
+    # Of a record's page too, so that its session needs no query of its own.
+    list_select_related: ClassVar[tuple[str, ...]] = ("session",)
     ordering: ClassVar[tuple[str, ...]] = ("-id",)
     sortable_by = ()
     # Makes the search box appear; search_for defines what a term matches.
@@ -192,6 +197,9 @@ class RecordAdmin(AnyModelAdmin):
         together with the user's sessions.
         """
         return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related(*self.list_select_related)
 
     # -- lists --------------------------------------------------------------------------------------------
 
@@ -393,6 +401,9 @@ class RecordAdmin(AnyModelAdmin):
     def link_to(self, page: str, pk: Any, label: str) -> str:
         """A link to a record by its id, which needs no query; a dash where there is none."""
         return display.link(self.url(f"{page}_change", pk), label) if pk is not None else display.EMPTY
+
+    def link_to_list(self, page: str, label: str, **query: Any) -> str:
+        return display.link(self.url(f"{page}_changelist", **query), label)
 
     def link_to_record(self, obj: Any) -> str:
         """To a record of this admin's model, by its name."""

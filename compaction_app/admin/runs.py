@@ -6,29 +6,19 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
 
-from compaction_app.admin import display
+from compaction_app.admin import display, records
 from compaction_app.admin.actions import Report, why_no_retry
 from compaction_app.admin.charts import Chart, chart_of
 from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
 from compaction_app.admin.health import due_since, is_late
-from compaction_app.admin.records import (
-    RUN_TEXTS,
-    SESSION_TEXTS,
-    Sections,
-    Tool,
-    fieldsets,
-    message_column,
-    page,
-    session_column,
-)
 from compaction_app.compaction.runs import MAX_ATTEMPTS
-from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.values import EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
@@ -37,8 +27,6 @@ CHART_DAYS = 30
 SHORT_NAME = 40
 #: Following runs that a page names; a run has one, unless somebody wrote more.
 _MOST_FOLLOW_UPS = 5
-#: A run's events, oldest first.
-EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 _OPEN = (RunStatus.READY, RunStatus.RUNNING)
 _STATUS_WORDS = {
     RunStatus.READY: "Waiting for a worker.",
@@ -47,7 +35,7 @@ _STATUS_WORDS = {
     RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
     RunStatus.FAILED: "Failed permanently.",
 }
-SECTIONS: Sections = (
+SECTIONS: records.Sections = (
     (None, ["outcome", "why", "error_text", "in_session"]),
     ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
     (
@@ -111,7 +99,7 @@ class CompactionRunAdmin(DatedAdmin):
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     change_form_template = "admin/compaction_app/compactionrun/change_form.html"
     change_list_template = "admin/compaction_app/compactionrun/change_list.html"
-    texts = (*RUN_TEXTS, *SESSION_TEXTS)
+    texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
     list_filter = (
         DateFilter,
@@ -123,21 +111,19 @@ class CompactionRunAdmin(DatedAdmin):
         ModelFilter,
         *related_filters("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run"),
     )
-    list_select_related = ("session",)
-    raw_id_fields = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = "Run ids or session ids."
     actions = ("retry",)
 
     # -- columns and fields -------------------------------------------------------------------------------
 
     run = display.column("run", lambda _, run: f"Run {run.pk}")
-    in_session = session_column
+    in_session = records.session_column
     error_text = display.shown("error_detail", display.text_block)
-    tip_link = message_column("tip_id", "tip")
-    anchor_link = message_column("anchor_id", "anchor")
-    cutoff_link = message_column("cutoff_id", "cutoff")
-    base_link = message_column("base_id", "base", "Summary")
-    summary_link = message_column("summary_id", "summary", "Summary")
+    tip_link = records.message_column("tip_id", "tip")
+    anchor_link = records.message_column("anchor_id", "anchor")
+    cutoff_link = records.message_column("cutoff_id", "cutoff")
+    base_link = records.message_column("base_id", "base", "Summary")
+    summary_link = records.message_column("summary_id", "summary", "Summary")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column(
         "history tokens",
@@ -206,7 +192,7 @@ class CompactionRunAdmin(DatedAdmin):
         ids = list(obj.follow_ups.order_by("pk").values_list("pk", flat=True)[: _MOST_FOLLOW_UPS + 1])
         after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]] or ["No next run"]
         if len(ids) > _MOST_FOLLOW_UPS:
-            after.append(display.link(self.url("compactionrun_changelist", previous_run=obj.pk), "and more"))
+            after.append(self.link_to_list("compactionrun", "and more", previous_run=obj.pk))
         return display.joined((before, display.here(f"Run {obj.pk}"), *after), " → ")
 
     @admin.display(description="saved")
@@ -264,26 +250,23 @@ class CompactionRunAdmin(DatedAdmin):
 
     # -- a run's page -------------------------------------------------------------------------------------
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CompactionRun]:
-        return super().get_queryset(request).select_related("session")
-
     def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
         hidden = {field for field, column in _RARE.items() if obj and not getattr(obj, column)}
         if not self.may_view("chatmessage"):
             hidden |= _QUOTING
-        return fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
+        return records.fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
 
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
         # Before the fields are rendered, which read them too.
-        prefetch_related_objects([obj], EVENTS)
+        prefetch_related_objects([obj], records.EVENTS)
         return {"events": obj.events.all()}
 
     # -- retrying -----------------------------------------------------------------------------------------
 
-    def tools(self, request: HttpRequest, obj: CompactionRun) -> list[Tool]:
+    def tools(self, request: HttpRequest, obj: CompactionRun) -> list[records.Tool]:
         if why_no_retry(obj) or not self.has_compact_permission(request):
             return []
-        return [Tool("Retry", self.url("compactionrun_retry", obj.pk))]
+        return [records.Tool("Retry", self.url("compactionrun_retry", obj.pk))]
 
     @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
@@ -301,7 +284,7 @@ class CompactionRunAdmin(DatedAdmin):
                 self.log_change(request, run, f"Retried as run {started.pk}.")
         report.send()
 
-    @page("<int:pk>/retry/", "compact")
+    @records.page("<int:pk>/retry/", "compact")
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
         here, problem = self.page_of(run), why_no_retry(run)
         if problem and request.method != "POST":

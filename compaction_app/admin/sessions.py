@@ -24,22 +24,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from compaction_app import chat
-from compaction_app.admin import display
+from compaction_app.admin import display, records
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
-from compaction_app.admin.records import (
-    BoundedPaginator,
-    RecordAdmin,
-    Tool,
-    as_uuid,
-    bounded_count,
-    count_up_to,
-    fieldsets,
-    is_id,
-    page,
-)
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
@@ -55,7 +44,7 @@ OLDER_THAN = "before"
 #: Branches compacted with instructions at once: without a broker each waits for its timeout.
 MOST_WITH_INSTRUCTIONS = 20
 #: Messages that are counted one by one.
-BOUND = BoundedPaginator.limit
+BOUND = records.BoundedPaginator.limit
 #: The newest branches: each tip is looked up separately.
 BRANCHES = 1000
 #: The newest runs, counted by status: each row is read.
@@ -108,7 +97,7 @@ def _unknown_keys(unknown: list[str]) -> str:
 class Figures:
     """What a session's page counts. The template calls these methods."""
 
-    admin: RecordAdmin
+    admin: records.RecordAdmin
     session: ChatSession
     map: BranchMap
 
@@ -117,7 +106,7 @@ class Figures:
             return number(sum(lane.is_tip for lane in self.map.lanes))
         nodes = ChatMessage.objects.using(database_of(self.session))
         tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
-        lanes = count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
+        lanes = records.count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
         return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
 
     def messages_and_tokens(self) -> tuple[str, str]:
@@ -151,13 +140,13 @@ class Figures:
         return _of_newest(links, sum(counts.values()), RUNS) if links else "None yet"
 
     def events(self) -> str:
-        return bounded_count(self.session.events.all())
+        return records.bounded_count(self.session.events.all())
 
     def spending(self) -> Spending:
         return session_spending(self.session)
 
     def _list(self, page: str, label: str, **query: Any) -> str:
-        return display.link(self.admin.url(f"{page}_changelist", session=self.session.pk, **query), label)
+        return self.admin.link_to_list(page, label, session=self.session.pk, **query)
 
 
 def _of_newest(links: list[str], count: int, bound: int) -> str:
@@ -178,11 +167,10 @@ class ChatSessionAdmin(VerifyingAdmin):
     list_display = ("session", "short_owner", "short_model", "short_external_id", "updated", "created")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
-    raw_id_fields = ("owner",)
     list_filter = (("updated_at", admin.DateFieldListFilter),)
     search_help_text = "Whole session ids, external ids or user names of owners."
     actions = ("compact_every_branch", "verify")
-    fieldsets = fieldsets(
+    fieldsets = records.fieldsets(
         (
             (None, ["title", "settings"]),
             ("Conversation", ["owner_shown model", "system_prompt_text"]),
@@ -220,7 +208,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         return display.link(reverse(page, args=[owner.pk]), owner) if may_view else str(owner)
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        session_id = as_uuid(term)
+        session_id = records.as_uuid(term)
         if session_id:
             return Q(pk=session_id)
         # The second condition is the one that the partial index on external ids has.
@@ -246,7 +234,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             budget = replace(budget, threshold=budget.available) if is_off else budget
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
-        map_ = BranchMap(self, obj, budget, int(before) if is_id(before) else None, quotes=quotes)
+        map_ = BranchMap(self, obj, budget, int(before) if records.is_id(before) else None, quotes=quotes)
         may_compact = self.has_compact_permission(request) and not is_off
         here = self.page_of(obj)
         return {
@@ -277,15 +265,14 @@ class ChatSessionAdmin(VerifyingAdmin):
     ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
         """In numbers: Django's collector would load every message to list it."""
         session = objs[0]
-        counts = {
-            "messages": bounded_count(of_kind(session.messages, Kind.MESSAGE)),
-            "summaries": bounded_count(of_kind(session.messages, Kind.SUMMARY)),
-            "runs": bounded_count(session.runs.all()),
-            "events": bounded_count(session.events.all()),
+        related = {
+            ("message", "messages"): of_kind(session.messages, Kind.MESSAGE),
+            ("summary", "summaries"): of_kind(session.messages, Kind.SUMMARY),
+            ("run", "runs"): session.runs.all(),
+            ("event", "events"): session.events.all(),
         }
-        singular = {"messages": "message", "summaries": "summary", "runs": "run", "events": "event"}
-        parts = [f"{count} {singular[part] if count == '1' else part}" for part, count in counts.items()]
-        return [str(session), parts], counts, set(), []
+        counts = {words: records.bounded_count(rows) for words, rows in related.items()}
+        return [str(session), [f"{count} {words[count != '1']}" for words, count in counts.items()]], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
@@ -300,11 +287,11 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- compacting ---------------------------------------------------------------------------------------
 
-    def tools(self, request: HttpRequest, obj: ChatSession) -> list[Tool]:
-        verify = [self.verify_tool(obj)]
+    def tools(self, request: HttpRequest, obj: ChatSession) -> list[records.Tool]:
+        verify = records.Tool("Verify", self.url("chatsession_verify", obj.pk))
         if not self.has_compact_permission(request) or is_off(obj):
-            return verify
-        return [Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), *verify]
+            return [verify]
+        return [records.Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), verify]
 
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
@@ -331,7 +318,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             only = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were requested."
             self.message_user(request, only, messages.WARNING)
 
-    @page("<uuid:pk>/compact/", "compact")
+    @records.page("<uuid:pk>/compact/", "compact")
     def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if instructions := given["instructions"]:

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from compaction_app.admin import contexts, display
 from compaction_app.admin.differences import Difference, difference
 from compaction_app.admin.display import number, percent
-from compaction_app.admin.records import RUN_TEXTS, RecordAdmin, Sections, message_column
+from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.sayings import SEPARATOR
@@ -45,12 +45,7 @@ RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id
 _WITHOUT_TEXTS = ChatMessage.objects.defer("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
-    Prefetch(
-        "made_by",
-        CompactionRun.objects.order_by("-id").prefetch_related(
-            Prefetch("events", CompactionEvent.objects.order_by("id"))
-        ),
-    ),
+    Prefetch("made_by", CompactionRun.objects.order_by("-id").prefetch_related(EVENTS)),
     Prefetch("last_summarized_message", _WITHOUT_TEXTS),
     Prefetch("parent", _WITHOUT_TEXTS),
 )
@@ -116,9 +111,7 @@ class SummaryFields(RecordAdmin):
     pin = message_column("pinned_message_id", "pinned message")
     built_on_it = display.column(
         "built on it",
-        lambda self, summary: display.link(
-            self.url("compactionrun_changelist", base=summary.pk), "Runs with this base"
-        ),
+        lambda self, summary: self.link_to_list("compactionrun", "Runs with this base", base=summary.pk),
     )
     run = _of_run("run")(lambda self, run: self.link_to_run(run.pk))
     base = _of_run("base")(lambda self, run: self.link_to_message(run.base_id, "Summary"))

@@ -17,7 +17,7 @@ import re
 import secrets
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,7 @@ POLICY_ACTIONS = ("allow", "defer", "force")
 _CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 #: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
-NO_PROGRESS_FAILURES = 2
+_NO_PROGRESS_FAILURES = 2
 _RECENT_RUNS = 50
 
 
@@ -308,7 +308,7 @@ def find_suppression(
     now = timezone.now()
     recent = _recent_runs(branch, using)
     failures = _failures_in_a_row(recent)
-    if failures and _is_breaker_open(failures, settings, now):
+    if failures and (until := breaker_until(failures, settings)) and now < until:
         return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if branch.base and run.summary_id == branch.base.id), None)
@@ -344,12 +344,13 @@ def _failures_in_a_row(recent: Sequence[CompactionRun]) -> list[CompactionRun]:
     return failures
 
 
-def _is_breaker_open(failures: Sequence[CompactionRun], settings: Settings, now: datetime) -> bool:
-    stuck = [run for run in failures[:NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
-    if len(failures) < settings.breaker_failures and len(stuck) < NO_PROGRESS_FAILURES:
-        return False
+def breaker_until(failures: Sequence[CompactionRun], settings: Settings) -> datetime | None:
+    """When the breaker closes that these failures in a row, newest first, have opened; None if they open none."""
+    stuck = [run for run in failures[:_NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
+    if len(failures) < settings.breaker_failures and len(stuck) < _NO_PROGRESS_FAILURES:
+        return None
     newest = failures[0].finished_at
-    return newest is not None and (now - newest).total_seconds() < settings.breaker_seconds
+    return newest + timedelta(seconds=settings.breaker_seconds) if newest else None
 
 
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:

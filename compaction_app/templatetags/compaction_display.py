@@ -60,4 +60,5 @@ def record_link(context: Any, page: str, pk: Any, label: Any) -> str:
 @register.simple_tag(takes_context=True)
 def list_link(context: Any, page: str, label: str, **query: Any) -> str:
     """To a list, narrowed."""
-    return display.link(context["records"].url(f"{page}_changelist", **query), label)
+    linked: str = context["records"].link_to_list(page, label, **query)
+    return linked
