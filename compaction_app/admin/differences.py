@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from itertools import pairwise
+from itertools import groupby, pairwise, takewhile
+from typing import NamedTuple
 
 #: Characters of each text that are compared; a summary is rarely half as long.
 MOST_CHARACTERS = 60_000
@@ -81,99 +82,68 @@ class Difference:
 def difference(before: str, after: str) -> Difference:
     old, new = before[:MOST_CHARACTERS], after[:MOST_CHARACTERS]
     uncompared = len(before) - len(old) + len(after) - len(new)
-    return Difference(tuple(_joined(_Comparison().pieces(old, new))), uncompared)
+    pieces: list[Piece] = []
+    # In a changed passage first everything removed, then everything added.
+    for is_same, group in groupby(_compared(old, new), lambda block: block.is_same):
+        blocks = list(group)
+        removed, added = "".join(block.old for block in blocks), "".join(block.new for block in blocks)
+        changes = ((Change.SAME, added),) if is_same else ((Change.REMOVED, removed), (Change.ADDED, added))
+        pieces += [Piece(change, text) for change, text in changes if text]
+    return Difference(tuple(pieces), uncompared)
 
 
-class _Comparison:
-    """One pass over two texts, with the work that is left for it."""
+class _Block(NamedTuple):
+    """A stretch of two texts, which is the same in both or not."""
 
-    def __init__(self) -> None:
-        self.work = MOST_WORK
+    is_same: bool
+    old: str
+    new: str
 
-    def pieces(self, old: str, new: str) -> Iterator[Piece]:
-        before, after = _sentences(old), _sentences(new)
-        for operation, a, b in _blocks(before, after):
-            if operation == "equal":
-                yield Piece(Change.SAME, b)
-            elif operation == "replace":
-                yield from self._changed(a, b)
-            else:
-                yield from _replaced(a, b)
 
-    def _changed(self, old: str, new: str) -> Iterable[Piece]:
-        """A changed passage, word by word if it is short enough and its two sides have something in common."""
-        before, after = _words(old), _words(new)
+def _compared(old: str, new: str) -> Iterator[_Block]:
+    """By sentences, and those that changed by words, while they are short and there is work left."""
+    work = MOST_WORK
+    for block in _blocks(_sentences(old), _sentences(new)):
+        if block.is_same or not block.old or not block.new:
+            yield block
+            continue
+        before, after = _split(_WORD, block.old), _split(_WORD, block.new)
         head = _common(before, after)
         tail = _common(before[head:][::-1], after[head:][::-1])
+        first, last = "".join(before[:head]), "".join(before[len(before) - tail :])
         left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-        work = len(left) * len(right)
-        if max(len(left), len(right)) > MOST_WORDS or work > self.work:
-            blocks = [("replace", "".join(left), "".join(right))]
-        else:
-            self.work -= work
-            blocks = list(_blocks(left, right))
-        around = ["".join(before[:head]), "".join(before[len(before) - tail :])]
-        blocks = [("equal", around[0], around[0]), *blocks, ("equal", around[1], around[1])]
-        same = sum(len(b) for operation, _, b in blocks if operation == "equal")
-        if same < _ALIKE * min(len(old), len(new)):
-            return _replaced(old, new)
-        return [
-            piece
-            for operation, a, b in blocks
-            for piece in ([Piece(Change.SAME, b)] if operation == "equal" else _replaced(a, b))
-        ]
+        middle = [_Block(False, "".join(left), "".join(right))]
+        if max(len(left), len(right)) <= MOST_WORDS and len(left) * len(right) <= work:
+            work -= len(left) * len(right)
+            middle = list(_blocks(left, right))
+        blocks = [_Block(True, first, first), *middle, _Block(True, last, last)]
+        same = sum(len(part.new) for part in blocks if part.is_same)
+        # Sides that have little in common are easier to read one after the other.
+        is_alike = same >= _ALIKE * min(len(block.old), len(block.new))
+        yield from (part for part in blocks if part.old or part.new) if is_alike else [block]
 
 
-def _blocks(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(operation, old text, new text) for each stretch of two lists of texts."""
+def _blocks(before: Sequence[str], after: Sequence[str]) -> Iterator[_Block]:
     for operation, i, j, k, m in SequenceMatcher(None, before, after).get_opcodes():
-        yield operation, "".join(before[i:j]), "".join(after[k:m])
+        yield _Block(operation == "equal", "".join(before[i:j]), "".join(after[k:m]))
 
 
 def _common(before: Sequence[str], after: Sequence[str]) -> int:
     """The length of the common beginning."""
-    return next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
-    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
 def _sentences(text: str) -> list[str]:
     """The text in sentences; in fewer, longer pieces where it has too many."""
     found = _split(_SENTENCE, text)
-    if len(found) <= MOST_SENTENCES:
-        return found
-    size = -(-len(found) // MOST_SENTENCES)
+    size = -(-len(found) // MOST_SENTENCES) or 1
     return ["".join(found[at : at + size]) for at in range(0, len(found), size)]
-
-
-def _words(text: str) -> list[str]:
-    return _split(_WORD, text)
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
     """Pieces from one match to the next: nothing between them is lost."""
     starts = [0, *(match.start() for match in pattern.finditer(text) if match.start()), len(text)]
     return [text[start:end] for start, end in pairwise(starts) if start < end]
-
-
-def _replaced(old: str, new: str) -> list[Piece]:
-    return [Piece(change, text) for change, text in ((Change.REMOVED, old), (Change.ADDED, new)) if text]
-
-
-def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbors of one kind joined; in a changed passage first everything removed, then everything added."""
-    texts = dict.fromkeys(Change, "")
-    for piece in pieces:
-        if piece.change is Change.SAME:
-            yield from _replaced(texts[Change.REMOVED], texts[Change.ADDED])
-            texts[Change.REMOVED] = texts[Change.ADDED] = ""
-        elif texts[Change.SAME]:
-            yield Piece(Change.SAME, texts[Change.SAME])
-            texts[Change.SAME] = ""
-        texts[piece.change] += piece.text
-    if texts[Change.SAME]:
-        yield Piece(Change.SAME, texts[Change.SAME])
-    yield from _replaced(texts[Change.REMOVED], texts[Change.ADDED])
 
 
 def _shortened(piece: Piece) -> Iterable[Piece]:
