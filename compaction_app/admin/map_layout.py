@@ -90,10 +90,10 @@ class Part:
     #: Depth of the first and the last of them.
     first: int
     last: int
-    x1: int
-    x2: int
-    top: int
-    bottom: int
+    x1: int = 0
+    x2: int = 0
+    top: int = 0
+    bottom: int = 0
     #: The summaries that it shows.
     spans: Sequence[SummarySpan] = ()
     #: The address and the description, which the layout does not know.
@@ -144,8 +144,10 @@ class Bar(Part):
 
     #: It applies at one of the tips drawn.
     is_in_use: bool
+    #: Of live summaries that have no bar of their own.
+    is_shared: bool
     #: It begins before this lane's first message.
-    is_open: bool
+    is_open: bool = False
 
     @property
     def state(self) -> str:
@@ -307,24 +309,29 @@ def draw(
     drawn = _drawn_lanes(lanes)
     in_use = {tip.summary_id for tip in histories.values()}
     here = [span for span in spans if span.cutoff_lane_id in drawn]
-    chosen, others = _choose(here, in_use)
-    for span in chosen:
+    bars = list(_bars(here, first_covered(spans, lanes), in_use))
+    depths = {place.depth for place in places}
+    for bar in bars:
+        if bar.is_shared:
+            continue
+        [span] = bar.spans
         drawn[span.cutoff_lane_id].reach(span.cutoff_depth)
+        depths.add(span.cutoff_depth)
         if span.anchor_lane_id in drawn:
             drawn[span.anchor_lane_id].reach(span.anchor_depth)
+            # The anchors of other summaries have no place: a long branch has dozens of them.
+            depths |= {span.anchor_depth} if bar.is_in_use else set()
     order = _numbered(drawn.values(), first, guests)
     for lane in order:
         lane.gauge = _gauge(lane.lane, histories, budget)
-    depths = {place.depth for place in places} | {span.cutoff_depth for span in chosen}
-    # The anchors of other summaries have no place: a long branch has dozens of them.
-    depths |= {span.anchor_depth for span in chosen if span.summary_id in in_use and span.anchor_lane_id in drawn}
-    for lane in order:
         depths |= {lane.start, lane.end, *(depth for _, depth in lane.forks)}
     scale = make_scale(depths, _LEFT, _wanted_room(order) if len(order) > FEW_LANES else {})
-    _add_bars(drawn, scale, chosen, others, first_covered(spans, lanes), in_use)
-    bars = [bar for lane in order for bar in lane.bars]
-    # An anchor without a bar would be read as another summary's.
-    _add_marks(drawn, scale, places, [span for span in chosen if span.summary_id in {bar.summary_id for bar in bars}])
+    for lane in order:
+        own = [bar for bar in bars if bar.spans[0].cutoff_lane_id == lane.lane_id]
+        for bar in own:
+            _place(bar, lane, scale)
+        lane.bars = list(_in_strips(own))
+    _add_marks(drawn, scale, places)
     for lane in order:
         _extend(lane, scale)
     _pack(order)
@@ -332,8 +339,8 @@ def draw(
     rows = _stack(order, axis)
     for lane in order:
         lane.path = _path(lane, drawn.get(lane.parent_id or 0), scale)
-    left_out = len(here) - sum(len(bar.spans) for bar in bars)
-    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=left_out)
+    shown = sum(len(bar.spans) for lane in order for bar in lane.bars)
+    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=len(here) - shown)
 
 
 # -- lanes --------------------------------------------------------------------------------------------------
@@ -410,13 +417,23 @@ def _wanted_room(lanes: Sequence[DrawnLane]) -> dict[int, list[tuple[int, int]]]
 # -- summaries ----------------------------------------------------------------------------------------------
 
 
-def _choose(
-    spans: Iterable[SummarySpan], in_use: Collection[int | None]
-) -> tuple[list[SummarySpan], list[SummarySpan]]:
-    """The summaries with a bar of their own: those in use, and the newest of the others, live ones first."""
+def _bars(spans: Iterable[SummarySpan], covered: Mapping[int, int], in_use: Collection[int | None]) -> Iterator[Bar]:
+    """One for each summary in use, and for the newest of the others, live ones first; other live ones share one."""
     ranked = sorted(spans, key=lambda span: (span.summary_id not in in_use, not span.is_live, -span.summary_id))
     most = MOST_SUMMARIES + sum(span.summary_id in in_use for span in ranked)
-    return ranked[:most], ranked[most:]
+    shared: dict[int, list[SummarySpan]] = defaultdict(list)
+    for span in ranked[most:]:
+        if span.is_live:
+            shared[span.cutoff_lane_id].append(span)
+    alone = [(False, [span]) for span in ranked[:most]]
+    for is_shared, group in [*alone, *((True, group) for group in shared.values())]:
+        yield Bar(
+            first=min(covered[span.summary_id] for span in group),
+            last=max(span.cutoff_depth for span in group),
+            spans=group,
+            is_in_use=group[0].summary_id in in_use,
+            is_shared=is_shared,
+        )
 
 
 def first_covered(spans: Sequence[SummarySpan], lanes: Iterable[Lane]) -> dict[int, int]:
@@ -449,53 +466,19 @@ def _above(span: SummarySpan, lanes: Mapping[int, Lane]) -> dict[int, int]:
     return found
 
 
-def _add_bars(
-    drawn: Mapping[int, DrawnLane],
-    scale: Scale,
-    chosen: Sequence[SummarySpan],
-    others: Sequence[SummarySpan],
-    covered: Mapping[int, int],
-    in_use: Collection[int | None],
-) -> None:
-    """Bars that do not touch share a strip; those in use are nearest to the line, and others may find no room."""
-    shared: dict[int, list[SummarySpan]] = defaultdict(list)
-    for span in others:
-        if span.is_live:
-            shared[span.cutoff_lane_id].append(span)
-    bars: dict[int, list[Bar]] = defaultdict(list)
-    for spans in [*([span] for span in chosen), *shared.values()]:
-        lane = drawn[spans[0].cutoff_lane_id]
-        begins = min(covered[span.summary_id] for span in spans)
-        bars[lane.lane_id].append(_bar(spans, begins, lane, scale, in_use))
-    for lane_id, found in bars.items():
-        drawn[lane_id].bars = list(_in_strips(found))
-
-
-def _bar(
-    spans: Sequence[SummarySpan], begins: int, lane: DrawnLane, scale: Scale, in_use: Collection[int | None]
-) -> Bar:
-    """One bar for these summaries of one lane; of several all are live."""
-    newest = max(spans, key=lambda span: (span.cutoff_depth, span.summary_id))
-    x1 = scale.x(max(begins, lane.start)) - scale.reach
-    if begins > lane.start:
+def _place(bar: Bar, lane: DrawnLane, scale: Scale) -> None:
+    bar.is_open = bar.first < lane.start
+    bar.x1 = scale.x(max(bar.first, lane.start)) - scale.reach
+    if bar.first > lane.start:
         # Not over the bar before it, where both ends are within one collapsed stretch.
-        x1 = max(x1, scale.x(begins - 1) + scale.reach + 3)
+        bar.x1 = max(bar.x1, scale.x(bar.first - 1) + scale.reach + 3)
     # The end of a shared bar has no place on the scale: the next bar begins right after it.
-    x2 = scale.x(newest.cutoff_depth) + (scale.reach if len(spans) == 1 else 0)
-    return Bar(
-        first=begins,
-        last=newest.cutoff_depth,
-        x1=x1,
-        x2=max(x2, x1 + _NARROWEST_BAR),
-        top=0,
-        bottom=0,
-        spans=spans,
-        is_in_use=newest.summary_id in in_use,
-        is_open=begins < lane.start,
-    )
+    end = scale.x(bar.last) + (scale.reach if len(bar.spans) == 1 else 0)
+    bar.x2 = max(end, bar.x1 + _NARROWEST_BAR)
 
 
 def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
+    """Bars that do not touch share a strip; those in use are nearest to the line, and others may find no room."""
     strips: list[list[Bar]] = []
     for bar in sorted(bars, key=lambda bar: (not bar.is_in_use, not bar.is_live, bar.x1, -bar.summary_id)):
         free = (strip for strip in strips if all(bar.x1 > other.x2 or bar.x2 < other.x1 for other in strip))
@@ -514,9 +497,7 @@ def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
 # -- marks --------------------------------------------------------------------------------------------------
 
 
-def _add_marks(
-    drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Place], spans: Iterable[SummarySpan]
-) -> None:
+def _add_marks(drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Place]) -> None:
     messages: dict[int, dict[int, int]] = defaultdict(dict)
     for place in places:
         messages[place.lane_id][place.message_id] = place.depth
@@ -526,9 +507,11 @@ def _add_marks(
             found |= {lane.lane.start_id: lane.start, lane.lane.end_id: lane.end}
         lane.marks = [_message(message_id, depth, lane, scale) for message_id, depth in found.items()]
         lane.marks += _stretches(lane, scale, found.values())
-    # One mark for all summaries with the same cutoff, and one for all with the same anchor.
+    # One mark for all summaries with the same cutoff, and one for all with the same anchor. An anchor without a bar
+    # would be read as another summary's.
     grouped: dict[tuple[Shape, Place], list[SummarySpan]] = defaultdict(list)
-    for span in spans:
+    bars = (bar for lane in drawn.values() for bar in lane.bars if not bar.is_shared)
+    for span in (span for bar in bars for span in bar.spans):
         grouped[Shape.CUTOFF, Place(span.cutoff_id, span.cutoff_depth, span.cutoff_lane_id)].append(span)
         grouped[Shape.ANCHOR, Place(span.anchor_id, span.anchor_depth, span.anchor_lane_id)].append(span)
     for (shape, place), group in grouped.items():
