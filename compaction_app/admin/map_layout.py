@@ -193,8 +193,10 @@ class DrawnLane:
     lane: Lane | None = None
     #: As in the picture and the table; 0 for a lane that is numbered on another page.
     number: int = 0
-    #: (message, depth) → how many lanes leave there.
-    forks: Counter[tuple[int, int]] = field(default_factory=Counter)
+    #: The depths of the messages that have a mark.
+    messages: dict[int, int] = field(default_factory=dict)
+    #: Message → how many lanes leave there.
+    forks: Counter[int] = field(default_factory=Counter)
     gauge: Gauge | None = None
     bars: list[Bar] = field(default_factory=list)
     #: Along the lane, which is also the order of the Tab key.
@@ -306,11 +308,11 @@ def draw(
 
     ``first``: the number that lanes are numbered from; ``guests``: ids of lanes that are numbered on another page.
     """
-    drawn = _drawn_lanes(lanes)
+    drawn = _drawn_lanes(lanes, places)
     in_use = {tip.summary_id for tip in histories.values()}
     here = [span for span in spans if span.cutoff_lane_id in drawn]
     bars = list(_bars(here, first_covered(spans, lanes), in_use))
-    depths = {place.depth for place in places}
+    depths = {depth for lane in drawn.values() for depth in lane.messages.values()}
     for bar in bars:
         if bar.is_shared:
             continue
@@ -324,14 +326,14 @@ def draw(
     order = _numbered(drawn.values(), first, guests)
     for lane in order:
         lane.gauge = _gauge(lane.lane, histories, budget)
-        depths |= {lane.start, lane.end, *(depth for _, depth in lane.forks)}
+        depths |= {lane.start, lane.end}
     scale = make_scale(depths, _LEFT, _wanted_room(order) if len(order) > FEW_LANES else {})
     for lane in order:
         own = [bar for bar in bars if bar.spans[0].cutoff_lane_id == lane.lane_id]
         for bar in own:
             _place(bar, lane, scale)
         lane.bars = list(_in_strips(own))
-    _add_marks(drawn, scale, places)
+    _add_marks(drawn, scale)
     for lane in order:
         _extend(lane, scale)
     _pack(order)
@@ -346,16 +348,20 @@ def draw(
 # -- lanes --------------------------------------------------------------------------------------------------
 
 
-def _drawn_lanes(lanes: Sequence[Lane]) -> dict[int, DrawnLane]:
+def _drawn_lanes(lanes: Sequence[Lane], places: Iterable[Place]) -> dict[int, DrawnLane]:
     """These lanes, and those that they leave, by id."""
     found = {lane.start_id: DrawnLane(lane.start_id, lane.start_depth, lane.end_depth, lane) for lane in lanes}
     for lane in lanes:
+        found[lane.start_id].messages |= {lane.start_id: lane.start_depth, lane.end_id: lane.end_depth}
         if lane.parent_id is None or lane.parent_lane_id is None:
             continue
         depth = lane.start_depth - 1
         parent = found.setdefault(lane.parent_lane_id, DrawnLane(lane.parent_lane_id, depth, depth))
         parent.reach(depth)
-        parent.forks[lane.parent_id, depth] += 1
+        parent.messages[lane.parent_id] = depth
+        parent.forks[lane.parent_id] += 1
+    for place in places:
+        found[place.lane_id].messages[place.message_id] = place.depth
     return found
 
 
@@ -497,16 +503,15 @@ def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
 # -- marks --------------------------------------------------------------------------------------------------
 
 
-def _add_marks(drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Place]) -> None:
-    messages: dict[int, dict[int, int]] = defaultdict(dict)
-    for place in places:
-        messages[place.lane_id][place.message_id] = place.depth
+def _add_marks(drawn: Mapping[int, DrawnLane], scale: Scale) -> None:
     for lane in drawn.values():
-        found = messages[lane.lane_id] | dict(lane.forks.keys())
-        if lane.lane:
-            found |= {lane.lane.start_id: lane.start, lane.lane.end_id: lane.end}
-        lane.marks = [_message(message_id, depth, lane, scale) for message_id, depth in found.items()]
-        lane.marks += _stretches(lane, scale, found.values())
+        lane.marks = [_message(message_id, depth, lane, scale) for message_id, depth in lane.messages.items()]
+        # Each message has a mark or is in a stretch between two of them.
+        for above, below in pairwise(sorted({*lane.messages.values(), lane.start, lane.end})):
+            if below - above > 1:
+                x1, x2 = scale.x(above) + REACH, scale.x(below) - REACH
+                part = Mark(shape=Shape.STRETCH, first=above + 1, last=below - 1, x1=x1, x2=x2, top=-6, bottom=6)
+                lane.marks.append(part)
     # One mark for all summaries with the same cutoff, and one for all with the same anchor. An anchor without a bar
     # would be read as another summary's.
     grouped: dict[tuple[Shape, Place], list[SummarySpan]] = defaultdict(list)
@@ -523,7 +528,7 @@ def _add_marks(drawn: Mapping[int, DrawnLane], scale: Scale, places: Iterable[Pl
 
 
 def _message(message_id: int, depth: int, lane: DrawnLane, scale: Scale) -> Mark:
-    stored, forks, x = lane.lane, lane.forks[message_id, depth], scale.x(depth)
+    stored, forks, x = lane.lane, lane.forks[message_id], scale.x(depth)
     is_start = stored is not None and message_id == stored.start_id
     if stored and message_id == stored.end_id:
         shape = Shape.TIP if stored.is_tip else Shape.END
@@ -543,14 +548,6 @@ def _message(message_id: int, depth: int, lane: DrawnLane, scale: Scale) -> Mark
         forks=forks,
         is_start=is_start,
     )
-
-
-def _stretches(lane: DrawnLane, scale: Scale, depths: Iterable[int]) -> Iterator[Mark]:
-    """Between the marks of a lane: each message has a mark or is in one of these."""
-    for above, below in pairwise(sorted({*depths, lane.start, lane.end})):
-        if below - above > 1:
-            x1, x2 = scale.x(above) + REACH, scale.x(below) - REACH
-            yield Mark(shape=Shape.STRETCH, first=above + 1, last=below - 1, x1=x1, x2=x2, top=-6, bottom=6)
 
 
 def _of_summaries(shape: Shape, place: Place, spans: Sequence[SummarySpan], lane: DrawnLane, scale: Scale) -> Mark:
