@@ -4,12 +4,7 @@ import pytest
 from django.test import override_settings
 
 from compaction_app.conf import get_settings
-from compaction_app.context.budget import (
-    get_compaction_params,
-    make_budget,
-    observe_calibration,
-    window_of,
-)
+from compaction_app.context.budget import get_compaction_params, make_budget, observe_calibration, window_of
 from compaction_app.exceptions import ConfigurationError
 
 pytestmark = pytest.mark.pure

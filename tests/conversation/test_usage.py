@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.conversation.usage import (
-    ProviderCompaction,
-    prompt_tokens,
-    provider_compaction,
-    report_of,
-)
+from compaction_app.conversation.usage import ProviderCompaction, prompt_tokens, provider_compaction, report_of
 
 pytestmark = pytest.mark.pure
 

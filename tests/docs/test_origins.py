@@ -4,13 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.docs.origins import (
-    DOCUMENT,
-    NAMES,
-    SECTIONS,
-    find_problems,
-    rows,
-)
+from tests.docs.origins import DOCUMENT, NAMES, SECTIONS, find_problems, rows
 
 pytestmark = pytest.mark.pure
 

@@ -22,17 +22,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, Message, Role, SummaryDraft, SummaryRequest
-from tests.summarizers.summarizing import (
-    ACCEPT,
-    FAILURES,
-    GOOD,
-    KEY,
-    SECRET,
-    cascade,
-    entry,
-    request,
-    settings,
-)
+from tests.summarizers.summarizing import ACCEPT, FAILURES, GOOD, KEY, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
 

@@ -13,16 +13,7 @@ from compaction_app.summarizers.cascade import LEASE_MARGIN, OpenAISummarizer, l
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode
-from tests.summarizers.summarizing import (
-    ACCEPT,
-    GOOD,
-    KEY,
-    SECRET,
-    cascade,
-    entry,
-    request,
-    settings,
-)
+from tests.summarizers.summarizing import ACCEPT, GOOD, KEY, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
 

@@ -9,16 +9,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
-from tests.transfer.bundling import (
-    SUMMARY,
-    assert_every_prompt_is_what_was_sent,
-    export,
-    loop,
-    prose,
-    sent,
-    site,
-    talk,
-)
+from tests.transfer.bundling import SUMMARY, assert_every_prompt_is_what_was_sent, export, loop, prose, sent, site, talk
 from tests.transfer.exporting.hosts import KEY
 
 # Compacting calls a model, which no open transaction may wait for.
