@@ -51,17 +51,7 @@ NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
 NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
 NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
 NO_TEXT: list[Any] = ["", 1, b"x", []]
-NO_PATH: list[Any] = [
-    "",
-    "x",
-    "nowhere.Thing",
-    "compaction_app.conf.Nothing",
-    ".conf",
-    "..x",
-    7,
-    ["os.path"],
-    object,
-]
+NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
 
 #: What every key must refuse and what it must take. None is "not set" only where it is among the good.
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
@@ -127,10 +117,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "SUMMARIZER_MAX_OUTPUT_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 20_000]),
     "SUMMARY_PROMPT": ([*NO_TEXT, "  ", "\n", "a\x00", "a\ud83d"], [None, "Summarize."]),
     "SUMMARY_ROLE": (["system", "developer", "tool", "", None, 1, []], ["user", "assistant"]),
-    "TOKEN_COUNTER": (
-        [*NO_PATH, None, "builtins.int", "html.escape"],
-        ["compaction_app.tokens.CharacterTokenCounter"],
-    ),
+    "TOKEN_COUNTER": ([*NO_PATH, None, "builtins.int", "html.escape"], ["compaction_app.tokens.CharacterTokenCounter"]),
     "REDACTOR": ([*NO_PATH, "builtins.int", "os.getcwd", "operator.add"], [None, "html.escape", "os.system"]),
     "POLICY": ([*NO_PATH, "os.sep", "os.getcwd", "html.unescape"], [None, "html.escape"]),
     "PERMISSION": ([*NO_PATH, "os.getcwd", "html.escape"], [None, "builtins.pow"]),

@@ -55,11 +55,7 @@ def test_a_claim_that_was_abandoned_too(tip, waiting):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {},
-        {"created_at": -LONG_AGO, "enqueued_at": LONG_AGO},
-        {"created_at": -LONG_AGO, "next_attempt_at": LONG_AGO},
-    ],
+    [{}, {"created_at": -LONG_AGO, "enqueued_at": LONG_AGO}, {"created_at": -LONG_AGO, "next_attempt_at": LONG_AGO}],
     ids=["opened a moment ago", "enqueued", "put off"],
 )
 def test_a_run_that_others_go_on_with_is_left_to_them(tip, waiting, fields):

@@ -63,11 +63,7 @@ class TestAppend:
 
     def test_prefix_sums_and_depth_are_kept_at_append(self, session):
         messages = grow(session, None, "u(50) a(70) u(30)")
-        assert [(m.token_count, m.path_tokens, m.depth) for m in messages] == [
-            (50, 50, 1),
-            (70, 120, 2),
-            (30, 150, 3),
-        ]
+        assert [(m.token_count, m.path_tokens, m.depth) for m in messages] == [(50, 50, 1), (70, 120, 2), (30, 150, 3)]
 
     def test_a_system_message_that_opens_an_import_becomes_the_system_prompt(self):
         session = chat.start_session()

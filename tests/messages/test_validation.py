@@ -146,10 +146,7 @@ BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
         "tool_calls",
         assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))]),
     ),
-    "metadata over the limit, with the content": (
-        "metadata",
-        user(content="x" * 900, metadata={"a": "y" * 1200}),
-    ),
+    "metadata over the limit, with the content": ("metadata", user(content="x" * 900, metadata={"a": "y" * 1200})),
 }
 
 

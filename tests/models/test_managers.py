@@ -524,11 +524,7 @@ def test_deprecated_appends_lead_to_the_manager() -> None:
         child = root.add_child(role="assistant", content="b", token_count=4)
     with pytest.warns(RemovedInTreebeard8Warning):
         variant = child.add_sibling(role="assistant", content="c", token_count=5)
-    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [
-        (1, 1, 3),
-        (2, 1, 7),
-        (2, 2, 8),
-    ]
+    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]
 
 
 DEPRECATED_REFUSED: dict[str, Callable[[ChatMessage], Any]] = {

@@ -200,11 +200,7 @@ ALLOWED: dict[str, Callable[[Given], None]] = {
     "an id that another owner uses": lambda g: start_session(
         owner=get_user_model().objects.create(username="another"), external_id="adopted"
     ),
-    "sessions without ids": lambda g: (
-        start_session(),
-        start_session(),
-        start_session(owner=g.session.owner),
-    ),
+    "sessions without ids": lambda g: (start_session(), start_session(), start_session(owner=g.session.owner)),
 }
 
 

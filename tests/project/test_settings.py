@@ -145,11 +145,7 @@ class TestDatabase:
         }
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", program],
-                cwd=REPOSITORY,
-                env=environment,
-                stderr=subprocess.PIPE,
-                text=True,
+                [sys.executable, "-c", program], cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True
             )
             for _ in range(6)
         ]

@@ -122,11 +122,7 @@ class TestCascade:
         [
             ([steps.unauthorized(), steps.server_error(), steps.refusal()], ErrorCode.PROVIDER_ERROR, True),
             ([steps.unauthorized(), steps.refusal(), steps.bad_request()], ErrorCode.REFUSED, False),
-            (
-                [steps.unauthorized(), steps.insufficient_quota(), steps.bad_request()],
-                ErrorCode.AUTHENTICATION,
-                False,
-            ),
+            ([steps.unauthorized(), steps.insufficient_quota(), steps.bad_request()], ErrorCode.AUTHENTICATION, False),
         ],
     )
     def test_a_cascade_is_transient_if_one_failure_was(self, server, summarize, script, code, transient):
