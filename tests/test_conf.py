@@ -162,7 +162,6 @@ def test_every_key_has_a_rule_a_default_an_id_and_a_field() -> None:
 
 
 def test_ids_are_unique_and_stable() -> None:
-    """One a key, as they were given; and none of them is another problem's."""
     assert {key: f"compaction_app.E{number}" for key, number in IDS.items()} == conf._KEY_IDS
     assert len(set(IDS.values())) == len(IDS)
 

@@ -46,57 +46,23 @@ LEFT_OUT = {"migrations"}
 LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
-PURE = {
-    "admin/differences.py",
-    "admin/map_layout.py",
-    "admin/map_scale.py",
-    "compaction/planning.py",
-    "context/assembly.py",
-    "context/budget.py",
-    "context/pruning.py",
-    "exceptions.py",
-    "messages",
-    "models/sql.py",
-    "plain.py",
-    "redaction.py",
-    "retention",
-    "summarizers/prompts.py",
-    "tokens.py",
-    "transfer/formats.py",
-    "values.py",
-}
+PURE = set(
+    """
+    admin/differences.py admin/map_layout.py admin/map_scale.py compaction/planning.py context/assembly.py
+    context/budget.py context/pruning.py exceptions.py messages models/sql.py plain.py redaction.py retention
+    summarizers/prompts.py tokens.py transfer/formats.py values.py
+    """.split()
+)
 #: Settings are given to what is pure, and a log line changes nothing.
 ALSO_KNOWN = {"conf.py", "telemetry.py"}
 
 #: All that pure logic is made of. What is not here may read a clock, a file, a socket, chance or a database.
-PURE_IMPORTS = {
-    "__future__",
-    "bisect",
-    "collections",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "enum",
-    "functools",
-    "hashlib",
-    "heapq",
-    "html",
-    "itertools",
-    "json",
-    "logging",
-    "math",
-    "operator",
-    "re",
-    "string",
-    "textwrap",
-    "toktok",
-    "traceback",
-    "typing",
-    "unicodedata",
-}
+PURE_IMPORTS = set(
+    """
+    __future__ bisect collections contextlib copy dataclasses datetime decimal difflib enum functools hashlib heapq html
+    itertools json logging math operator re string textwrap toktok traceback typing unicodedata
+    """.split()
+)
 CLOCKS = {"now", "today", "utcnow"}
 
 
@@ -195,7 +161,6 @@ def test_every_file_belongs_to_a_room() -> None:
 
 
 def test_rooms_import_only_rooms_below_them() -> None:
-    """No file knows one of a room above its own, inside a function or out of it."""
     climbing = [
         f"{found.place}: {found.importing} → {found.member}"
         for found in OWN_IMPORTS
@@ -217,7 +182,6 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
 
 
 def test_no_import_hides_inside_a_function() -> None:
-    """Tasks and services that import each other when called are a circle that starts up; one pair may."""
     hidden = {(found.importer, found.imported): found.place for found in OWN_IMPORTS if found.when is When.CALLED}
     assert set(hidden) == LATE_IMPORTS, hidden
 

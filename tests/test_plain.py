@@ -432,7 +432,6 @@ def shown(context: Any) -> list[dict[str, Any]]:
 )
 @pytest.mark.parametrize("changes", [{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}])
 def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
-    """The same ladder by the same functions: a stored conversation and a plain list come to the same prompt."""
     settings.COMPACTION = small(**changes)
     session = chat.start_session(system_prompt="Be kind.")
     messages = history(shorthand, "Be kind.")
@@ -457,7 +456,6 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.pure
 def test_the_documents_examples_run_without_django_settings():
-    """What docs/plain.md shows is what happens: each example is run as it stands."""
     examples = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert len(examples) >= 2
     done = run_alone("\n".join(examples))

@@ -66,7 +66,6 @@ def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
 
 @pytest.mark.django_db(transaction=True)
 def test_compact_now_says_what_became_of_each_selected_message(operator, broker):
-    """A run for one, one that is open already, nothing to do, and one whose session has it switched off."""
     session, tip = conversation()
     short = chat.append_message(start_session(), role="user", content="hi")
     off = chat.append_message(start_session(settings={"MODE": "off"}), role="user", content="hi")

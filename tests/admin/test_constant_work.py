@@ -2,48 +2,15 @@
 
 import pytest
 from django.contrib.admin import site
-from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from compaction_app.admin import records
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import page_of, queries_of, url
-from tests.admin.records import compacted
+from tests.admin.records import compacted, grow
 from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
-
-
-def grow(session, parent, count):
-    """``count`` more messages, summaries, runs and events in a session."""
-    last = ChatMessage.objects.get_children(parent).last().sib_order
-    rows = ChatMessage.objects.bulk_create(
-        ChatMessage(session=session, parent=parent, role="user", content="x", depth=2, sib_order=last + n + 1)
-        for n in range(count)
-    )
-    made = ChatMessage.objects.bulk_create(
-        ChatMessage(
-            session=session,
-            parent=row,
-            role="user",
-            kind="summary",
-            last_summarized_message=row,
-            depth=3,
-            retired_at=timezone.now() if n % 2 else None,
-        )
-        for n, row in enumerate(rows)
-    )
-    first = CompactionRun.objects.filter(session=session).count()
-    runs = CompactionRun.objects.bulk_create(
-        CompactionRun(session=session, status="succeeded", trigger="manual", generation=first + n + 1, summary=summary)
-        for n, summary in enumerate(made)
-    )
-    CompactionEvent.objects.bulk_create(
-        CompactionEvent(session=session, run=run, message=row, kind="completed", payload={"tokens": 1})
-        for run, row in zip(runs, rows, strict=True)
-    )
-    owner = get_user_model().objects.create(username=f"owner-{first}")
-    ChatSession.objects.bulk_create(ChatSession(owner=owner, title=f"s{n}") for n in range(count))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +20,18 @@ def grow(session, parent, count):
         ("chatmessage", {}, 6),
         ("chatmessage", {"kind": "summary"}, 7),
         ("chatmessage", {"place": "tip", "session": None}, 6),
+        ("compactionrun", {}, 12),
+        ("compactionrun", {"status__exact": "failed"}, 11),
+        ("compactionrun", {"date": "year"}, 12),
+        ("compactionrun", {"date": "year", "error_code": "timeout"}, 11),
+        ("compactionevent", {}, 7),
+        ("compactionevent", {"kind__exact": "completed", "date": "year"}, 8),
     ],
 )
 def test_a_list_takes_the_same_few_queries_whatever_its_length(viewer, page, query, most):
     session, nodes, *_ = compacted()
     query = {name: value or session.pk for name, value in query.items()}
+    query |= {"date": f"{timezone.now():%Y}"} if "date" in query else {}
     grow(session, nodes[0], 10)
     few = queries_of(viewer, url(f"{page}_changelist", **query))
     grow(session, nodes[0], 300)

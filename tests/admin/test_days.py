@@ -148,7 +148,6 @@ class TestByDate:
         assert choices(viewer) == (["Any date"], ["Any date"])
 
     def test_the_list_of_a_day_reads_the_index_alone(self, viewer, tip):
-        """No walk through the table, however many rows stand before those of the day."""
         now = timezone.now()
         CompactionRun.objects.bulk_create(
             CompactionRun(

@@ -135,7 +135,6 @@ def test_a_stretch_says_how_many_messages_it_folds() -> None:
 
 @pytest.mark.parametrize("length", [5, 5_000, 100_000])
 def test_a_conversation_takes_the_same_room_at_any_length(length: int) -> None:
-    """Readable at 5 messages and at 100,000: on a wide screen without scrolling."""
     lanes = [trunk(length), fork(20, trunk(length), length - 3, 2)]
     spans = [Span(900 + n, length * n // 4, length * n // 4) for n in (3, 2)]
     picture = draw(lanes, spans, {}, Limits())
@@ -362,22 +361,6 @@ def test_few_forks_do_not_make_the_map_wider() -> None:
     assert len(wider.rows) == 2 < len(picture.rows)
 
 
-def test_forks_of_one_message_stand_below_each_other_the_eldest_first() -> None:
-    main = trunk(12)
-    forks = [fork(1_000 * n, main, 8, 1 + n % 3) for n in range(1, 61)]
-    picture = picture_of([*forks[::-1], main])
-    assert [drawn.row for drawn in picture.lanes] == list(range(61))
-    assert [drawn.lane_id for drawn in picture.lanes] == [1, *(lane.start_id for lane in forks)]
-
-
-def test_a_fork_of_a_fork_stands_below_it() -> None:
-    lanes = [trunk(100)]
-    for number in range(1, 10):
-        lanes.append(fork(1_000 * number, lanes[-1], lanes[-1].end_depth - 1, 3))
-    picture = picture_of(lanes[::-1])
-    assert [drawn.row for drawn in picture.lanes] == list(range(10))
-
-
 def test_the_newest_message_is_where_the_map_opens() -> None:
     main = Lane(1, 1, 700, 500)
     early = Lane(1_000, 41, 1_002, 43, parent_id=40, parent_lane_id=1)
@@ -385,21 +368,9 @@ def test_the_newest_message_is_where_the_map_opens() -> None:
     assert picture.newest == drawn_of(picture, early).right < drawn_of(picture, main).right
 
 
-def test_one_message_is_a_tip() -> None:
-    [lane] = draw([Lane(7, 1, 7, 1)], [], {}).lanes
-    assert [(mark.shape, mark.message_id, mark.is_start) for mark in lane.marks] == [(Shape.TIP, 7, True)]
-
-
 def test_several_roots_stand_in_the_order_in_which_they_began() -> None:
     picture = draw([Lane(30, 1, 30, 1), Lane(20, 1, 21, 2), Lane(10, 1, 12, 3)], [], {})
     assert [(lane.lane_id, lane.parent_id) for lane in picture.lanes] == [(10, None), (20, None), (30, None)]
-
-
-def test_a_fork_says_how_many_lanes_leave_it() -> None:
-    main = trunk(10)
-    picture = draw([fork(40, main, 5, 2), fork(20, main, 5, 3), main], [], {})
-    [mark] = marks_of(drawn_of(picture, main), Shape.FORK)
-    assert (mark.message_id, mark.first, mark.forks) == (105, 5, 2)
 
 
 def test_a_lane_that_only_forks_go_on_from_ends_in_a_mark_of_its_own() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from compaction_app import chat, tasks
 from compaction_app.testing.builders import grow
-from tests.api.asking import Asker, forget_throttle, user
+from tests.api.asking import Asker, World, forget_throttle, user
 
 
 @pytest.fixture
@@ -22,6 +22,16 @@ def ann(db):
 @pytest.fixture
 def ask(ann):
     return Asker(ann)
+
+
+@pytest.fixture
+def world(ann):
+    return World(ann)
+
+
+@pytest.fixture(scope="session")
+def document():
+    return Asker().get("openapi.json").json()
 
 
 @pytest.fixture

@@ -145,15 +145,13 @@ class TestPaths:
             ("cursor", ["", "%00", "99999999999999999999", "%D9%A1"]),
         ],
     )
-    def test_pages(self, ask, ann, name, values):
-        world = World(ann)
+    def test_pages(self, ask, world, name, values):
         for path in ("sessions", f"{world.path}/tree", f"{world.path}/compactions", f"messages/{world.tip.pk}/branch"):
             for value in values:
                 problem(ask.get(f"{path}?{name}={value}"), 422, "invalid")
 
-    def test_parameters_that_an_operation_does_not_have(self, ask, ann):
+    def test_parameters_that_an_operation_does_not_have(self, ask, world):
         """A cursor misspelt would be the first page, again and again."""
-        world = World(ann)
         for path in ("sessions?curser=1", f"{world.path}?limit=1", f"messages/{world.tip.pk}/context?limit=1"):
             assert "no such parameter" in problem(ask.get(path), 422, "invalid")
         problem(ask.post("sessions?limit=1", {}), 422, "invalid")
@@ -162,8 +160,7 @@ class TestPaths:
     def test_a_cursor_out_of_every_calendar(self, ask):
         problem(ask.get(f"sessions?cursor={2**62}-{'0' * 32}"), 422, "invalid")
 
-    def test_a_cursor_past_the_end_is_an_empty_page(self, ask, ann):
-        world = World(ann)
+    def test_a_cursor_past_the_end_is_an_empty_page(self, ask, world):
         assert ask.get(f"{world.path}/tree?cursor={2**63 - 1}").json() == {"items": [], "next_cursor": None}
         assert ask.get(f"{world.path}/compactions?cursor=0").json() == {"items": [], "next_cursor": None}
 
@@ -234,8 +231,7 @@ def test_nothing_of_a_conversation_is_logged(ask, path, caplog):
     assert "hush" not in "".join(record.getMessage() for record in records)
 
 
-def test_somebody_elses_ids_and_unknown_ones_are_told_apart_by_nobody(ann):
-    world = World(ann)
+def test_somebody_elses_ids_and_unknown_ones_are_told_apart_by_nobody(world):
     bob = Asker(user("bob"))
     for known, unknown in (
         (f"messages/{world.tip.pk}", f"messages/{10**9}"),

@@ -42,8 +42,7 @@ class TestWaiting:
         assert ask.post(path, {"message_id": branch[-1].pk}).json()["tip_id"] == branch[-1].pk
         assert ask.post(path, {"message_id": fork.pk}).json()["tip_id"] == fork.pk
 
-    def test_without_one_it_is_the_newest_message_also_where_a_summary_is_newer(self, ask, ann):
-        world = World(ann)
+    def test_without_one_it_is_the_newest_message_also_where_a_summary_is_newer(self, ask, world):
         ask.post(f"{world.path}/compact")
         assert CompactionRun.objects.order_by("-id").first().tip_id == world.tip.pk
 
@@ -113,8 +112,7 @@ class TestRefusals:
         problem(ask.post(path, {"wait": wait, "message_id": other.pk}), 404, "not_found")
         problem(ask.post(path, {"wait": wait, "message_id": 10**9}), 404, "not_found")
 
-    def test_a_summary(self, ask, ann, wait):
-        world = World(ann)
+    def test_a_summary(self, ask, world, wait):
         body = {"wait": wait, "message_id": world.summary.pk}
         problem(ask.post(f"{world.path}/compact", body), 422, "invalid_parent")
 
@@ -214,8 +212,7 @@ class TestGenerations:
         assert rest["next_cursor"] is None
         assert "Recap" not in str(said)
 
-    def test_one_is_read_in_full(self, ask, ann):
-        world = World(ann)
+    def test_one_is_read_in_full(self, ask, world):
         said = ask.get(f"{world.path}/compactions/1").json()
         assert said["summary"] == world.summary.content
         assert said["instructions"] == "Keep the times."
@@ -230,13 +227,11 @@ class TestGenerations:
             "summary_id": world.summary.pk,
         }
 
-    def test_a_cost_of_nothing_is_no_power_of_ten(self, ask, ann):
-        world = World(ann)
+    def test_a_cost_of_nothing_is_no_power_of_ten(self, ask, world):
         CompactionRun.objects.update(cost=0)
         assert ask.get(f"{world.path}/compactions").json()["items"][0]["cost"] == "0.00000000"
 
-    def test_a_retired_one_stays_readable(self, ask, ann):
-        world = World(ann)
+    def test_a_retired_one_stays_readable(self, ask, world):
         assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": [world.summary.pk]}
         said = ask.get(f"{world.path}/compactions/1").json()
         assert said["retired_at"] is not None
@@ -245,8 +240,7 @@ class TestGenerations:
 
 
 class TestRetire:
-    def test_the_originals_are_back_on_the_next_read_and_twice_is_once(self, ask, ann):
-        world = World(ann)
+    def test_the_originals_are_back_on_the_next_read_and_twice_is_once(self, ask, world):
         ask("DELETE", f"summaries/{world.summary.pk}")
         origins = [m["origin"] for m in ask.get(f"messages/{world.tip.pk}/context").json()["messages"]]
         assert origins == ["verbatim"] * 8

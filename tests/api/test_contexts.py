@@ -92,11 +92,3 @@ def test_where_the_redactor_fails_no_text_is_given_out(ask, ann, settings, caplo
     detail = problem(ask.get(f"messages/{tip.pk}/context"), 503, "redaction_failed")
     assert "word" not in detail
     assert "word word" not in caplog.text
-
-
-def test_reading_writes_nothing(ask, ann, django_assert_num_queries):
-    world = World(ann)
-    before = ChatMessage.objects.count()
-    ask.get(f"messages/{world.tip.pk}/context")
-    assert ChatMessage.objects.count() == before
-    assert not world.session.events.exists()

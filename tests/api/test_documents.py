@@ -19,11 +19,6 @@ from tests.conftest import REPOSITORY
 TEXT = (REPOSITORY / "docs" / "api.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def document():
-    return Asker().get("openapi.json").json()
-
-
 def operations(document):
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -4,14 +4,8 @@ import jsonschema_rs
 import pytest
 
 from compaction_app.api import examples
-from tests.api.asking import Asker
 
 pytestmark = pytest.mark.pure
-
-
-@pytest.fixture(scope="module")
-def document():
-    return Asker().get("openapi.json").json()
 
 
 def test_every_schema_has_one_and_it_holds(document):

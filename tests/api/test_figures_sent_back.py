@@ -13,11 +13,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
 
 @pytest.fixture
-def world(ann):
-    return World(ann)
-
-
-@pytest.fixture
 def figures(ask, world):
     return ask.get(f"messages/{world.tip.pk}/context").json()["figures"]
 
@@ -80,15 +75,10 @@ class TestReferences:
             chat.append_message(world.session, world.tip, role="assistant", content="at five", context=context)
 
 
-COUNTS = [
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-]
+COUNTS = """
+    prompt_tokens completion_tokens total_tokens input_tokens output_tokens cache_read_input_tokens
+    cache_creation_input_tokens
+""".split()
 
 
 class TestUsage:

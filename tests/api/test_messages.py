@@ -52,8 +52,7 @@ class TestAppend:
         missing = ask.post(path, {"parent_id": 10**9, "role": "user", "content": "x"})
         assert problem(foreign, 422, "invalid_parent") == problem(missing, 422, "invalid_parent")
 
-    def test_a_summary_is_no_parent(self, ask, ann):
-        world = World(ann)
+    def test_a_summary_is_no_parent(self, ask, world):
         body = {"parent_id": world.summary.pk, "role": "user", "content": "x"}
         problem(ask.post(f"{world.path}/messages", body), 422, "invalid_parent")
 
@@ -204,8 +203,7 @@ def test_sent_at_once_it_is_stored_once(senders):
 
 
 class TestTree:
-    def test_it_names_every_node_without_its_text(self, ask, ann):
-        world = World(ann)
+    def test_it_names_every_node_without_its_text(self, ask, world):
         said = ask.get(f"{world.path}/tree").json()
         assert [node["id"] for node in said["items"]] == [*(m.pk for m in world.branch), world.summary.pk]
         summary = said["items"][-1]
@@ -216,8 +214,7 @@ class TestTree:
         )
         assert "word" not in str(said)
 
-    def test_pages_follow_each_other(self, ask, ann):
-        world = World(ann)
+    def test_pages_follow_each_other(self, ask, world):
         first = ask.get(f"{world.path}/tree?limit=5").json()
         second = ask.get(f"{world.path}/tree?limit=5&cursor={first['next_cursor']}").json()
         assert len(first["items"]) == 5
@@ -226,13 +223,11 @@ class TestTree:
 
 
 class TestRead:
-    def test_a_message_or_a_summary(self, ask, ann):
-        world = World(ann)
+    def test_a_message_or_a_summary(self, ask, world):
         assert ask.get(f"messages/{world.tip.pk}").json()["content"] == world.tip.content
         assert ask.get(f"messages/{world.summary.pk}").json()["kind"] == "summary"
 
-    def test_a_branch_upwards_in_pages(self, ask, ann):
-        world = World(ann)
+    def test_a_branch_upwards_in_pages(self, ask, world):
         chat.append_message(world.session, world.branch[2], role="user", content="a fork")
         first = ask.get(f"messages/{world.tip.pk}/branch?limit=5").json()
         second = ask.get(f"messages/{world.tip.pk}/branch?limit=5&cursor={first['next_cursor']}").json()
@@ -245,15 +240,13 @@ class TestRead:
 
 
 class TestErase:
-    def test_a_redaction_empties_it_and_the_summaries_that_may_tell_it(self, ask, ann):
-        world = World(ann)
+    def test_a_redaction_empties_it_and_the_summaries_that_may_tell_it(self, ask, world):
         said = ask.post(f"messages/{world.branch[1].pk}/redact", {"replacement": "[gone]"}).json()
         assert (said["content"], said["redacted_at"] is None) == ("[gone]", False)
         world.summary.refresh_from_db()
         assert (world.summary.content, world.summary.retired_at is None) == ("", False)
 
-    def test_a_deletion_takes_what_is_below(self, ask, ann):
-        world = World(ann)
+    def test_a_deletion_takes_what_is_below(self, ask, world):
         response = ask("DELETE", f"messages/{world.branch[2].pk}")
         assert (response.status_code, response.content) == (204, b"")
         assert set(ChatMessage.objects.values_list("pk", flat=True)) == {m.pk for m in world.branch[:2]}

@@ -36,11 +36,6 @@ class TestInTheWay:
             said = ask.post(path, {"wait": wait, "message_id": branch[-1].pk}).json()
             assert said["run_id"] == run.pk
 
-    def test_another_error_has_none(self, ask, ann, wait):
-        session = chat.start_session(owner=ann)
-        said = ask.post(f"sessions/{session.pk}/compact", {"wait": wait}).json()
-        assert set(said) == {"code", "detail"}
-
 
 def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
     """Between opening the run and claiming it a worker took it: nothing failed, and the run is there to poll."""
@@ -73,9 +68,8 @@ def test_wherever_a_host_has_mounted_it():
     assert response["Location"] == f"/of/sessions/chats/v1/runs/{response.json()['run_id']}"
 
 
-def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(ask, ann):
+def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(ask, world):
     """In words of this API: no client can call Python."""
-    world = World(ann)
     way = f"retire it with DELETE summaries/{world.summary.pk}."
     deleted = ask("DELETE", f"messages/{world.summary.pk}").json()
     redacted = ask.post(f"messages/{world.summary.pk}/redact").json()

@@ -8,7 +8,7 @@ from ninja.security import HttpBasicAuth
 from compaction_app import chat
 from compaction_app.api.authentication import SessionUser, challenge_for
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff
-from tests.api.asking import MOUNT, Asker, World, problem, user
+from tests.api.asking import MOUNT, Asker, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
 from tests.small import small
 from tests.token_urls import NameAsToken
@@ -17,11 +17,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
 #: What belongs to nobody yet, or is one's own whoever asks.
 FOR_EVERYBODY = {"POST sessions", "GET sessions"}
-
-
-@pytest.fixture
-def world():
-    return World(user("ann"))
 
 
 def documented(ask):

@@ -119,8 +119,7 @@ class TestQueries:
 
 
 @pytest.mark.parametrize("number", [0, 2**63, 10**30])
-def test_a_number_that_can_be_no_id_is_one_that_nobody_has(ask, ann, number):
-    world = World(ann)
+def test_a_number_that_can_be_no_id_is_one_that_nobody_has(ask, world, number):
     for path in (f"messages/{number}", f"messages/{number}/context", f"runs/{number}", f"messages/{number}/branch"):
         problem(ask.get(path), 404, "not_found")
         assert ask.get(path).content == ask.get(path.replace(f"/{number}", f"/{10**9}")).content
@@ -130,8 +129,7 @@ def test_a_number_that_can_be_no_id_is_one_that_nobody_has(ask, ann, number):
     problem(ask.post(f"messages/{number}/redact", {"replacement": 1}), 404, "not_found")
 
 
-def test_nothing_given_changes_nothing_not_even_when_it_was_used(ask, ann):
-    world = World(ann)
+def test_nothing_given_changes_nothing_not_even_when_it_was_used(ask, world):
     before = ask.get(world.path).json()
     assert ask("PATCH", world.path, {}).json() == before
     assert ask.get(world.path).json() == before

@@ -19,24 +19,18 @@ from tests.small import anchored_summary
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
 SIGNED_IN = 2
-#: Operation → statements of its own, savepoints not counted.
+#: Operation → statements of its own, savepoints not counted; any other has at most 30.
 QUERIES = {
     "POST sessions": 1,
     "GET sessions": 1,
     "GET sessions/{session_id}": 1,
     "PATCH sessions/{session_id}": 4,
-    "DELETE sessions/{session_id}": None,
-    "POST sessions/{session_id}/messages": None,
     "GET sessions/{session_id}/tree": 2,
-    "POST sessions/{session_id}/compact": None,
     "GET sessions/{session_id}/compactions": 2,
     "GET sessions/{session_id}/compactions/{generation}": 2,
     "GET messages/{message_id}": 1,
     "GET messages/{message_id}/branch": 2,
     "GET messages/{message_id}/context": 3,
-    "DELETE messages/{message_id}": None,
-    "POST messages/{message_id}/redact": None,
-    "DELETE summaries/{summary_id}": None,
     "GET runs/{run_id}": 1,
 }
 
@@ -75,7 +69,7 @@ def test_it_costs_the_same_in_a_long_conversation(operation):
     short = statements(ask, operation, World(owner))
     long = statements(ask, operation, LongWorld(owner))
     assert len(long) == len(short), long
-    expected = QUERIES[operation]
+    expected = QUERIES.get(operation)
     if expected is not None:
         assert len(short) == SIGNED_IN + expected, short
     else:

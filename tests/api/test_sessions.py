@@ -6,7 +6,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from tests.api.asking import Asker, World, problem, user
+from tests.api.asking import Asker, problem, user
 from tests.trees import analyze
 
 pytestmark = pytest.mark.django_db
@@ -99,8 +99,7 @@ class TestChange:
 
 
 class TestDelete:
-    def test_it_goes_with_all_that_belongs_to_it(self, ask, ann):
-        world = World(ann)
+    def test_it_goes_with_all_that_belongs_to_it(self, ask, world):
         response = ask("DELETE", world.path)
         assert (response.status_code, response.content) == (204, b"")
         assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()

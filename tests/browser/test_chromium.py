@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.browser.chromium import HOW_TO_INSTALL, is_required
+from tests.browser.chromium import HOW_TO_INSTALL
 from tests.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.pure, pytest.mark.long]
@@ -28,34 +28,6 @@ def without_browser(tmp_path):
 
 
 TESTS = ("pytest", "-p", "no:cacheprovider", "-rs", "tests/browser/test_chat_walk.py")
-
-
-def test_it_says_what_to_install(without_browser):
-    done = without_browser("tests.browser.chromium")
-    assert (done.returncode, done.stderr) == (1, f"there is no Chromium here: {HOW_TO_INSTALL}\n")
-
-
-def test_a_program_that_was_named_and_is_not_there_is_named_in_the_answer(without_browser):
-    done = without_browser("tests.browser.chromium", CHROMIUM="/nowhere/chrome")
-    assert done.returncode == 1
-    assert "CHROMIUM='/nowhere/chrome' names no program" in done.stderr
-
-
-def test_a_program_that_is_no_browser_is_refused(without_browser):
-    done = without_browser("tests.browser.chromium", CHROMIUM=sys.executable)
-    assert done.returncode == 1
-    assert f"{sys.executable} does not start" in done.stderr
-
-
-def test_they_have_to_run_in_ci_and_where_it_is_said(monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.delenv("BROWSER_TESTS", raising=False)
-    assert not is_required()
-    monkeypatch.setenv("CI", "true")
-    assert is_required()
-    monkeypatch.setenv("CI", "false")
-    monkeypatch.setenv("BROWSER_TESTS", "required")
-    assert is_required()
 
 
 def test_without_a_browser_the_tests_are_skipped_and_say_what_to_install(without_browser):

@@ -84,7 +84,6 @@ class TestCuts:
         assert sum(m.tokens for m in made.kept) <= 1_600
 
     def test_a_tool_loop_is_cut_inside_its_turn(self):
-        """One user message and 200 calls: no pair is split and the request is pinned."""
         made = plan("u " + "c t " * 200)
         assert made.kept[0].role == Role.ASSISTANT
         assert made.cutoff.role == Role.TOOL

@@ -17,7 +17,6 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
 from compaction_app.testing.exchange import Step
-from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -26,17 +25,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def session():
     return chat.start_session(model="house-model")
-
-
-@pytest.fixture
-def server():
-    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server):
-    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 
 
 def blocks(tokens: int, word: str = "tide") -> list[dict[str, str]]:

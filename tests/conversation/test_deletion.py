@@ -136,7 +136,6 @@ def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
 
 
 def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
-    """A queryset of 500 messages in one chain costs what one message costs."""
     counts = []
     for length in (1, 500):
         session = start_session()
@@ -198,7 +197,6 @@ def delete_owner(session: ChatSession) -> None:
 
 @pytest.mark.parametrize("delete", [delete_session, delete_sessions, delete_owner])
 def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[[ChatSession], None]) -> None:
-    """Messages, summaries, runs and events all go, at any depth; another session keeps all of its own."""
     owner = get_user_model().objects.create(username="owner")
     kept = start_session()
     nodes = chain(kept, 2)

@@ -30,11 +30,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.fixture
-def session():
-    return chat.start_session(model="house-model", system_prompt="You are terse.")
-
-
-@pytest.fixture
 def tip(session):
     return grow(session, None, "u")[0]
 

@@ -89,16 +89,3 @@ def test_in_ci_a_skip_without_a_known_reason_fails_the_run_and_is_named(run_pyte
     done = run_pytest("import pytest\n\ndef test_one(): pass\n\ndef test_two():\n    pytest.skip('no time')", CI="true")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "test_two: no time" in done.stdout
-
-
-@pytest.mark.long
-def test_in_ci_a_module_skipped_whole_fails_the_run(run_pytest):
-    done = run_pytest("import pytest\npytest.skip('not here', allow_module_level=True)", CI="true")
-    assert done.returncode != pytest.ExitCode.OK
-    assert "not here" in done.stdout
-
-
-def test_an_unknown_database_is_refused(run_pytest):
-    done = run_pytest("", TEST_DATABASE="oracle")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "Set it to one of sqlite, postgres" in done.stderr

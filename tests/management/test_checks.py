@@ -95,7 +95,6 @@ def test_all_checks_are_registered_once() -> None:
     ],
 )
 def test_a_problem_of_the_settings_is_a_check_message(configured: Any, expected: CheckMessage) -> None:
-    """Each problem that ``find_problems`` knows, with its id and its hint; warnings stay warnings."""
     with override_settings(COMPACTION=configured):
         assert found() == [expected]
 

@@ -272,7 +272,6 @@ BAD_PLACES: dict[str, tuple[str, Callable[[Branches], ChatMessage], dict[str, An
 
 @pytest.mark.parametrize("what", BAD_PLACES)
 def test_a_message_that_can_not_stand_there_is_refused(branches: Branches, what: str) -> None:
-    """The parent's own path decides: its open calls, its kind, its session. Nothing is written."""
     field, find_parent, fields = BAD_PLACES[what]
     parent = find_parent(branches)
     before = ChatMessage.objects.count()
@@ -289,7 +288,6 @@ def test_a_result_can_not_open_a_conversation() -> None:
 
 
 def test_results_may_come_in_any_order_and_on_every_branch(branches: Branches) -> None:
-    """The second result first, and each branch of a call group answered for itself."""
     objects = ChatMessage.objects
     second = objects.add_child(branches.calling, tool("c2"))
     first = objects.add_child(second, tool("c1"))
@@ -323,7 +321,6 @@ def test_the_message_that_closes_open_calls_pays_for_their_missing_results(
 
 
 def test_a_chain_carries_its_open_calls_along() -> None:
-    """Written together or one by one, the same messages get the same numbers."""
     messages = [user(), assistant(tool_calls=[call("a"), call("b")]), tool("b"), user(), assistant()]
     together = ChatMessage.objects.append_chain(
         None, [ChatMessage(session=session, **m) for session in [start_session()] for m in messages]
@@ -375,6 +372,5 @@ def test_json_is_read_in_one_order_of_keys() -> None:
 
 
 def test_a_dict_of_the_openai_format_needs_no_other_fields() -> None:
-    """Fields that are not there are not checked: a plain dict is enough."""
     validate_message({"role": "user", "content": "Hello."}, max_bytes=6)
     check_json({"a": [1, "b", None, True]}, "metadata")

@@ -58,7 +58,6 @@ def assert_consistent(session: ChatSession) -> None:
 
 
 def test_appends_below_one_parent_get_a_place_each() -> None:
-    """Two tabs regenerate the same reply: both variants stand, side by side, and neither request fails."""
     session = start_session()
     parent = chain(session, 3)[-1]
 
@@ -84,7 +83,6 @@ def test_roots_of_one_session_get_a_place_each() -> None:
 
 
 def test_chains_and_variants_mix() -> None:
-    """Chains, children and variants of one parent at once: every sum and place is as if they came in turn."""
     session = start_session()
     root, child = chain(session, 2)
     works: list[Callable[[], object]] = [

@@ -170,7 +170,6 @@ def test_the_database_refuses(what: str) -> None:
 
 
 def test_every_declared_constraint_is_in_the_database_and_proved_here() -> None:
-    """No constraint is declared that the database lacks, and none goes without a write that it refuses."""
     proved = {name for name, _ in FORBIDDEN.values()}
     assert proved == set(declared())
     with connection.cursor() as cursor:
@@ -212,7 +211,6 @@ def test_the_database_allows(what: str) -> None:
 
 
 def test_the_migrations_are_up_to_date() -> None:
-    """What the models declare is what a host's ``migrate`` makes."""
     call_command("makemigrations", "compaction_app", "stock_tree", check=True, dry_run=True, verbosity=0)
 
 
@@ -317,7 +315,6 @@ BAD_OVERRIDES: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("what", BAD_OVERRIDES)
 def test_overrides_are_validated_when_a_session_is_saved(what: str) -> None:
-    """A session with settings that can not be used is not stored; the error is that of the settings."""
     overrides, problem_id = BAD_OVERRIDES[what]
     with pytest.raises(ConfigurationError) as caught:
         start_session(settings=overrides)

@@ -16,7 +16,6 @@ import pytest
 import redis
 
 from project import embedded
-from project.celery import app as celery_app
 from project.embedded import EmbeddedPostgres, EmbeddedServer, EmbeddedServerError, EmbeddedValkey
 from project.guard import CommandNotStartedError, GuardedProcess
 from tests.conftest import REPOSITORY, StartWorker
@@ -84,16 +83,6 @@ class TestServers:
         with pytest.raises(EmbeddedServerError, match=r"(?s)ended while starting.*no.such.option"):
             kind(options={"no_such_option": "1"}).start()
         assert [Path(folder).exists() for folder in made] == [False]
-
-    def test_a_port_taken_in_between_is_not_the_end(self, kind, monkeypatch):
-        with socket.socket() as taken:
-            taken.bind((embedded.HOST, 0))
-            taken.listen()
-            ports = [taken.getsockname()[1], embedded.free_port()]
-            monkeypatch.setattr(embedded, "free_port", lambda: ports.pop(0))
-            with kind() as server:
-                assert answers(server.port)
-        assert ports == []
 
     def test_a_server_ends_with_the_process_that_started_it_even_when_that_is_killed(self, kind):
         program = (
@@ -166,11 +155,6 @@ class TestGuardedProcess:
         with pytest.raises(CommandNotStartedError, match=r"no-such-command.*No such file"):
             GuardedProcess([tmp_path / "no-such-command"], log=tmp_path / "log", cwd=tmp_path)
 
-    def test_a_command_that_ends_by_itself_is_seen_to(self, tmp_path):
-        with GuardedProcess(["sh", "-c", "echo done"], log=tmp_path / "log", cwd=tmp_path) as process:
-            assert eventually(lambda: not process.is_running())
-            assert process.log_tail() == "done"
-
     def test_a_command_that_does_not_want_to_end_is_killed_with_its_children(self, tmp_path):
         stubborn = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 60' & wait"
         command = ["sh", "-c", stubborn]
@@ -195,51 +179,6 @@ class TestGuardedProcess:
 class TestWorker:
     """A real Celery worker on the test's own database and broker."""
 
-    @pytest.mark.parametrize("pool", ["prefork", "solo"])
-    def test_a_worker_answers_a_ping_and_is_gone_after_stop(self, celery_worker: StartWorker, pool):
-        worker = celery_worker(pool=pool)
-        answers = []
-        # A worker says that it is ready a moment before it listens for what is sent to all workers.
-        worker.wait_until(lambda: answers.extend(celery_app.control.ping(timeout=1, limit=1)) or answers)
-        assert list(answers[0].values()) == [{"ok": "pong"}]
-        worker.stop()
-        assert not exists(worker.pid)
-
-    def test_nothing_is_left_of_a_killed_worker(self, celery_worker: StartWorker):
-        worker = celery_worker()
-        worker.kill()
-        assert eventually(lambda: not worker.is_running())
-        assert eventually(lambda: not group_exists(worker.pid))
-
     def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
         worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
         worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2])
-
-
-def test_without_the_broker_fixture_a_publish_is_refused_at_once():
-    from kombu.exceptions import OperationalError
-
-    started = time.monotonic()
-    with pytest.raises(OperationalError):
-        celery_app.send_task("compaction_app.tasks.recover_compactions")
-    assert time.monotonic() - started < 2
-
-
-@pytest.mark.parametrize("listens", [True, False], ids=["silent", "gone"])
-def test_a_publish_to_a_broker_that_does_not_answer_gives_up_within_seconds(broker, listens):
-    """Rule 11 of the design: a chat turn does not wait because of compaction."""
-    from kombu.exceptions import OperationalError
-
-    from tests import conftest
-
-    with socket.socket() as listener:
-        listener.bind((embedded.HOST, 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        if not listens:
-            listener.close()
-        conftest._send_tasks_to(f"redis://{embedded.HOST}:{port}/0")
-        started = time.monotonic()
-        with pytest.raises(OperationalError):
-            celery_app.send_task("compaction_app.tasks.recover_compactions")
-        assert time.monotonic() - started < 4

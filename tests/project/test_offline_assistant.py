@@ -63,7 +63,6 @@ def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
     ],
 )
 def test_it_says_where_a_quote_stands(message, label):
-    """Every origin and role of a context has a name that a person understands."""
     reply = answer(message, said("What is the harbour code?"))
     assert reply == f"{offline_assistant.FOUND}\n\n“The harbour code is 4711.”\n— {label}"
 

@@ -80,18 +80,22 @@ def settings(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None
     world.change_settings({"CONTEXT_WINDOW": 500 + i % 4000})
 
 
-ACTIONS: dict[str, Callable[[CompactingWorld, CompactionRun, int, int], None]] = {
-    "append": append,
-    "delete_tip": delete_tip,
-    "delete": delete,
-    "delete_above": delete_above,
-    "retire_base": retire_base,
-    "redact": redact,
-    "claim": claim,
-    "steal": steal,
-    "steal_and_die": steal_and_die,
-    "compact": compact,
-    "request": request,
-    "carry_out": carry_out,
-    "settings": settings,
+Action = Callable[["CompactingWorld", CompactionRun, int, int], None]
+ACTIONS: dict[str, Action] = {
+    action.__name__: action
+    for action in (
+        append,
+        delete_tip,
+        delete,
+        delete_above,
+        retire_base,
+        redact,
+        claim,
+        steal,
+        steal_and_die,
+        compact,
+        request,
+        carry_out,
+        settings,
+    )
 }

@@ -1,5 +1,8 @@
-"""What tests of summarizers share: a request with a secret in it, a cascade on a server, its failures."""
+"""What tests of summarizers share: requests built from parts, a cascade on a server, its failures."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,14 +10,13 @@ import pytest
 
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.prompts import refuse_draft
+from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.tokens import ExactTokenCounter
-from compaction_app.values import ErrorCode, Message, Role, SummaryRequest
-from tests.summarizers import requests
-from tests.summarizers.requests import NONCE
+from compaction_app.tokens import Count, ExactTokenCounter
+from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, Summary, SummaryRequest
 
+NONCE = "1f2e3d4c5b6a7980"
 KEY_VARIABLE = "SCRIPTED_KEY"
 KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
 SECRET = "the launch code of the rocket is 7391-alpha"
@@ -33,12 +35,58 @@ def cascade(server: ScriptedOpenAIServer, *models: str, **options: Any) -> OpenA
     return OpenAISummarizer(settings(*(entry(server, model, **options) for model in models)))
 
 
+def base(text: str, tokens: int = 0) -> Summary | None:
+    """A previous summary; None for no text."""
+    if not text:
+        return None
+    at_start = {"anchor_id": 0, "anchor_depth": 0, "cutoff_id": 0, "cutoff_depth": 0, "cutoff_path_tokens": 0}
+    return Summary(id=0, tokens=tokens, content=text, **at_start)
+
+
+def request_of(
+    *,
+    covered: Sequence[Message],
+    lookahead: Sequence[Message] = (),
+    pinned: Message | None = None,
+    base_text: str = "",
+    target_tokens: int = 1000,
+    previous_tokens: int = 0,
+    reasoning: str = "summarize",
+    summary_prompt: str | None = None,
+    nonce: str = NONCE,
+    **options: Any,
+) -> SummaryRequest:
+    """The request of a plan with these parts; ``options`` are those of :func:`request_for`."""
+    plan = CompactionPlan(
+        covered=tuple(covered),
+        lookahead=tuple(lookahead),
+        kept=(),
+        base=base(base_text, previous_tokens),
+        pinned=pinned,
+        cutoff=covered[-1] if covered else Message(id=1, depth=1, role=Role.USER, tokens=1),
+        anchor_id=1,
+        anchor_depth=1,
+        target_tokens=target_tokens,
+        replaced_tokens=0,
+    )
+    asked = settings(SUMMARIZER_MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, SUMMARY_PROMPT=summary_prompt)
+    return request_for(plan, asked, nonce=nonce, **options)
+
+
+def sizes(
+    count: Count, *, reasoning: str = "summarize", summary_prompt: str | None = None, **options: Any
+) -> SummarizerLimit:
+    asked = settings(SUMMARIZER_MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, SUMMARY_PROMPT=summary_prompt)
+    return SummarizerLimit(100_000, asked, count, **options)
+
+
 def request(**changes: Any) -> SummaryRequest:
+    """One with a secret in it."""
     covered = [
         Message(id=1, depth=1, role=Role.USER, tokens=20, content=SECRET),
         Message(id=2, depth=2, role=Role.ASSISTANT, tokens=20, content="I will keep that to myself."),
     ]
-    return requests.request(**{"covered": covered, "target_tokens": 100, **changes})
+    return request_of(**{"covered": covered, "target_tokens": 100, **changes})
 
 
 ACCEPT = partial(

@@ -23,8 +23,8 @@ from compaction_app.summarizers import prompts
 from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest
-from tests.summarizers import requests
-from tests.summarizers.requests import NONCE
+from tests.summarizers import summarizing
+from tests.summarizers.summarizing import NONCE
 
 pytestmark = pytest.mark.pure
 
@@ -42,7 +42,7 @@ def call(name: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:
 
 def request(**changes: Any) -> SummaryRequest:
     parts: dict[str, Any] = {"covered": [message(1), message(2, Role.ASSISTANT)], "lookahead": [message(3)]}
-    return requests.request(**{**parts, **changes})
+    return summarizing.request_of(**{**parts, **changes})
 
 
 class TestRequest:
@@ -217,8 +217,8 @@ class TestRedaction:
 
     def test_what_is_measured_is_what_the_redactor_left(self):
         planted = [message(1, content=self.SECRET * 50)]
-        bare = requests.sizes(COUNT).blocks(planted)
-        assert requests.sizes(COUNT, redact=lambda _: "x").blocks(planted) < bare
+        bare = summarizing.sizes(COUNT).blocks(planted)
+        assert summarizing.sizes(COUNT, redact=lambda _: "x").blocks(planted) < bare
 
 
 # Words, markup, digits and breaks in any mixture: what a tokenizer joins across the seams of a request.
@@ -235,6 +235,9 @@ def branches(draw: st.DrawFn) -> list[Message]:
     ]
 
 
+OF_THE_SYSTEM_MESSAGE = ("instructions", "policy_line", "summary_prompt")
+
+
 class TestMeasuring:
     @given(
         covered=branches(),
@@ -245,39 +248,17 @@ class TestMeasuring:
         policy_line=TEXTS,
         summary_prompt=st.none() | TEXTS.filter(bool),
         nonce=st.text(st.sampled_from("0123456789abcdef"), min_size=16, max_size=16),
-        target=st.integers(1, 99_999),
-        previous=st.integers(0, 99_999),
+        target_tokens=st.integers(1, 99_999),
+        previous_tokens=st.integers(0, 99_999),
         counter=st.sampled_from([ExactTokenCounter(), CharacterTokenCounter()]),
     )
-    def test_a_request_is_never_larger_than_the_sum_of_its_parts(
-        self,
-        covered,
-        lookahead,
-        pinned,
-        base_text,
-        instructions,
-        policy_line,
-        summary_prompt,
-        nonce,
-        target,
-        previous,
-        counter,
-    ):
+    def test_a_request_is_never_larger_than_the_sum_of_its_parts(self, counter, **parts):
         """Planning adds up parts before the nonce and the final target are known; what is then sent, the one
         tighter retry included, fits wherever the sum did."""
-        common = {"instructions": instructions, "policy_line": policy_line, "summary_prompt": summary_prompt}
-        made = request(
-            covered=covered,
-            lookahead=lookahead,
-            pinned=pinned,
-            base_text=base_text,
-            nonce=nonce,
-            target_tokens=target,
-            previous_tokens=previous,
-            **common,
-        )
-        sizes = requests.sizes(counter, **common)
-        total = sizes.overhead(requests.base(base_text), pinned, lookahead) + sum(sizes.blocks(covered))
+        made = request(**parts)
+        sizes = summarizing.sizes(counter, **{name: parts[name] for name in OF_THE_SYSTEM_MESSAGE})
+        base = summarizing.base(parts["base_text"])
+        total = sizes.overhead(base, parts["pinned"], parts["lookahead"]) + sum(sizes.blocks(parts["covered"]))
         assert count_request(made, counter) <= total
         assert count_request(tighter(made), counter) <= total
 
@@ -285,7 +266,7 @@ class TestMeasuring:
         """A sum far above the request would split compactions that fit in one."""
         covered = [message(n, content="Some ordinary words about nothing. " * 20) for n in range(1, 50)]
         made = request(covered=covered, lookahead=[])
-        sizes = requests.sizes(COUNT)
+        sizes = summarizing.sizes(COUNT)
         total = sizes.overhead(None, None, []) + sum(sizes.blocks(covered))
         assert total <= 1.03 * count_request(made, COUNT)
 

@@ -125,3 +125,10 @@ def assert_every_prompt_is_what_was_sent(server: ScriptedOpenAIServer, exported:
         assert (bundle / "compact-history.xml").read_bytes() in prompts[1]
     assert written == {}
     assert exported.code == 0
+
+
+def export_checked(server: ScriptedOpenAIServer, folder: Path) -> Export:
+    """An export whose every prompt is what was sent."""
+    exported = export(folder)
+    assert_every_prompt_is_what_was_sent(server, exported)
+    return exported

@@ -5,7 +5,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
 from compaction_app.tree import branches
@@ -82,19 +81,6 @@ class TestApplies:
         messages = grow(session, None, "u c t c t c t")
         summary = anchored_summary(messages[4], messages[4], pinned=messages[0])
         assert shown_ids(messages[6]) == [summary.pk, messages[0].pk, messages[5].pk, messages[6].pk]
-
-    def test_a_summary_is_no_tip(self, session):
-        messages = grow(session, None, "u a")
-        summary = anchored_summary(messages[1], messages[0])
-        with pytest.raises(InvalidParent, match="summary is not a tip"):
-            chat.get_context(summary)
-
-    def test_a_deleted_tip_is_said_to_be_gone(self, session):
-        tip = grow(session, None, "u a")[1]
-        gone = ChatMessage.objects.get(pk=tip.pk)
-        chat.delete_message(tip)
-        with pytest.raises(MessageNotFound):
-            chat.get_context(gone)
 
 
 class TestReading:

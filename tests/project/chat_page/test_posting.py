@@ -1,6 +1,5 @@
 """A message is posted and answered, also where the answer is awaited; whatever fails, the message is kept."""
 
-import socket
 import time
 
 import pytest
@@ -13,7 +12,6 @@ from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
 from project import offline_assistant
-from project.celery import app as celery_app
 from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
@@ -202,12 +200,3 @@ class TestFailures:
         run = CompactionRun.objects.get()
         assert (run.status, run.enqueued_at) == (RunStatus.READY, None)
         assert "Waiting for a worker to summarize older messages…" in text_of(browser.get(response.url))
-
-    def test_a_broker_that_says_nothing_delays_a_turn_by_seconds_only(self, browser, session, endpoint, monkeypatch):
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            monkeypatch.setattr(celery_app.conf, "broker_url", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
-            tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
-            began = time.monotonic()
-            assert send(browser, session, "Hello", parent=tip).status_code == 302
-            assert time.monotonic() - began < 10
-        assert stored(session) == 22

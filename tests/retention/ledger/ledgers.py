@@ -10,7 +10,8 @@ from compaction_app.retention.ledger import Kept, complete
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role
-from tests.summarizers.requests import NONCE, request
+from tests.summarizers.summarizing import NONCE
+from tests.summarizers.summarizing import request_of as request
 
 COUNT = ExactTokenCounter()
 DRAFT = "## Boats\n\nThe user spoke of boats, and you listened."

@@ -9,7 +9,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
-from tests.transfer.bundling import SUMMARY, assert_every_prompt_is_what_was_sent, export, loop, prose, sent, site, talk
+from tests.transfer.bundling import SUMMARY, export_checked, loop, prose, sent, site, talk
 from tests.transfer.exporting.hosts import KEY
 
 # Compacting calls a model, which no open transaction may wait for.
@@ -25,8 +25,7 @@ class TestFaithful:
             tip = talk(session, tip, 6)[-1]
             chat.compact(tip)
         talk(session, tip, 2)
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert [entry["generation"] for entry in exported.index["summaries"]] == [1, 2, 3]
         assert b"previous-summary" in (exported.bundles[2] / "user-message.md").read_bytes()
 
@@ -39,8 +38,7 @@ class TestFaithful:
         chat.compact(tip)
         tip = talk(session, tip, 8)[-1]
         chat.compact(tip)
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         pins = [exported.metadata(number)["ids"]["pinned"] for number in range(len(exported.bundles))]
         assert pins[:2] == [first[0].pk, first[0].pk]
         assert pins[-1] is None
@@ -50,8 +48,7 @@ class TestFaithful:
     def test_instructions_show_it_the_branch_to_its_tip(self, server, session, tmp_path):
         tip = talk(session, None, 6)[-1]
         chat.compact(tip, instructions="keep <every> price & date")
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert exported.metadata(0)["ids"]["anchor"] == tip.pk
         assert exported.metadata(0)["ids"]["lookahead"][-1] == tip.pk
 
@@ -60,16 +57,14 @@ class TestFaithful:
         opened = chat.request_compaction(talk(session, None, 8)[-1])
         assert opened is not None
         compact_chat_history(opened.pk)
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert b"Prices stay in euros." in (exported.bundles[0] / "system-prompt.md").read_bytes()
 
     def test_a_summarizer_that_takes_little_makes_several_generations(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, max_input_tokens=3_500)
         chat.compact(talk(session, None, 14)[-1])
-        exported = export(tmp_path / "out")
+        exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) > 1
-        assert_every_prompt_is_what_was_sent(server, exported)
         assert exported.metadata(0)["budget"]["max_input_tokens"] == 3_500
 
     def test_messages_that_are_shown_head_and_tail(self, server, session, tmp_path, settings):
@@ -80,8 +75,7 @@ class TestFaithful:
             [{"role": "user", "content": prose(2_000)}, {"role": "assistant", "content": prose(1_500)}],
         )[-1]
         chat.compact(talk(session, tip, 2)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert exported.metadata(0)["ids"]["shortened"]
         assert b"...truncated" in (exported.bundles[0] / "user-message.md").read_bytes()
 
@@ -91,9 +85,8 @@ class TestFaithful:
         chat.compact(trunk[-1])
         for fork in (trunk[1], trunk[-1]):
             chat.compact(talk(session, fork, 7)[-1])
-        exported = export(tmp_path / "out")
+        exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) == 3
-        assert_every_prompt_is_what_was_sent(server, exported)
 
     @pytest.mark.parametrize("step", [steps.length(), steps.reply("no")], ids=["truncated", "too short"])
     def test_a_second_model_after_the_first_was_of_no_use(self, server, session, tmp_path, settings, step):
@@ -101,15 +94,13 @@ class TestFaithful:
         settings.COMPACTION = site(server, SUMMARIZER_MODELS=[*models, {**models[0], "model": "second"}])
         server.script([step], model="scripted")
         chat.compact(talk(session, None, 6)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert exported.metadata(0)["model"] == "second"
 
     def test_the_tighter_retry_that_was_accepted(self, server, session, tmp_path):
         server.script([steps.fill_target(3.0), steps.reply(SUMMARY)])
         chat.compact(talk(session, None, 6)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         (first, _), (second, _) = sent(server, CompactionRun.objects.get().nonce)
         assert second != first
         assert (exported.bundles[0] / "system-prompt.md").read_bytes() == second
@@ -124,16 +115,14 @@ class TestFaithful:
         settings.COMPACTION = site(server, SUMMARIZER_MODELS=[*models, {**models[0], "model": "second"}])
         server.script([steps.fill_target(3.0), steps.fill_target(3.0)], model="scripted")
         chat.compact(talk(session, None, 6)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert exported.metadata(0)["tightened"] is False
 
     @pytest.mark.parametrize("rule", ["summarize", "drop"])
     def test_reasoning(self, server, session, tmp_path, settings, rule):
         settings.COMPACTION = site(server, REASONING=rule)
         chat.compact(talk(session, None, 6)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         shown = b"<reasoning>hm 0</reasoning>" in (exported.bundles[0] / "compact-history.xml").read_bytes()
         assert shown is (rule == "summarize")
 
@@ -141,8 +130,7 @@ class TestFaithful:
         settings.COMPACTION = site(server, SUMMARY_PROMPT="Write short & plain.\r\nNo <b>bold</b>.")
         chat.compact(talk(session, None, 6)[-1])
         settings.COMPACTION = site(server, SUMMARY_PROMPT="Write in verse.", REASONING="drop", LOOKAHEAD="none")
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert (exported.bundles[0] / "system-prompt.md").read_bytes().startswith(b"Write short & plain.\r\n")
 
     def test_messages_and_forks_that_came_while_the_model_wrote(self, server, session, tmp_path):
@@ -161,22 +149,20 @@ class TestFaithful:
         talk(session, messages[-1], 1)
         compact_chat_history(opened.pk)
         chat.compact(talk(session, messages[-1], 4)[-1])
-        exported = export(tmp_path / "out")
+        exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) == 2
-        assert_every_prompt_is_what_was_sent(server, exported)
 
     def test_the_tip_was_deleted_since(self, server, session, tmp_path):
         messages = talk(session, None, 8)
         chat.compact(messages[-1])
         chat.delete_message(messages[-2])
         assert CompactionRun.objects.get().tip is None
-        assert_every_prompt_is_what_was_sent(server, export(tmp_path / "out"))
+        export_checked(server, tmp_path / "out")
 
     def test_a_summary_that_was_retired_since(self, server, session, tmp_path):
         made = chat.compact(talk(session, None, 8)[-1])
         chat.retire_summary(made.summary)
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert exported.metadata(0)["retired_at"]
 
     def test_texts_that_went_through_a_redactor(self, server, session, tmp_path, settings):
@@ -184,8 +170,7 @@ class TestFaithful:
         tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
         tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
         chat.compact(talk(session, tip, 8)[-1])
-        exported = export(tmp_path / "out")
-        assert_every_prompt_is_what_was_sent(server, exported)
+        exported = export_checked(server, tmp_path / "out")
         assert all(KEY not in path.read_text() for path in exported.folder.rglob("*.*"))
 
     @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
@@ -198,6 +183,5 @@ class TestFaithful:
             opened = chat.request_compaction(tip)
             if opened is not None and opened.is_open:
                 compact_chat_history(opened.pk)
-        exported = export(tmp_path / "out")
+        exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) > 1
-        assert_every_prompt_is_what_was_sent(server, exported)
