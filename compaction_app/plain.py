@@ -64,8 +64,6 @@ _SENT = ("content", "name", "tool_call_id", "tool_calls")
 _TEXTS = ("text", "refusal")
 #: Types of parts that are images.
 _IMAGES = ("image", "image_url", "input_image")
-#: Appended so that the turn which pruning leaves alone is this empty one.
-_END_OF_TURNS = Message(id=0, depth=0, role=Role.USER, tokens=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,10 +165,8 @@ def apply_tool_result_budget(
     check_whole_number(max_bytes, "max_bytes", low=1)
     check_whole_number(keep_turns, "keep_turns")
     history = _History(messages, "", _no_count)
-    end = next((m.id for m in history.last_turns(keep_turns)), None) if keep_turns else None
-    old = [m for m in history.branch.tail if end is None or m.id < end]
-    pruned = prune([*old, _END_OF_TURNS], keep_turns=1, max_bytes=max_bytes, count=_no_count)
-    return [*history.fixed(), *(history.message(m) for m in (*pruned.messages[:-1], *history.branch.tail[len(old) :]))]
+    pruned = prune(history.branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=_no_count)
+    return [*history.fixed(), *map(history.message, pruned.messages)]
 
 
 def extract(request: SummaryRequest) -> str:
@@ -211,10 +207,6 @@ class _History:
     def fixed(self) -> list[dict[str, Any]]:
         return [copy.deepcopy(dict(message)) for message in self._fixed]
 
-    def last_turns(self, turns: int) -> Sequence[Message]:
-        starts = [i for i, message in enumerate(self.branch.tail) if message.starts_turn]
-        return self.branch.tail[starts[-turns] if len(starts) >= turns else 0 :]
-
     def message(self, message: Message) -> dict[str, Any]:
         """The dict that a value was made from, with the value's content."""
         result = copy.deepcopy(dict(self._originals[message.id - 1]))
@@ -248,7 +240,11 @@ def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, s
     plan = plan_compaction(branch, branch.base, budget, settings)
     if not isinstance(plan, CompactionPlan):
         return _Compaction(branch, failure=plan.reason)
-    request = _request(plan, settings)
+    # No message can contain a digest of all of them, so none can forge the marker. The same history gives the same
+    # request.
+    seen = [message.content for message in (*plan.covered, *plan.lookahead)]
+    nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+    request = request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
     text, failure = _ask(request, plan, settings, count, summarize)
     if failure == ErrorCode.OVERSIZE:
         text, failure = _ask(tighter(request), plan, settings, count, summarize)
@@ -257,14 +253,6 @@ def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, s
         return _Compaction(branch, failure=failure)
     base = replace(_summary(text, count), pinned=plan.pinned)
     return _Compaction(replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
-
-
-def _request(plan: CompactionPlan, settings: Settings) -> SummaryRequest:
-    # No message can contain a digest of all of them, so none can forge the marker. The same history gives the same
-    # request.
-    seen = [message.content for message in (*plan.covered, *plan.lookahead)]
-    nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
-    return request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
 
 
 def _ask(

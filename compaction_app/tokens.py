@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import toktok
 
-from compaction_app.messages.openai_format import NO_RESULT, attachment_line, sent_name
+from compaction_app.messages.openai_format import attachment_line, sent_name
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
@@ -86,19 +86,3 @@ def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:
     if not tools:
         return 0
     return sum(count([json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools]))
-
-
-__all__ = [
-    "NO_RESULT",
-    "TOKENS_PER_ATTACHMENT",
-    "TOKENS_PER_MESSAGE",
-    "TOKENS_PER_MISSING_RESULT",
-    "CharacterTokenCounter",
-    "Count",
-    "ExactTokenCounter",
-    "TokenCounter",
-    "attachment_tokens",
-    "count_messages",
-    "count_tools",
-    "message_texts",
-]

@@ -39,6 +39,8 @@ def recount(message: Message, content: str, count: Count) -> Message:
 
 def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
     """The index where the last ``keep_turns`` turns begin; 0 if there are not that many."""
+    if not keep_turns:
+        return len(messages)
     users = [index for index, message in enumerate(messages) if message.starts_turn]
     return users[-keep_turns] if len(users) >= keep_turns else 0
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compaction_app.messages.tool_outcomes import find_error, one_line, outcome_of, shell_outcome
+from compaction_app.messages.tool_outcomes import find_error, outcome_of, shell_outcome
+from compaction_app.messages.truncate import one_line
 
 Arguments = Mapping[str, Any]
 Marker = Callable[[Arguments, "str | None"], str]
@@ -77,10 +78,13 @@ def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
 
 
 def call_name(call: Mapping[str, Any]) -> str:
-    """The tool's name, from the OpenAI shape or a flat one."""
+    return one_line(str(_function(call).get("name") or ""), 64)
+
+
+def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Name and arguments, from the OpenAI shape or a flat one."""
     function = call.get("function")
-    source = function if isinstance(function, Mapping) else call
-    return one_line(str(source.get("name") or ""), 64)
+    return function if isinstance(function, Mapping) else call
 
 
 def result_status(call: Mapping[str, Any] | None, result: str) -> str:
@@ -118,9 +122,8 @@ def _arguments(call: Mapping[str, Any]) -> Arguments:
 
 
 def _raw_arguments(call: Mapping[str, Any]) -> Any:
-    function = call.get("function")
-    source = function if isinstance(function, Mapping) else call
-    return source.get("arguments") or source.get("input") or ""
+    function = _function(call)
+    return function.get("arguments") or function.get("input") or ""
 
 
 def _first(arguments: Arguments, keys: tuple[str, ...]) -> str:
@@ -259,14 +262,3 @@ _BUILT_IN: dict[str, Marker] = {
 
 _BUILT_INS: dict[str, Marker] = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}
 _MARKERS: dict[str, Marker] = dict(_BUILT_INS)
-
-__all__ = [
-    "MARKER_CHARS",
-    "Marker",
-    "call_name",
-    "find_error",
-    "one_line",
-    "register_tool_marker",
-    "result_status",
-    "tool_marker",
-]

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_app.messages.truncate import one_line
+
 _ERROR_CHARS = 100
 #: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
 _JSON_CHARS = 65_536
@@ -134,15 +136,6 @@ def shell_outcome(command: str, result: str) -> Outcome:
     error = error or _failure_line(command, shows, _printed(fields) if fields else result)
     succeeded = not error and not code and (code == 0 or _succeeded_in(fields))
     return Outcome(code, error=error, succeeded=succeeded)
-
-
-def one_line(text: str, limit: int) -> str:
-    """White space collapsed; over ``limit`` characters the middle is left out, because a path's ends matter most."""
-    line = " ".join(text[: limit * 20].split())
-    if len(line) <= limit:
-        return line
-    tail = limit // 3
-    return f"{line[: limit - tail - 1]}…{line[-tail:]}"
 
 
 def json_fields(result: str) -> Mapping[str, Any]:

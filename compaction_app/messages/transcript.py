@@ -16,8 +16,8 @@ from typing import Any
 
 from compaction_app.conf import ReasoningRule
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import call_name, one_line, result_status, tool_marker
-from compaction_app.messages.truncate import shorten
+from compaction_app.messages.tool_calls import call_name, result_status, tool_marker
+from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import Message, Role
 

@@ -1,6 +1,6 @@
-"""Shortens a text to a number of bytes: head, notice, tail. Pure.
+"""Shortens a text to a number of bytes (head, notice, tail), or to one line. Pure.
 
-Tool results in a context and messages in a summarizer's request are shortened by the same function. It cuts between
+Tool results in a context and messages in a summarizer's request are shortened by :func:`shorten`. It cuts between
 characters, and never inside what a reader sees as one character (a grapheme cluster). Of Unicode's rules for these
 (UAX 29) it knows the part that chats use: marks, variation selectors, skin tones and tags belong to the character
 before them, a zero-width joiner to both sides, and two regional indicators are one flag.
@@ -40,6 +40,15 @@ def shorten(text: str, limit: int) -> str:
     tail = text[grapheme_break_after(text, len(text) - len(_decode(encoded[start:]))) :]
     left_out = text[len(head) : len(text) - len(tail)]
     return head + _notice(len(left_out.encode("utf-8", "surrogatepass"))) + tail
+
+
+def one_line(text: str, limit: int) -> str:
+    """White space collapsed; over ``limit`` characters the middle is left out, because a path's ends matter most."""
+    line = " ".join(text[: limit * 20].split())
+    if len(line) <= limit:
+        return line
+    tail = limit // 3
+    return f"{line[: limit - tail - 1]}…{line[-tail:]}"
 
 
 def _notice(left_out: int) -> str:

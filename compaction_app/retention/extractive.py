@@ -18,9 +18,9 @@ from datetime import date, datetime
 from typing import Any
 
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import call_name, one_line, tool_marker
+from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import neutralize_tags, results_of_calls, tool_names
-from compaction_app.messages.truncate import shorten
+from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.retention.amounts import newer_amounts
 from compaction_app.retention.answers import is_question, join_answers
 from compaction_app.retention.cautions import is_reply

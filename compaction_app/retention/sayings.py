@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import one_line, tool_marker
+from compaction_app.messages.tool_calls import tool_marker
 from compaction_app.messages.transcript import neutralize_tags, results_of_calls
-from compaction_app.messages.truncate import shorten
+from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.retention import facts
 from compaction_app.retention.dates import resolve_dates
 from compaction_app.retention.fact_spans import LONG_NUMBERS
