@@ -17,10 +17,13 @@ from django.db.models import Case, Count, DecimalField, F, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from compaction_app import telemetry
+from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EXTRACTIVE_MODEL, ModelCall
+
+logger = logging.getLogger("compaction_app.spending")
 
 MILLION = 1_000_000
 #: As the column stores it.
@@ -55,11 +58,7 @@ def _exact(number: float | Decimal) -> Decimal:
     return Decimal(str(number))
 
 
-logger = logging.getLogger("compaction_app.spending")
-
 SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
-#: More than any call uses. A summarizer that reports more is wrong, and the column would overflow.
-_MAX_TOKENS = 10**8
 
 # Models that were already logged as unpriced: one line per model and process, not one per run.
 _logged_models: set[str] = set()
@@ -117,37 +116,26 @@ def _sum_of_costs(cost: Decimal | None) -> Any:
 def session_spending(session: ChatSession) -> Spending:
     """The sum over a session's runs, failed ones too; one query."""
     runs = CompactionRun.objects.using(database_of(session)).filter(session=session, input_tokens__isnull=False)
+    # The count first: once there is a sum with the name of a column, a filter would mean the sum.
     sums = runs.aggregate(
+        unpriced_runs=Count("pk", filter=Q(cost__isnull=True)),
         runs=Count("pk"),
-        input=Coalesce(Sum("input_tokens"), 0),
-        output=Coalesce(Sum("output_tokens"), 0),
-        cached=Coalesce(Sum("cached_tokens"), 0),
-        total=Sum("cost"),
-        unpriced=Count("pk", filter=Q(cost__isnull=True)),
+        input_tokens=Coalesce(Sum("input_tokens"), 0),
+        output_tokens=Coalesce(Sum("output_tokens"), 0),
+        cached_tokens=Coalesce(Sum("cached_tokens"), 0),
+        cost=Sum("cost"),
     )
-    return Spending(
-        runs=sums["runs"],
-        input_tokens=sums["input"],
-        output_tokens=sums["output"],
-        cached_tokens=sums["cached"],
-        cost=sums["total"],
-        unpriced_runs=sums["unpriced"],
-    )
+    return Spending(**sums)
 
 
 def _checked(call: ModelCall) -> ModelCall:
     """A host's summarizer may report anything; a value that is not a number of tokens counts as not reported."""
     return replace(
         call,
-        input_tokens=_tokens(call.input_tokens),
-        output_tokens=_tokens(call.output_tokens),
-        cached_tokens=_tokens(call.cached_tokens),
+        input_tokens=token_count(call.input_tokens) or 0,
+        output_tokens=token_count(call.output_tokens) or 0,
+        cached_tokens=token_count(call.cached_tokens) or 0,
     )
-
-
-def _tokens(value: Any) -> int:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= _MAX_TOKENS else 0
 
 
 def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None:

@@ -34,8 +34,8 @@ from compaction_app.api.schemas import (
     whole,
 )
 from compaction_app.conversation.append import append_once
-from compaction_app.conversation.usage import MAX_REPORTED
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.validation import MAX_REPORTED
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of

@@ -17,14 +17,7 @@ from django.utils import timezone
 
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.validation import (
-    check_datetime,
-    check_dict,
-    check_json,
-    check_list_of_dicts,
-    check_reasoning,
-    check_text,
-)
+from compaction_app.messages import validation
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role
@@ -62,11 +55,11 @@ def start_session(
     using: str | None = None,
 ) -> ChatSession:
     """Start a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; invalid ones raise."""
-    check_json(system_prompt, "system_prompt")
-    check_json(title, "title")
-    check_text(model, "model")
-    check_dict(settings, "settings", "It overrides keys of COMPACTION.")
-    check_dict(metadata, "metadata")
+    validation.check_json(system_prompt, "system_prompt")
+    validation.check_json(title, "title")
+    validation.check_text(model, "model")
+    validation.check_dict(settings, "settings", "It overrides keys of COMPACTION.")
+    validation.check_dict(metadata, "metadata")
     session = ChatSession(
         owner=owner,
         title=title,
@@ -153,7 +146,7 @@ def append_once(
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
     if idempotency_key:
-        check_text(idempotency_key, "idempotency_key", longest=255)
+        validation.check_text(idempotency_key, "idempotency_key", longest=255)
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent, using)) is not None:
             return Appended(found, is_new=False)
@@ -205,7 +198,7 @@ def append_messages(
 
     A system message that opens a conversation without a system prompt becomes the session's system prompt.
     """
-    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
+    validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)
     check_instance(session, ChatSession, "session")
     if parent is not None:
@@ -214,7 +207,7 @@ def append_messages(
     with transaction.atomic(using=using):
         if parent is None and messages and messages[0].get("role") == Role.SYSTEM and not session.system_prompt:
             opening = messages.pop(0)
-            check_json(opening.get("content"), "system_prompt")
+            validation.check_json(opening.get("content"), "system_prompt")
             session.system_prompt = str(opening.get("content") or "")
             session.save(using=using, update_fields=["system_prompt"])
         nodes = [_node(session, message) for message in messages]
@@ -229,9 +222,9 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     for key in ("tool_calls", "attachments"):
         if key in values and isinstance(values[key], list | tuple):
             values[key] = list(values[key]) or None
-    check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
-    check_reasoning(message.get("reasoning"))
-    check_datetime(message.get("created_at"))
+    validation.check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
+    validation.check_reasoning(message.get("reasoning"))
+    validation.check_datetime(message.get("created_at"))
     if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
         # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.
         values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())

@@ -15,8 +15,7 @@ from typing import Any
 
 import openai
 
-from compaction_app.exceptions import EmptyReply, InvalidReply
-from compaction_app.messages.validation import check_client
+from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.summarizers.openai import is_overflow
 
 #: In place of a chunk: there are no more.
@@ -148,13 +147,16 @@ def first_choice(part: Any) -> Any:
 
 
 def require_client(client: Any, *, is_awaited: bool) -> None:
-    """Refuse a client of the other kind: its answer would be a coroutine that is never awaited, or not awaitable."""
+    """Refuse what is no client, and a client of the other kind: its answer would not be awaitable, or never awaited."""
     if is_awaited:
+        other: type = openai.OpenAI
         hint = "acomplete() and astream() await an openai.AsyncOpenAI; an OpenAI belongs to complete() and stream()."
-        check_client(client, openai.OpenAI, hint)
     else:
+        other = openai.AsyncOpenAI
         hint = "complete() and stream() call an openai.OpenAI; an AsyncOpenAI belongs to acomplete() and astream()."
-        check_client(client, openai.AsyncOpenAI, hint)
+    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    if client is not None and (isinstance(client, other) or not callable(create)):
+        raise InvalidMessage(f"client cannot be {type(client).__name__} here: {hint}", field="client")
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from compaction_app.exceptions import (
     InvalidParent,
     InvalidReply,
 )
-from compaction_app.messages.validation import check_completion_params
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
@@ -114,7 +113,7 @@ class Turn:
 def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     check_tip(tip)
-    check_completion_params(params)
+    _check_params(params)
     using = database_of(tip)
     require_no_transaction(using)
     resolved = resolve_request_at(tip, request)
@@ -133,6 +132,17 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
     )
     give_back_connection(using)
     return turn
+
+
+def _check_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters of a chat completion that would be silently overwritten."""
+    if params.get("stream"):
+        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
+    if "messages" in params:
+        raise InvalidMessage(
+            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
+            field="messages",
+        )
 
 
 def _context(tip: ChatMessage, resolved: ResolvedRequest, include_reasoning: bool) -> ChatContext:

@@ -17,19 +17,8 @@ from asgiref.sync import sync_to_async
 
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.reading import ContextRequest
-from compaction_app.conversation.chat_model import (
-    END,
-    OpenedStream,
-    Reply,
-    aopen_stream,
-    first_choice,
-    open_stream,
-    reasoning_of,
-    reported_by,
-    require_client,
-    require_something,
-    usage_of,
-)
+from compaction_app.conversation import chat_model
+from compaction_app.conversation.chat_model import END, OpenedStream, Reply
 from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
@@ -53,10 +42,10 @@ def stream(
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
     See :class:`ReplyStream` for what is stored when.
     """
-    require_client(client, is_awaited=False)
+    chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     turn = start_turn(tip, request, include_reasoning, params)
-    turn, opened = ask_with_recovery(turn, lambda asked: open_stream(client, asked.arguments))
+    turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
     return ReplyStream(turn, opened)
 
 
@@ -75,12 +64,12 @@ def astream(
 
     ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-    require_client(client, is_awaited=True)
+    chat_model.require_client(client, is_awaited=True)
 
     async def open_it() -> tuple[Turn, OpenedStream]:
         request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
         turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
-        return await aask_with_recovery(turn, lambda asked: aopen_stream(client, asked.arguments))
+        return await aask_with_recovery(turn, lambda asked: chat_model.aopen_stream(client, asked.arguments))
 
     return AsyncReplyStream(open_it)
 
@@ -292,10 +281,12 @@ class ReplyDraft:
         return "".join(self._content) or "".join(self._refusal)
 
     def add(self, chunk: Any) -> None:
-        self._usage = usage_of(chunk) or self._usage
+        self._usage = chat_model.usage_of(chunk) or self._usage
         self._model = self._model or _text(getattr(chunk, "model", None))
-        choice = first_choice(chunk)
-        self._context_management = reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
+        choice = chat_model.first_choice(chunk)
+        self._context_management = (
+            chat_model.reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
+        )
         if choice is None:
             return
         self._add_delta(getattr(choice, "delta", None))
@@ -304,7 +295,7 @@ class ReplyDraft:
     def _add_delta(self, delta: Any) -> None:
         self._content.append(_text(getattr(delta, "content", None)))
         self._refusal.append(_text(getattr(delta, "refusal", None)))
-        if reasoning := reasoning_of(delta):
+        if reasoning := chat_model.reasoning_of(delta):
             self._reasoning.append(reasoning)
         for call in getattr(delta, "tool_calls", None) or ():
             self._add_call(call)
@@ -328,7 +319,7 @@ class ReplyDraft:
             model=self._model,
             context_management=self._context_management,
         )
-        return require_something(reply, self.finish_reason)
+        return chat_model.require_something(reply, self.finish_reason)
 
 
 class _CallDraft:

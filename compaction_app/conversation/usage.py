@@ -12,8 +12,8 @@ and a host stores what it got in ``usage`` and ``metadata``. Known are:
 
 OpenAI's ``truncation: auto`` leaves messages out silently, so a reply cannot show it.
 
-A number that is no count of tokens (negative, a text, beyond :data:`MAX_REPORTED`) is ignored: a reply has been paid
-for and is stored, whatever its provider reports. The JSON API refuses one, since its clients can correct it.
+A number that is no count of tokens (negative, a text, beyond ``MAX_REPORTED``) is ignored: a reply has been paid for
+and is stored, whatever its provider reports. The JSON API refuses one, since its clients can correct it.
 
 :func:`record_reply` writes the rest: metrics, events, and the calibration of the token estimate for the model.
 """
@@ -33,6 +33,7 @@ from compaction_app import telemetry
 from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
+from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session
 from compaction_app.telemetry import log
@@ -42,8 +43,6 @@ logger = logging.getLogger("compaction_app.sendings")
 
 #: Parameters of a request that make the provider compact too.
 PROVIDER_COMPACTION = ("context_management", "truncation")
-#: Far more than any model reads at once. A larger number is not a count, and nothing is learned from it.
-MAX_REPORTED = 10**8
 _COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
@@ -74,9 +73,9 @@ def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
     if not isinstance(usage, Mapping):
         return None
     for name in ("prompt_tokens", "input_tokens"):
-        if (tokens := _number(usage.get(name))) is not None:
+        if (tokens := token_count(usage.get(name))) is not None:
             # Anthropic leaves what it read from or wrote to its cache out of input_tokens.
-            cached = (_number(usage.get(f"cache_{kind}_input_tokens")) for kind in ("read", "creation"))
+            cached = (token_count(usage.get(f"cache_{kind}_input_tokens")) for kind in ("read", "creation"))
             return tokens + (sum(n or 0 for n in cached) if name == "input_tokens" else 0)
     return None
 
@@ -119,7 +118,7 @@ def report_of(reported: Any) -> dict[str, Any]:
 def _without_text(edit: Mapping[str, Any]) -> dict[str, Any]:
     """Its type and its numbers, without characters that are in no identifier (a NUL, which no database takes)."""
     kind = {"type": _NO_WORD.sub("", str(edit.get("type", "")))[:60]}
-    numbers = {name: n for name, value in edit.items() if (n := _number(value)) is not None}
+    numbers = {name: n for name, value in edit.items() if (n := token_count(value)) is not None}
     return kind | {name: n for name, n in numbers.items() if name and not _NO_WORD.search(name)}
 
 
@@ -141,12 +140,7 @@ def _is_compaction(item: Mapping[str, Any]) -> bool:
 
 
 def _sum(items: Iterable[Mapping[str, Any]], name: str) -> int:
-    return sum(_number(item.get(name)) or 0 for item in items)
-
-
-def _number(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_REPORTED
-    return value if whole else None
+    return sum(token_count(item.get(name)) or 0 for item in items)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,8 @@ _SESSION_JSON = ("settings", "token_calibration", "metadata")
 #: How much of the path to a value in JSON an error shows: steps, and characters of each key.
 _SHOWN_STEPS = 8
 _SHOWN_KEY = 40
+#: Far more tokens than any model reads at once: a larger number is wrong, and a column would overflow.
+MAX_REPORTED = 10**8
 #: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
 _MAX_BITS = 1024
 #: One year less than ``datetime`` allows at either end, so that any time zone can show it.
@@ -187,6 +189,11 @@ def make_storable(text: str) -> str:
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
+def token_count(value: Any) -> int | None:
+    """A number of tokens that a provider or a host's code reports; None if it is not one."""
+    return value if _is_whole_number(value) and value <= MAX_REPORTED else None
+
+
 def _check_calls(role: Any, calls: Any) -> None:
     if calls is None:
         return
@@ -313,26 +320,6 @@ def checked_counter(count: Any) -> Callable[[Sequence[str]], list[int]]:
         return list(numbers)
 
     return counted
-
-
-def check_completion_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters of a chat completion that would be silently overwritten."""
-    if params.get("stream"):
-        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
-    if "messages" in params:
-        raise InvalidMessage(
-            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
-            field="messages",
-        )
-
-
-def check_client(client: Any, other: type, hint: str) -> None:
-    """An OpenAI client, and not of the ``other`` kind (async or not), which ``hint`` explains."""
-    if client is None:
-        return
-    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
-    if isinstance(client, other) or not callable(create):
-        raise InvalidMessage(f"client cannot be {_type_of(client)} here: {hint}", field="client")
 
 
 def _is_whole_number(value: Any, low: int = 0) -> bool:

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.conversation.usage import MAX_REPORTED
+from compaction_app.messages.validation import MAX_REPORTED
 from compaction_app.models import ChatMessage
 from tests.api.asking import World, problem
 
