@@ -104,8 +104,10 @@ class Decision:
 
 def open_run(request: CompactionRequest) -> Decision:
     """Open a run for the request, if a compaction is needed and nothing is in the way."""
-    decision = _decide(request)
-    _log_skip(request, decision)
+    # The commit of the previous generation has decided, and has the lock.
+    decision = open_under_lock(request) if request.previous else _decide(request)
+    if decision.run is None:
+        _log_skip(request, decision)
     return decision
 
 
@@ -119,9 +121,7 @@ def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest) -> 
         policy_line=previous.policy_line,
         previous=previous,
     )
-    decision = open_under_lock(request)
-    _log_skip(request, decision)
-    return decision.run
+    return open_run(request).run
 
 
 def _decide(request: CompactionRequest) -> Decision:
@@ -282,8 +282,6 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
 
 def _log_skip(request: CompactionRequest, decision: Decision) -> None:
     """One line where no run was opened: why, and the numbers behind it."""
-    if decision.run is not None:
-        return
     # What happens at every turn of every chat would hide the other lines.
     level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
     log(

@@ -52,14 +52,14 @@ def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
         completion = (client or openai.OpenAI()).chat.completions.create(**request)
-    return reply_of(completion)
+    return _reply_of(completion)
 
 
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     """:func:`ask`, awaited."""
     with _errors_translated():
         completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
-    return reply_of(completion)
+    return _reply_of(completion)
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ def _streaming(request: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def require_something(reply: Reply, finish_reason: str) -> Reply:
+def _require_something(reply: Reply, finish_reason: str) -> Reply:
     """An empty reply would be an empty message in every later prompt."""
     if reply.content.strip() or reply.tool_calls:
         return reply
@@ -118,7 +118,7 @@ def require_something(reply: Reply, finish_reason: str) -> Reply:
     )
 
 
-def usage_of(part: Any) -> dict[str, Any]:
+def _usage_of(part: Any) -> dict[str, Any]:
     """The usage that a completion or a chunk reports; empty if it reports none."""
     usage = getattr(part, "usage", None)
     if not isinstance(usage, openai.BaseModel):
@@ -126,18 +126,18 @@ def usage_of(part: Any) -> dict[str, Any]:
     return usage.model_dump(mode="json", exclude_none=True)
 
 
-def reasoning_of(message: Any) -> Any:
+def _reasoning_of(message: Any) -> Any:
     """Reasoning of a message or a delta, under either of the two names that providers use."""
     return getattr(message, "reasoning", None) or getattr(message, "reasoning_content", None)
 
 
-def reported_by(part: Any, message: Any) -> Any:
+def _reported_by(part: Any, message: Any) -> Any:
     """What the provider reports about its own context management; LiteLLM puts it on the message, or the delta."""
     reported = getattr(part, "context_management", None)
     return reported or getattr(message, "provider_specific_fields", None)
 
 
-def first_choice(part: Any) -> Any:
+def _first_choice(part: Any) -> Any:
     """The choice with index 0 of a completion or a chunk, None if it has none."""
     choices = getattr(part, "choices", None)
     for choice in choices if isinstance(choices, list) else ():
@@ -172,25 +172,25 @@ def _errors_translated() -> Iterator[None]:
         raise InvalidReply(_UNREADABLE) from error
 
 
-def reply_of(completion: Any) -> Reply:
+def _reply_of(completion: Any) -> Reply:
     """A completion as a reply; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
-    choice = first_choice(completion)
+    choice = _first_choice(completion)
     message = getattr(choice, "message", None)
     if message is None or not hasattr(message, "content"):
         raise InvalidReply(_UNREADABLE, completion=completion)
     reply = Reply(
         content=message.content or getattr(message, "refusal", None) or "",
         tool_calls=[_call(call, completion) for call in _calls(message, completion)],
-        reasoning=reasoning_of(message),
-        usage=usage_of(completion),
+        reasoning=_reasoning_of(message),
+        usage=_usage_of(completion),
         model=getattr(completion, "model", None) or "",
-        context_management=reported_by(completion, message),
+        context_management=_reported_by(completion, message),
         completion=completion,
     )
     if not isinstance(reply.content, str):
         kind = type(reply.content).__name__
         raise InvalidReply(f"The content of the model's reply must be text, not {kind}.", **reply.as_attributes)
-    return require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
+    return _require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
 
 
 def _calls(message: Any, completion: Any) -> list[Any]:
@@ -207,3 +207,95 @@ def _call(call: Any, completion: Any) -> dict[str, Any]:
         raise InvalidReply(message, completion=completion)
     name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
     return {"id": getattr(call, "id", None), "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+class ReplyDraft:
+    """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
+
+    def __init__(self) -> None:
+        #: Of the first choice; "" until the provider says how the reply ended.
+        self.finish_reason = ""
+        self._content: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[Any] = []
+        self._calls: list[_CallDraft] = []
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._context_management: Any = None
+
+    @property
+    def text(self) -> str:
+        """The content so far; where there is none, the refusal."""
+        return "".join(self._content) or "".join(self._refusal)
+
+    def add(self, chunk: Any) -> None:
+        self._usage = _usage_of(chunk) or self._usage
+        self._model = self._model or _text_of(getattr(chunk, "model", None))
+        choice = _first_choice(chunk)
+        self._context_management = _reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
+        if choice is None:
+            return
+        self._add_delta(getattr(choice, "delta", None))
+        self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason
+
+    def _add_delta(self, delta: Any) -> None:
+        self._content.append(_text_of(getattr(delta, "content", None)))
+        self._refusal.append(_text_of(getattr(delta, "refusal", None)))
+        if reasoning := _reasoning_of(delta):
+            self._reasoning.append(reasoning)
+        for call in getattr(delta, "tool_calls", None) or ():
+            self._add_call(call)
+
+    def _add_call(self, delta: Any) -> None:
+        index, call_id = getattr(delta, "index", None), _text_of(getattr(delta, "id", None))
+        started = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
+        # Some servers send every call whole with index 0, or with none: another id is another call.
+        if started is None or (call_id and started.id and call_id != started.id):
+            started = _CallDraft(index)
+            self._calls.append(started)
+        started.add(call_id, getattr(delta, "function", None))
+
+    def reply(self) -> Reply:
+        """The whole reply; :class:`EmptyReply` if there is nothing in it."""
+        reply = Reply(
+            content=self.text,
+            tool_calls=[call.whole() for call in self._calls],
+            reasoning=_joined(self._reasoning),
+            usage=self._usage,
+            model=self._model,
+            context_management=self._context_management,
+        )
+        return _require_something(reply, self.finish_reason)
+
+
+class _CallDraft:
+    """A tool call whose arguments come in pieces."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+        self.id = ""
+        self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, call_id: str, function: Any) -> None:
+        self.id = self.id or call_id
+        # The name comes whole, with the first piece; a few servers repeat it with each one.
+        self._name = self._name or _text_of(getattr(function, "name", None))
+        self._arguments.append(_text_of(getattr(function, "arguments", None)))
+
+    def whole(self) -> dict[str, Any]:
+        function = {"name": self._name, "arguments": "".join(self._arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Reasoning as it would be in one piece: text joined, lists of blocks one after the other."""
+    if not parts:
+        return None
+    if all(isinstance(part, str) for part in parts):
+        return "".join(parts)
+    return [block for part in parts for block in (part if isinstance(part, list) else [part])]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings
@@ -255,37 +255,28 @@ def _escape(text: str) -> str:
     return _AMPERSAND.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
+@dataclass(frozen=True)
 class SummarizerLimit:
     """How much of a branch one request can contain: the sizes of its parts as sent.
 
     The sum of the parts is never less than the request, its tighter retry included.
     """
 
-    def __init__(
-        self,
-        max_tokens: int,
-        settings: Settings,
-        count: Count,
-        *,
-        instructions: str = "",
-        policy_line: str = "",
-        redact: Redact | None = None,
-    ) -> None:
-        self.max_tokens = max_tokens
-        self._settings = settings
-        self._count = count
-        self._instructions = instructions
-        self._policy_line = policy_line
-        self._redact = redact
-        self._overheads: dict[tuple[Any, ...], int] = {}
+    max_tokens: int
+    settings: Settings
+    count: Count
+    instructions: str = ""
+    policy_line: str = ""
+    redact: Redact | None = None
+    _overheads: dict[tuple[Any, ...], int] = field(default_factory=dict, init=False)
 
     def blocks(self, messages: Sequence[Message], limits: Mapping[int, int] | None = None) -> list[int]:
         """Tokens of each message as the summarizer is shown it, with its line end.
 
         A call is shown with its result's outcome, so calls and results must be measured together.
         """
-        shown = _Material.of(self._redact, covered=messages).covered
-        return [n + 1 for n in self._count(render_messages(shown, reasoning=self._settings.reasoning, limits=limits))]
+        shown = _Material.of(self.redact, covered=messages).covered
+        return [n + 1 for n in self.count(render_messages(shown, reasoning=self.settings.reasoning, limits=limits))]
 
     def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
         """Tokens of everything in a request but its covered messages."""
@@ -314,22 +305,22 @@ class SummarizerLimit:
     def _frame(self, base: Summary | None, pinned: Message | None) -> int:
         """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
         material = _Material.of(
-            self._redact,
+            self.redact,
             pinned=pinned,
             base=base,
-            instructions=self._instructions,
-            policy_line=self._policy_line,
+            instructions=self.instructions,
+            policy_line=self.policy_line,
         )
         systems = [
-            _system(material, _WIDEST_NONCE, _WIDEST_TARGET, hint, self._settings.summary_prompt) for hint in _HINTS
+            _system(material, _WIDEST_NONCE, _WIDEST_TARGET, hint, self.settings.summary_prompt) for hint in _HINTS
         ]
         texts = [
-            *_before_covered(material, self._settings.reasoning, limits=None),
+            *_before_covered(material, self.settings.reasoning, limits=None),
             marker(_WIDEST_NONCE),
             *_after_lookahead(material, _WIDEST_NONCE),
             _TIGHTER.format(tokens=_WIDEST_TARGET),
         ]
-        return max(self._count(systems)) + sum(self._count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
+        return max(self.count(systems)) + sum(self.count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
 
 
 def wrong_draft(answer: Any) -> str:
