@@ -10,13 +10,12 @@ A folder is written under another name and put in its place at once; what others
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -25,7 +24,6 @@ from typing import Any
 
 from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
-from compaction_app.retention import facts
 from compaction_app.retention.ledger import following_messages
 from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.summarizers.prompts import WRITING
@@ -40,13 +38,6 @@ METADATA, REQUEST = "metadata.json", "request.json"
 FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
 INDEX = "index.json"
 
-#: Words in a row that two texts do not share by chance.
-RUN_OF_WORDS = 8
-#: A token with a digit is distinctive from this length on: "7391-alpha", not "2024".
-DISTINCTIVE_CHARACTERS = 6
-
-_WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
 _PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
 _MESSAGE_FIELDS = frozenset(field.name for field in fields(Message))
 
@@ -79,9 +70,23 @@ def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
     assert rebuilt.run.summary is not None
     request, output = rebuilt.request, rebuilt.run.summary.content
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
-    texts = {SYSTEM: request.system, USER: request.user, HISTORY: "\n".join(history), OUTPUT: output}
-    following = following_messages(rebuilt.plan, rebuilt.settings)
-    return {**texts, REQUEST: as_json(_parts(request, following))}
+    parts = {
+        "target_tokens": request.target_tokens,
+        "max_output_tokens": request.max_output_tokens,
+        "instructions": request.instructions,
+        "nonce": request.nonce,
+        "previous_summary": request.previous_summary,
+        "covered": [asdict(message) for message in request.covered],
+        "lookahead": [asdict(message) for message in request.lookahead],
+        "following": [asdict(message) for message in following_messages(rebuilt.plan, rebuilt.settings)],
+    }
+    return {
+        SYSTEM: request.system,
+        USER: request.user,
+        HISTORY: "\n".join(history),
+        OUTPUT: output,
+        REQUEST: as_json(parts),
+    }
 
 
 def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -159,9 +164,9 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "retention": {"before_ledger": run.retention_before, "after_ledger": run.retention_after},
         "files": {name: {"characters": len(text), "bytes": len(text.encode())} for name, text in texts.items()},
-        "created_at": _moment(run.created_at),
-        "finished_at": _moment(run.finished_at),
-        "retired_at": _moment(summary.retired_at),
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "retired_at": summary.retired_at,
     }
 
 
@@ -173,7 +178,7 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def as_json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False, default=datetime.isoformat) + "\n"
 
 
 def find_bundles(folder: Path) -> list[Path]:
@@ -223,34 +228,12 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-def _parts(request: SummaryRequest, following: Sequence[Message]) -> dict[str, Any]:
-    """All of a request but its two texts, which have their own files, and the messages that follow the summary."""
-    return {
-        "target_tokens": request.target_tokens,
-        "max_output_tokens": request.max_output_tokens,
-        "instructions": request.instructions,
-        "nonce": request.nonce,
-        "previous_summary": request.previous_summary,
-        "covered": [_as_json(message) for message in request.covered],
-        "lookahead": [_as_json(message) for message in request.lookahead],
-        "following": [_as_json(message) for message in following],
-    }
-
-
-def _as_json(message: Message) -> dict[str, Any]:
-    return {**asdict(message), "created_at": _moment(message.created_at)}
-
-
 def _message(part: Mapping[str, Any]) -> Message:
     values = {name: value for name, value in part.items() if name in _MESSAGE_FIELDS}
     for name in ("tool_calls", "attachments"):
         values[name] = tuple(values[name])
     moment = values["created_at"]
     return Message(**{**values, "created_at": datetime.fromisoformat(moment) if moment else None})
-
-
-def _moment(value: datetime | None) -> str | None:
-    return value.isoformat() if value else None
 
 
 # -- Leaks ----------------------------------------------------------------------------------------------
@@ -280,51 +263,6 @@ def find_leaks(text: str, nonce: str) -> Leaks:
         marker=bool(nonce) and nonce in text,
         previous_summary_tag=_PREVIOUS.search(text) is not None,
     )
-
-
-def foreign_pieces(text: str, sources: Iterable[str]) -> set[str]:
-    """Runs of words and distinctive tokens of ``text`` that are in none of the ``sources``."""
-    found = set(_pieces(text))
-    for source in sources:
-        if not found:
-            break
-        # As it was sent and as it was written: a prompt is escaped, a summary is not.
-        found.difference_update(_pieces(source), _pieces(html.unescape(source)))
-    return found
-
-
-def find_leaked_messages(
-    wanted: Mapping[int, set[str]],
-    messages: Iterable[tuple[int, str]],
-    may_quote: Callable[[int, int], bool],
-) -> dict[int, list[int]]:
-    """For each summary the messages that contain one of its foreign pieces and that it may not quote.
-
-    ``wanted``: the :func:`foreign_pieces` of each summary. ``messages``: id and text of each message of the session,
-    read once for all summaries. ``may_quote(summary, message)`` is asked only where something was found.
-    """
-    looking: dict[str, list[int]] = {}
-    for summary, pieces in wanted.items():
-        for piece in sorted(pieces):
-            looking.setdefault(piece, []).append(summary)
-    found: dict[int, list[int]] = {summary: [] for summary in wanted}
-    for message, text in messages if looking else ():
-        met = {summary: None for piece in _pieces(text) for summary in looking.get(piece, ())}
-        for summary in met:
-            if not may_quote(summary, message):
-                found[summary].append(message)
-    return found
-
-
-def _pieces(text: str) -> Iterator[str]:
-    lowered = text.lower()
-    words = _WORD.findall(lowered)
-    for start in range(len(words) - RUN_OF_WORDS + 1):
-        yield " ".join(words[start : start + RUN_OF_WORDS])
-    for match in _TOKEN.finditer(lowered):
-        token = match[0]
-        if len(token) >= DISTINCTIVE_CHARACTERS and facts.has_digit(token):
-            yield token
 
 
 # -- Folders --------------------------------------------------------------------------------------------

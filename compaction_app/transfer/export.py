@@ -6,8 +6,10 @@ text of other branches in all of its summaries.
 
 from __future__ import annotations
 
+import html
+import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,19 +22,8 @@ from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.transfer.bundles import (
-    FORMAT,
-    METADATA,
-    OUTPUT,
-    Leaks,
-    as_json,
-    find_leaked_messages,
-    find_leaks,
-    foreign_pieces,
-    metadata_of,
-    texts_of,
-    write_texts,
-)
+from compaction_app.retention import facts
+from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
 from compaction_app.tree import branches
 from compaction_app.values import Kind
@@ -40,6 +31,13 @@ from compaction_app.values import Kind
 #: Characters of a title in the name of a folder. File systems allow 255 bytes; a character has up to four.
 TITLE_CHARACTERS = 50
 _BATCH = 500
+#: Words in a row that two texts do not share by chance.
+RUN_OF_WORDS = 8
+#: A token with a digit is distinctive from this length on: "7391-alpha", not "2024".
+DISTINCTIVE_CHARACTERS = 6
+
+_WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 #: Byte of the header with the write version; 2 is a write-ahead log.
 _WRITE_VERSION, _WAL = 18, 2
@@ -98,7 +96,7 @@ def export_sessions(
 
 def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": bundles.FORMAT,
         "bundles": sum(entry.folder is not None for entry in entries),
         "proved": sum(entry.proof == Proof.PROVED for entry in entries),
         "not_rebuilt": sum(entry.folder is None for entry in entries),
@@ -126,7 +124,7 @@ class _Written:
     anchor_id: int
     anchor_depth: int
     foreign_pieces: set[str]
-    leaks: Leaks
+    leaks: bundles.Leaks
 
 
 class _Export:
@@ -155,17 +153,17 @@ class _Export:
             return self._entry(run.summary_id, run, reason=rebuilt)
         assert run.summary_id is not None
         folder = f"{self.name}/compaction-{run.generation:03d}"
-        texts = texts_of(rebuilt)
-        write_texts(self.folder / folder, texts)
+        texts = bundles.texts_of(rebuilt)
+        bundles.write_texts(self.folder / folder, texts)
         # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
         sources = (rebuilt.request.system, rebuilt.request.user, *(m.content for m in rebuilt.request.covered))
         self._written[run.summary_id] = _Written(
             folder=folder,
-            metadata=metadata_of(rebuilt, texts),
+            metadata=bundles.metadata_of(rebuilt, texts),
             anchor_id=rebuilt.plan.anchor_id,
             anchor_depth=rebuilt.plan.anchor_depth,
-            foreign_pieces=foreign_pieces(texts[OUTPUT], sources),
-            leaks=find_leaks(texts[OUTPUT], run.nonce),
+            foreign_pieces=_foreign_pieces(texts[bundles.OUTPUT], sources),
+            leaks=bundles.find_leaks(texts[bundles.OUTPUT], run.nonce),
         )
         return self._entry(run.summary_id, run, folder=folder, proof=rebuilt.proof)
 
@@ -176,27 +174,33 @@ class _Export:
         return [self._entry(pk, reason=NotRebuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
 
     def _check_leaks(self) -> set[int]:
-        """Search the messages for text in summaries of other branches, write the metadata; returns what leaks."""
-        depths: dict[int, int] = {}
-
-        def texts() -> Iterator[tuple[int, str]]:
-            rows = ChatMessage.objects.using(self.using).messages().filter(session=self.session)
-            for pk, depth, content in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
-                depths[pk] = depth
-                yield pk, content
-
-        def may_quote(summary: int, message: int) -> bool:
-            # A message that is newer than the summary may quote it, on any branch.
-            return message > summary or self._is_above_anchor(message, depths[message], self._written[summary])
-
-        found = find_leaked_messages({pk: one.foreign_pieces for pk, one in self._written.items()}, texts(), may_quote)
+        """Write the metadata with the leaks of each summary; returns what leaks."""
+        quoted = self._find_quoted_messages()
         leaking = set()
         for pk, one in self._written.items():
-            leaks = replace(one.leaks, other_branch=tuple(sorted(found[pk])))
-            write_texts(self.folder / one.folder, {METADATA: as_json({**one.metadata, "leaks": asdict(leaks)})})
+            leaks = replace(one.leaks, other_branch=tuple(sorted(quoted[pk])))
+            content = bundles.as_json({**one.metadata, "leaks": asdict(leaks)})
+            bundles.write_texts(self.folder / one.folder, {bundles.METADATA: content})
             if leaks:
                 leaking.add(pk)
         return leaking
+
+    def _find_quoted_messages(self) -> dict[int, list[int]]:
+        """For each summary the messages with text of it that it cannot have from its own branch."""
+        looking: dict[str, list[int]] = {}
+        for pk, one in self._written.items():
+            for piece in one.foreign_pieces:
+                looking.setdefault(piece, []).append(pk)
+        found: dict[int, list[int]] = {pk: [] for pk in self._written}
+        if not looking:
+            return found
+        rows = ChatMessage.objects.using(self.using).messages().filter(session=self.session)
+        for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
+            for pk in {pk for piece in _pieces(text) for pk in looking.get(piece, ())}:
+                # A message that is newer than the summary may quote it, on any branch.
+                if message < pk and not self._is_above_anchor(message, depth, self._written[pk]):
+                    found[pk].append(message)
+        return found
 
     def _is_above_anchor(self, message: int, depth: int, one: _Written) -> bool:
         return depth <= one.anchor_depth and branches.is_on_branch(message, depth, one.anchor_id, self.using)
@@ -210,6 +214,28 @@ class _Export:
             summary=summary,
             **result,
         )
+
+
+def _foreign_pieces(text: str, sources: Iterable[str]) -> set[str]:
+    """Runs of words and distinctive tokens of ``text`` that are in none of the ``sources``."""
+    found = set(_pieces(text))
+    for source in sources:
+        if not found:
+            break
+        # As it was sent and as it was written: a prompt is escaped, a summary is not.
+        found.difference_update(_pieces(source), _pieces(html.unescape(source)))
+    return found
+
+
+def _pieces(text: str) -> Iterator[str]:
+    lowered = text.lower()
+    words = _WORD.findall(lowered)
+    for start in range(len(words) - RUN_OF_WORDS + 1):
+        yield " ".join(words[start : start + RUN_OF_WORDS])
+    for match in _TOKEN.finditer(lowered):
+        token = match[0]
+        if len(token) >= DISTINCTIVE_CHARACTERS and facts.has_digit(token):
+            yield token
 
 
 @contextmanager

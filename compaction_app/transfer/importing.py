@@ -90,21 +90,12 @@ def store(
             ]
     except InvalidMessage as error:
         raise ImportFailed(f"Nothing was imported: {error}") from error
-    if sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES:
-        _refresh_statistics(using)
-    return stored
-
-
-def _refresh_statistics(using: str) -> None:
-    """Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs."""
-    if connections[using].vendor == "postgresql":
+    many = sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES
+    if many and connections[using].vendor == "postgresql":
+        # Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs.
         with connections[using].cursor() as cursor:
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
-
-
-def import_file(path: Path, *, join: bool = False, **options: Any) -> list[Imported]:
-    """:func:`read` and :func:`store` in one."""
-    return store(read(path, join=join), **options)
+    return stored
 
 
 def _titles(conversations: Sequence[Conversation], title: str) -> list[str]:

@@ -20,7 +20,7 @@ from compaction_app.retention.ledger_text import prose_of
 from compaction_app.retention.sayings import read_messages
 from compaction_app.retention.score import Passages, survey
 from compaction_app.summarizers.cascade import run_summarizer
-from compaction_app.summarizers.openai import Failure, ModelEntry, ask, model_entries
+from compaction_app.summarizers.openai import Failure, ask, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
@@ -51,13 +51,13 @@ class Replay:
     #: Of the stored summary, without its ledger.
     before: Scores
     #: None if there was no draft.
-    after: Scores | None
-    text: str
+    after: Scores | None = None
+    text: str = ""
     model: str
     #: Why the draft would be refused: a :class:`values.ErrorCode`, "" if it would be accepted.
     code: str
     #: The failure's detail, if there was no draft.
-    detail: str
+    detail: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -80,17 +80,20 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def entry_for(
-    settings: Settings, model: str, *, base_url: str | None, api_key_env: str | None, timeout: float | None
-) -> ModelEntry:
-    """One model with the time-outs and caps of the settings."""
+def ask_model(
+    settings: Settings,
+    request: SummaryRequest,
+    *,
+    model: str,
+    base_url: str | None,
+    api_key_env: str | None,
+    timeout: float | None,
+) -> SummaryDraft | Failure:
+    """The first draft of one model, with the time-outs and caps of the settings."""
     options: dict[str, Any] = {"model": model, "base_url": base_url, "api_key_env": api_key_env}
     if timeout is not None:
         options["timeout"] = timeout
-    return model_entries(replace(settings, summarizer_models=(options,)))[0]
-
-
-def ask_model(entry: ModelEntry, request: SummaryRequest) -> SummaryDraft | Failure:
+    (entry,) = model_entries(replace(settings, summarizer_models=(options,)))
     return asyncio.run(ask(entry, request))
 
 
@@ -109,33 +112,11 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     before = score(bundle, prose_of(bundle.output), count)
     answer = ask(bundle)
     if isinstance(answer, Failure):
-        return Replay(
-            bundle=bundle,
-            before=before,
-            after=None,
-            text="",
-            model=answer.model,
-            code=str(answer.code),
-            detail=answer.detail,
-        )
+        return Replay(bundle=bundle, before=before, model=answer.model, code=answer.code, detail=answer.detail)
     draft = replace(answer, text=prose_of(answer.text))
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
-    return Replay(
-        bundle=bundle,
-        before=before,
-        after=score(bundle, text, count),
-        text=text,
-        model=draft.model,
-        code=_refusal(bundle, draft, count),
-        detail="",
-        input_tokens=draft.input_tokens,
-        output_tokens=draft.output_tokens,
-    )
-
-
-def _refusal(bundle: Bundle, draft: SummaryDraft, count: Count) -> str:
-    code = refuse_draft(
+    refusal = refuse_draft(
         draft,
         target_tokens=bundle.target_tokens,
         replaced_tokens=bundle.replaced_tokens,
@@ -144,7 +125,16 @@ def _refusal(bundle: Bundle, draft: SummaryDraft, count: Count) -> str:
         min_saving_ratio=bundle.min_saving_ratio,
         nonce=bundle.request.nonce,
     )
-    return str(code) if code else ""
+    return Replay(
+        bundle=bundle,
+        before=before,
+        after=score(bundle, text, count),
+        text=text,
+        model=draft.model,
+        code=refusal or "",
+        input_tokens=draft.input_tokens,
+        output_tokens=draft.output_tokens,
+    )
 
 
 def score(bundle: Bundle, text: str, count: Count) -> Scores:

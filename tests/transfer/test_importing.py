@@ -26,8 +26,12 @@ def run(*arguments: Any) -> str:
     return out.getvalue()
 
 
+def import_file(file: Path, *, join: bool = False, **options: Any) -> list[importing.Imported]:
+    return importing.store(importing.read(file, join=join), **options)
+
+
 def imported(file: Path, **options: Any) -> ChatSession:
-    (one,) = importing.import_file(file, **options)
+    (one,) = import_file(file, **options)
     return one.session
 
 
@@ -73,7 +77,7 @@ def call(call_id: str, name: str = "look", arguments: Any = "{}") -> dict[str, A
 class TestOpenAssistantTrees:
     def test_each_tree_becomes_a_conversation_with_its_forks_in_the_order_of_the_file(self, lines_file):
         file = lines_file(tree("q1", reply("a1", reply("q2", role="prompter")), reply("a2")), tree("other", reply("b")))
-        first, second = importing.import_file(file)
+        first, second = import_file(file)
         assert texts(first.session) == [(None, "q1"), ("q1", "a1"), ("a1", "q2"), ("q1", "a2")]
         assert texts(second.session) == [(None, "other"), ("other", "b")]
         assert (first.messages, first.tips, second.messages, second.tips) == (4, 2, 2, 1)
@@ -224,12 +228,12 @@ class TestOpenAIFormat:
             {"messages": [{"role": "user", "content": "two"}]},
             name="fine_tuning.txt",
         )
-        assert [one.session.title for one in importing.import_file(file)] == ["one", "two"]
+        assert [one.session.title for one in import_file(file)] == ["one", "two"]
 
     def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
         chain = [{"role": "user", "content": f"{n}", "id": n} for n in range(3000)]
         wide = [{"role": "assistant", "content": f"w{n}", "parent": 0} for n in range(300)]
-        one = importing.import_file(json_file({"messages": chain + wide}))[0]
+        one = import_file(json_file({"messages": chain + wide}))[0]
         assert (one.messages, one.tips) == (3300, 301)
         assert ChatMessage.objects.order_by("-depth").first().depth == 3000
         variants = chat.variants(ChatMessage.objects.get(content="w0"))
@@ -299,7 +303,7 @@ class TestBrokenFiles:
     def test_the_line_is_named_and_nothing_is_written(self, json_file, document, line, words):
         file = json_file(document)
         with pytest.raises(ImportFailed, match=words) as caught:
-            importing.import_file(file)
+            import_file(file)
         assert caught.value.line == line
         assert str(caught.value).startswith(f"line {line}")
         assert not ChatSession.objects.exists()
@@ -308,7 +312,7 @@ class TestBrokenFiles:
     def test_a_broken_line_after_a_good_one_leaves_nothing(self, lines_file, documents, line, words):
         file = lines_file(tree("a good one"), *documents)
         with pytest.raises(ImportFailed, match=words) as caught:
-            importing.import_file(file)
+            import_file(file)
         assert caught.value.line == line
         assert not ChatSession.objects.exists()
 
@@ -316,12 +320,12 @@ class TestBrokenFiles:
         file = tmp_path / "latin.jsonl"
         file.write_bytes(json.dumps(tree("q")).encode() + b'\n{"prompt": "caf\xe9"}\n')
         with pytest.raises(ImportFailed, match="line 2: this is not UTF-8"):
-            importing.import_file(file)
+            import_file(file)
 
     def test_a_message_over_the_limit(self, json_file, settings):
         settings.COMPACTION = {"MAX_MESSAGE_BYTES": 100}
         with pytest.raises(ImportFailed, match=r"line 6 \(message 2\): The message has 200 bytes"):
-            importing.import_file(json_file([user(), user("x" * 200)]))
+            import_file(json_file([user(), user("x" * 200)]))
 
     def test_what_fails_while_storing_is_taken_back(self, lines_file, monkeypatch):
         file = lines_file(tree("one", reply("a"), reply("b")), tree("two"))
@@ -335,7 +339,7 @@ class TestBrokenFiles:
 
         monkeypatch.setattr(chat, "append_messages", fail_later)
         with pytest.raises(ConnectionError):
-            importing.import_file(file)
+            import_file(file)
         assert not ChatSession.objects.exists()
         assert not ChatMessage.objects.exists()
 
@@ -343,7 +347,7 @@ class TestBrokenFiles:
         file = tmp_path / "marked.jsonl"
         lines = [json.dumps(tree(text), ensure_ascii=False) for text in ("a\u2028b", "c")]
         file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-        assert [one.session.title for one in importing.import_file(file)] == ["a b", "c"]
+        assert [one.session.title for one in import_file(file)] == ["a b", "c"]
 
 
 class TestCommand:

@@ -15,7 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, report_kept, write_some
 from compaction_app.models import ChatSession
-from compaction_app.transfer.bundles import EXPORT, INDEX, as_json, new_folder, write_texts
+from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
 from compaction_app.transfer.rebuild import Proof, succeeded_runs
 
@@ -49,20 +49,22 @@ class Command(BaseCommand):
         add_json(parser)
 
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
+        on_left = partial(report_kept, self.stderr)
         try:
             with (
                 database_alias(database) as using,
-                new_folder(out, EXPORT, force=options["force"], on_left=partial(report_kept, self.stderr)) as folder,
+                bundles.new_folder(out, bundles.EXPORT, force=options["force"], on_left=on_left) as folder,
             ):
                 entries = self._export(folder, using, options["session"], options["min_messages"])
-                write_texts(folder, {INDEX: _index(entries)})
+                index = bundles.as_json(index_of(entries))
+                bundles.write_texts(folder, {bundles.INDEX: index})
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
         except (OperationalError, ProgrammingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise WrongCall(f"{database} cannot be read: {reason}") from error
         if as_json:
-            self.stdout.write(_index(entries).rstrip("\n"))
+            self.stdout.write(index.rstrip("\n"))
         else:
             self._write_text(entries, out)
         if not all(entry.is_sound for entry in entries):
@@ -79,7 +81,7 @@ class Command(BaseCommand):
     def _write_text(self, entries: Sequence[Entry], out: Path) -> None:
         written = [entry for entry in entries if entry.folder is not None]
         lines = [f"{entry.folder}  {_describe(entry)}" for entry in written]
-        write_some(self.stdout.write, lines, f"; {INDEX} lists all of them.")
+        write_some(self.stdout.write, lines, f"; {bundles.INDEX} lists all of them.")
         for entry in entries:
             if entry.folder is None:
                 summary = entry.summary or f"of generation {entry.generation}"
@@ -88,10 +90,6 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{len(written):,} of {len(entries):,} summaries written to {out}, {proved:,} prompts proved."
         )
-
-
-def _index(entries: Sequence[Entry]) -> str:
-    return as_json(index_of(entries))
 
 
 def _describe(entry: Entry) -> str:

@@ -18,30 +18,11 @@ from compaction_app.management.console import FAILED, WrongCall, add_json, at_le
 from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
 from compaction_app.summarizers.openai import Failure
 from compaction_app.transfer import bundles
-from compaction_app.transfer.bundles import (
-    INDEX,
-    Bundle,
-    Contents,
-    find_bundles,
-    missing_bundles,
-    new_folder,
-    read_bundle,
-    require_apart,
-)
-from compaction_app.transfer.replay import (
-    Ask,
-    Replay,
-    Scores,
-    ask_model,
-    ask_summarizer,
-    entry_for,
-    replay,
-    with_prompt,
-)
+from compaction_app.transfer.replay import Ask, Replay, Scores, ask_model, ask_summarizer, replay, with_prompt
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 
 SCORES, REPLAYED, CHANGES = "scores.json", "replayed-output.md", "changes.diff"
-REPLAYS = Contents(
+REPLAYS = bundles.Contents(
     name="a replay",
     format="compaction-replay/1",
     entries="bundles",
@@ -84,14 +65,14 @@ class Command(BaseCommand):
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:
         try:
             if options["out"]:
-                require_apart(options["out"], folder)
+                bundles.require_apart(options["out"], folder)
             found = _bundles(folder, options["limit"], _prompt(options["prompt"]))
             ask = _asker(options, get_settings(), found)
-            for gone in missing_bundles(folder):
-                self.stderr.write(f"Listed in {INDEX} but missing: {printable(gone)}")
+            for gone in bundles.missing_bundles(folder):
+                self.stderr.write(f"Listed in {bundles.INDEX} but missing: {printable(gone)}")
             if options["out"]:
                 on_left = partial(report_kept, self.stderr)
-                with new_folder(options["out"], REPLAYS, force=options["force"], on_left=on_left) as kept:
+                with bundles.new_folder(options["out"], REPLAYS, force=options["force"], on_left=on_left) as kept:
                     replays = _replay(found, ask)
                     _keep(kept, folder, replays)
             else:
@@ -123,11 +104,11 @@ class Command(BaseCommand):
         return str(styles[line[0]](line)) if line[:1] in styles else line
 
 
-def _bundles(folder: Path, limit: int | None, prompt: str | None) -> list[Bundle]:
+def _bundles(folder: Path, limit: int | None, prompt: str | None) -> list[bundles.Bundle]:
     """Read every bundle before the first is sent: an invalid one should not show up after an hour of requests."""
     if not folder.is_dir():
         raise BundleError(f"There is no folder {folder}.")
-    found = [read_bundle(path) for path in find_bundles(folder)[:limit]]
+    found = [bundles.read_bundle(path) for path in bundles.find_bundles(folder)[:limit]]
     if not found:
         raise BundleError(f"There is no bundle in {folder}; export_compactions writes them.")
     return [with_prompt(bundle, prompt) for bundle in found] if prompt else found
@@ -145,7 +126,7 @@ def _prompt(path: Path | None) -> str | None:
     return text
 
 
-def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle]) -> Ask:
+def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.Bundle]) -> Ask:
     """Return what replays a bundle, from the options."""
     model, base_url, dotted = options["model"], options["base_url"], options["summarizer"]
     if dotted and (model or base_url):
@@ -157,15 +138,15 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle])
     if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
         raise ConfigurationError(f"No model wrote {quoted[0].folder}: choose one with --model.")
 
-    def ask(bundle: Bundle) -> SummaryDraft | Failure:
-        entry = entry_for(
+    def ask(bundle: bundles.Bundle) -> SummaryDraft | Failure:
+        return ask_model(
             settings,
-            model or bundle.model,
+            bundle.request,
+            model=model or bundle.model,
             base_url=base_url,
             api_key_env=options["api_key_env"],
             timeout=options["timeout"],
         )
-        return ask_model(entry, bundle.request)
 
     return ask
 
@@ -181,7 +162,7 @@ def _summarizer(dotted: str | None, settings: Settings, *, has_prompt: bool) -> 
     return lambda bundle: ask_summarizer(summarizer, bundle.request)
 
 
-def _replay(found: Sequence[Bundle], ask: Ask) -> list[Replay]:
+def _replay(found: Sequence[bundles.Bundle], ask: Ask) -> list[Replay]:
     with progress(found, unit=" bundles") as bar:
         return [replay(bundle, ask, get_token_counter()) for bundle in bar]
 
@@ -192,7 +173,7 @@ def _keep(kept: Path, folder: Path, replays: Sequence[Replay]) -> None:
         if one.after:
             texts |= {REPLAYED: one.text, CHANGES: "\n".join([*one.diff, ""])}
         bundles.write_texts(kept / _name(folder, one.bundle), texts)
-    bundles.write_texts(kept, {INDEX: bundles.as_json(_index(folder, replays))})
+    bundles.write_texts(kept, {bundles.INDEX: bundles.as_json(_index(folder, replays))})
 
 
 def _index(folder: Path, replays: Sequence[Replay]) -> dict[str, Any]:
@@ -219,7 +200,7 @@ def _scores(folder: Path, one: Replay) -> dict[str, Any]:
     }
 
 
-def _name(folder: Path, bundle: Bundle) -> str:
+def _name(folder: Path, bundle: bundles.Bundle) -> str:
     return bundle.folder.name if bundle.folder == folder else bundle.folder.relative_to(folder).as_posix()
 
 
