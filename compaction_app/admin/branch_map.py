@@ -57,7 +57,7 @@ class BranchMap:
         """The lanes that begin before that message, or the newest; without ``quotes`` no text is read."""
         self.admin, self.session, self.budget = admin, session, budget
         page = read_lanes(session, limit=LANES + 1, before=before)
-        #: The lanes of the page, and at the end the guest.
+        #: The lanes of the page, and at the end the one of another page that most of them leave.
         self.lanes = page[:LANES]
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.

@@ -256,62 +256,64 @@ def _text_of(item: Mapping[str, Any]) -> str:
 # -- the context at a message -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class NoContext:
+    """Why the model could be sent nothing, or why a page does not show it."""
+
+    problem: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextHere:
-    """A context with its rows, or the reason why there is none."""
+    """A context with its rows."""
 
-    context: ChatContext | None = None
+    context: ChatContext
     #: Tokens of the whole history, before pruning: what is compared with the threshold.
-    whole_history: int = 0
-    rows: tuple[Row, ...] = ()
-    totals: Sequence[Total] = ()
-    problem: str = ""
-    notes: tuple[str, ...] = ()
+    whole_history: int
+    rows: tuple[Row, ...]
+    totals: Sequence[Total]
+    notes: tuple[str, ...]
     #: Compaction is off: no threshold, no target, nothing is left out.
-    is_off: bool = False
+    is_off: bool
     #: What the limits were divided by.
-    calibration: float = 1.0
+    calibration: float
 
     @property
     def fullness(self) -> int:
         """In percent of the available tokens."""
-        context = self.context
-        if context is None or context.available_tokens <= 0:
-            return 0
-        return context.history_tokens * 100 // context.available_tokens
+        available = self.context.available_tokens
+        return self.context.history_tokens * 100 // available if available > 0 else 0
 
     @property
     def is_over(self) -> bool:
         """What is compared with the threshold is the full history, of which less may be sent."""
-        return self.context is not None and not self.is_off and self.whole_history > self.context.threshold
+        return not self.is_off and self.whole_history > self.context.threshold
 
     @property
     def system_tokens(self) -> int:
-        messages = self.context.messages if self.context else ()
-        return sum(message.tokens for message in messages if message.origin == Origin.SYSTEM)
+        return sum(message.tokens for message in self.context.messages if message.origin == Origin.SYSTEM)
 
     @property
     def strategy(self) -> str:
-        context = self.context
-        return strategy_words(context.strategy, has_summary=context.summary_id is not None) if context else ""
+        return strategy_words(self.context.strategy, has_summary=self.context.summary_id is not None)
 
     @property
-    def bar(self) -> Bar | None:
-        return display.history_bar(self.context, self.whole_history, is_off=self.is_off) if self.context else None
+    def bar(self) -> Bar:
+        return display.history_bar(self.context, self.whole_history, is_off=self.is_off)
 
 
-def context_here(message: ChatMessage) -> ContextHere:
-    """What the model would be sent at this message, or the reason why no context can be made."""
+def context_here(message: ChatMessage) -> ContextHere | NoContext:
+    """What the model would be sent at this message."""
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
         if message.depth > MOST_SWITCHED_OFF and is_off:
-            return ContextHere(problem=_EVERYTHING.format(number(message.depth), number(message.path_tokens)))
+            return NoContext(_EVERYTHING.format(number(message.depth), number(message.path_tokens)))
         context = chat.get_context(message)
         history = branches.history_at(message.pk, branches.database_of(message))
     except ContextOverflow as error:
-        return ContextHere(problem=_OVERFLOW.format(number(error.needed), number(error.available)))
+        return NoContext(_OVERFLOW.format(number(error.needed), number(error.available)))
     except CompactionError as error:
-        return ContextHere(problem=str(error))
+        return NoContext(str(error))
     stretches, notes = _left_out(message, context, history.summary_id)
     left_out = {pk: gap.row(DROPPED) for pk, gap in stretches.items()}
     return ContextHere(

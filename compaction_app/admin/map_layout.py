@@ -331,7 +331,7 @@ def draw(
     for lane in order:
         own = [bar for bar in bars if bar.spans[0].cutoff_lane_id == lane.lane_id]
         for bar in own:
-            _place(bar, lane, scale)
+            _extend_bar(bar, lane, scale)
         lane.bars = list(_in_strips(own))
     _add_marks(drawn, scale)
     for lane in order:
@@ -472,7 +472,7 @@ def _above(span: SummarySpan, lanes: Mapping[int, Lane]) -> dict[int, int]:
     return found
 
 
-def _place(bar: Bar, lane: DrawnLane, scale: Scale) -> None:
+def _extend_bar(bar: Bar, lane: DrawnLane, scale: Scale) -> None:
     bar.is_open = bar.first < lane.start
     bar.x1 = scale.x(max(bar.first, lane.start)) - scale.reach
     if bar.first > lane.start:

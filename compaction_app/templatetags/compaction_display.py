@@ -40,25 +40,21 @@ def plural(count: int, words: str) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def message_link(context: Any, pk: int, label: str = "Message") -> str:
-    linked: str = context["records"].link_to_message(pk, label)
-    return linked
+def message_link(context: Any, pk: int, label: str = "Message") -> Any:
+    return context["records"].link_to_message(pk, label)
 
 
 @register.simple_tag(takes_context=True)
-def session_link(context: Any, session: Any) -> str:
-    linked: str = context["records"].link_to_session(session)
-    return linked
+def session_link(context: Any, session: Any) -> Any:
+    return context["records"].link_to_session(session)
 
 
 @register.simple_tag(takes_context=True)
-def record_link(context: Any, page: str, pk: Any, label: Any) -> str:
-    linked: str = context["records"].link_to(page, pk, label)
-    return linked
+def record_link(context: Any, page: str, pk: Any, label: Any) -> Any:
+    return context["records"].link_to(page, pk, label)
 
 
 @register.simple_tag(takes_context=True)
-def list_link(context: Any, page: str, label: str, **query: Any) -> str:
+def list_link(context: Any, page: str, label: str, **query: Any) -> Any:
     """To a list, narrowed."""
-    linked: str = context["records"].link_to_list(page, label, **query)
-    return linked
+    return context["records"].link_to_list(page, label, **query)
