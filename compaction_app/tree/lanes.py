@@ -57,7 +57,6 @@ class SummarySpan:
     cutoff_id: int
     cutoff_depth: int
     cutoff_lane_id: int
-    pinned_id: int | None
 
     @property
     def is_live(self) -> bool:
@@ -82,34 +81,20 @@ def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[Summa
         ChatMessage.objects.using(database_of(session))
         .filter(session=session, kind=Kind.SUMMARY, last_summarized_message__isnull=False)
         .order_by("-id")
-        .annotate(
+        .values(
+            "retired_at",
+            summary_id=F("pk"),
             generation=Subquery(made_by.values("generation")[:1]),
+            tokens=F("token_count"),
+            anchor_id=F("parent_message_id"),
+            anchor_depth=F("depth") - 1,
+            anchor_lane_id=F("lane_id"),
+            cutoff_id=F("last_summarized_message_id"),
             cutoff_depth=F("last_summarized_message__depth"),
             cutoff_lane_id=Coalesce("last_summarized_message__lane_id", "last_summarized_message_id"),
         )
-        .values(
-            "generation",
-            "retired_at",
-            "cutoff_depth",
-            "cutoff_lane_id",
-            "pinned_message_id",
-            "lane_id",
-            "depth",
-            summary_id=F("pk"),
-            tokens=F("token_count"),
-            anchor_id=F("parent_message_id"),
-            cutoff_id=F("last_summarized_message_id"),
-        )
     )
-    return tuple(
-        SummarySpan(
-            anchor_lane_id=row.pop("lane_id"),
-            anchor_depth=row.pop("depth") - 1,
-            pinned_id=row.pop("pinned_message_id"),
-            **row,
-        )
-        for row in summaries[:limit]
-    )
+    return tuple(SummarySpan(**row) for row in summaries[:limit])
 
 
 def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
