@@ -17,34 +17,8 @@ from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, comp
 from compaction_app.conversation.complete import acomplete, complete
 from compaction_app.conversation.erase import delete_message, delete_session, redact_message, retire_summary
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
-from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree import branches
-from compaction_app.tree.branches import check_tip
-
-
-def get_branch(tip: ChatMessage) -> list[ChatMessage]:
-    """Root → tip, without summaries: the transcript that users see."""
-    check_tip(tip)
-    return branches.get_path(tip)
-
-
-def find_summary(tip: ChatMessage) -> ChatMessage | None:
-    """The newest summary that applies to this branch."""
-    check_tip(tip)
-    return branches.find_summary_for_branch(tip)
-
-
-def tips(session: ChatSession) -> list[ChatMessage]:
-    """The last message of every branch, oldest first; summaries are not counted."""
-    branches.check_instance(session, ChatSession, "session")
-    return branches.tips(session)
-
-
-def variants(message: ChatMessage) -> list[ChatMessage]:
-    """The message and its siblings in order: each edit and each regeneration adds one."""
-    branches.check_instance(message, ChatMessage, "message")
-    return branches.variants(message)
-
+from compaction_app.tree.branches import find_summary_for_branch as find_summary
+from compaction_app.tree.branches import get_branch, tips, variants
 
 # Each database step is whole in one sync_to_async: a transaction belongs to one thread.
 astart_session = sync_to_async(start_session)

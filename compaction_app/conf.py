@@ -480,45 +480,27 @@ def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:
 
 def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
     problems = []
-    if values["RECENT_MESSAGES_RATIO"] >= values["TRIGGER_RATIO"]:
-        problems.append(
-            Problem(
-                "compaction_app.E010",
-                "RECENT_MESSAGES_RATIO must be below TRIGGER_RATIO, or a compaction would cover nothing.",
-                "Lower RECENT_MESSAGES_RATIO or raise TRIGGER_RATIO.",
-            )
-        )
-    if values["RECENT_TOKENS_CAP"] >= values["TRIGGER_TOKENS_CAP"]:
-        problems.append(
-            Problem(
-                "compaction_app.E011",
-                "RECENT_TOKENS_CAP must be below TRIGGER_TOKENS_CAP, or a compaction would cover nothing.",
-                "Lower RECENT_TOKENS_CAP or raise TRIGGER_TOKENS_CAP.",
-            )
-        )
+    for check_id, recent, trigger in (
+        ("compaction_app.E010", "RECENT_MESSAGES_RATIO", "TRIGGER_RATIO"),
+        ("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP"),
+    ):
+        if values[recent] >= values[trigger]:
+            message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
+            problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
     window = values["CONTEXT_WINDOW"] or values["DEFAULT_CONTEXT_WINDOW"]
     reserved = min(values["RESERVED_TOKENS"], window // 4)
     available = window - reserved
     summary = min(values["SUMMARY_TARGET_TOKENS"], int(0.15 * available))
-    recent = min(values["RECENT_TOKENS_CAP"], int(values["RECENT_MESSAGES_RATIO"] * available))
-    if summary + recent + reserved >= window:
-        problems.append(
-            Problem(
-                "compaction_app.E012",
-                f"Summary target {summary} + recent {recent} + reserved {reserved} tokens fill the window of {window}.",
-                "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS.",
-            )
-        )
-    if not problems and not 0.5 <= values["TRIGGER_RATIO"] <= 0.95:
-        problems.append(
-            Problem(
-                "compaction_app.W001",
-                f"TRIGGER_RATIO {values['TRIGGER_RATIO']} is outside 0.5 to 0.95: compaction will be "
-                "frequent, or too late.",
-                "Use a value from 0.5 to 0.95, unless this is a test.",
-                error=False,
-            )
-        )
+    recent_tokens = min(values["RECENT_TOKENS_CAP"], int(values["RECENT_MESSAGES_RATIO"] * available))
+    if summary + recent_tokens + reserved >= window:
+        parts = f"Summary target {summary} + recent {recent_tokens} + reserved {reserved} tokens"
+        hint = "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS."
+        problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
+    ratio = values["TRIGGER_RATIO"]
+    if not problems and not 0.5 <= ratio <= 0.95:
+        message = f"TRIGGER_RATIO {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
+        hint = "Use a value from 0.5 to 0.95, unless this is a test."
+        problems.append(Problem("compaction_app.W001", message, hint, error=False))
     return problems
 
 

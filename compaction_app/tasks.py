@@ -44,27 +44,19 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
-    try:
-        task_id = _publish("compact_branch", [run.pk, using], countdown)
-    except Exception as error:
-        # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.
+    task_id = _publish("compact_branch", [run.pk, using], countdown, run=run.pk)
+    if task_id is None:
         marked.update(enqueued_at=None)
-        log(logger, logging.WARNING, "failed", step="enqueue", run=run.pk, type=type(error).__name__)
         return False
-    marked.update(task_id=task_id or "")
+    marked.update(task_id=task_id)
     log(logger, logging.INFO, "enqueued", run=run.pk, session=run.session_id, task=task_id, countdown=countdown or None)
     return True
 
 
 def enqueue_session(session: ChatSession) -> bool:
     """Compact every branch of a session in the background; False where the broker did not take the task."""
-    using = database_of(session)
-    try:
-        _publish("compact_session", [str(session.pk), using])
-    except Exception as error:
-        log(logger, logging.WARNING, "failed", step="enqueue", session=session.pk, type=type(error).__name__)
-        return False
-    return True
+    arguments = [str(session.pk), database_of(session)]
+    return _publish("compact_session", arguments, session=session.pk) is not None
 
 
 def impatient_connection() -> Any:
@@ -82,17 +74,22 @@ def impatient_connection() -> Any:
     return current_app.connection_for_write(connect_timeout=ENQUEUE_TIMEOUT_SECONDS, transport_options=options)
 
 
-def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0) -> str:
-    """Send one task, without waiting for the broker and without a retry."""
+def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0, **logged: Any) -> str | None:
+    """Send one task, without waiting for the broker and without a retry; its id, or None if it could not be sent."""
     queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
-    with impatient_connection() as connection:
-        result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
-            arguments,
-            connection=connection,
-            countdown=countdown or None,
-            retry=False,
-            **({"queue": queue} if queue else {}),
-        )
+    try:
+        with impatient_connection() as connection:
+            result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
+                arguments,
+                connection=connection,
+                countdown=countdown or None,
+                retry=False,
+                **({"queue": queue} if queue else {}),
+            )
+    except Exception as error:
+        # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.
+        log(logger, logging.WARNING, "failed", step="enqueue", **logged, type=type(error).__name__)
+        return None
     return str(result.id)
 
 

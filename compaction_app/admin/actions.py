@@ -175,7 +175,7 @@ class Report:
         if len(lanes) > MOST_LOOKED_AT:
             return False
         filled = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session)).values()
-        if any(tip.history_tokens > resolved.budget.threshold for tip in filled):
+        if any(tip.tokens > resolved.budget.threshold for tip in filled):
             return False
         self._add(Outcome.SESSIONS_BELOW, session)
         return True

@@ -149,7 +149,7 @@ class BranchMap:
     @property
     def fullest(self) -> tuple[int, str] | None:
         """The tip with the longest history, and how full it is."""
-        tip = max(self.histories.values(), key=lambda tip: tip.history_tokens, default=None)
+        tip = max(self.histories.values(), key=lambda tip: tip.tokens, default=None)
         return (tip.tip_id, self._fullness(tip)) if tip else None
 
     # -- words --------------------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ class BranchMap:
 
     def _fullness(self, tip: TipHistory) -> str:
         """The history at a tip, of what is available for it."""
-        budget, history = self.budget, number(tip.history_tokens)
+        budget, history = self.budget, number(tip.tokens)
         if budget is None:
             return f"{history} tokens"
-        percent = number(tip.history_tokens * 100 // budget.available)
+        percent = number(tip.tokens * 100 // budget.available)
         # Without compaction the available tokens are the only limit.
         limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
-        over = f", over {limit}" if tip.history_tokens > budget.threshold else ""
+        over = f", over {limit}" if tip.tokens > budget.threshold else ""
         return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"
 
     # -- the table ----------------------------------------------------------------------------------------

@@ -318,7 +318,7 @@ def context_here(message: ChatMessage) -> ContextHere | NoContext:
     left_out = {pk: gap.row(DROPPED) for pk, gap in stretches.items()}
     return ContextHere(
         context=context,
-        whole_history=history.history_tokens,
+        whole_history=history.tokens,
         rows=rows_of(context.messages, left_out, summary_note=summary_note(context.cutoff_id)),
         totals=totals_of(context.messages, left_out.values()),
         notes=(_OFF, *notes) if is_off else notes,

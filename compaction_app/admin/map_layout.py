@@ -387,13 +387,13 @@ def _gauge(lane: Lane | None, histories: Mapping[int, TipHistory], budget: Budge
     tip = histories.get(lane.end_id) if lane and lane.is_tip else None
     if tip is None or budget is None:
         return None
-    share = tip.history_tokens / budget.available
+    share = tip.tokens / budget.available
     return Gauge(
         # Stored sums may be wrong, and a browser accepts no negative width.
         filled=round(max(0.0, min(1.0, share)) * GAUGE_WIDTH),
         threshold=round(min(1.0, budget.threshold / budget.available) * GAUGE_WIDTH),
-        percent=tip.history_tokens * 100 // budget.available,
-        is_over=tip.history_tokens > budget.threshold,
+        percent=tip.tokens * 100 // budget.available,
+        is_over=tip.tokens > budget.threshold,
     )
 
 

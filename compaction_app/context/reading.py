@@ -13,15 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
+from compaction_app.context import budget
 from compaction_app.context.assembly import assemble, tokens_after_pruning
-from compaction_app.context.budget import (
-    ReservedParts,
-    calibration_of,
-    count_reserved_parts,
-    make_budget,
-    reply_reserve,
-    window_of,
-)
+from compaction_app.context.budget import ReservedParts
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession
@@ -93,28 +87,28 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     count = get_token_counter()
     model = request.model or session.model
     window = _window(model, settings)
-    reserved_parts = count_reserved_parts(
+    reserved_parts = budget.count_reserved_parts(
         session.system_prompt,
         request.contributions,
         request.tools,
-        reply_tokens=reply_reserve(window, settings, request.reserved_tokens),
+        reply_tokens=budget.reply_reserve(window, settings, request.reserved_tokens),
         count=count,
     )
     if reserved_parts.total > window // 2:
         _warn_of_reserve(session, reserved_parts.total, window)
-    calibration = calibration_of(session.token_calibration, model)
+    calibration = budget.calibration_of(session.token_calibration, model)
     return ResolvedRequest(
         session=session,
         settings=settings,
         model=model,
         reserved_parts=reserved_parts,
-        budget=make_budget(window, reserved_parts.total, settings, calibration),
+        budget=budget.make_budget(window, reserved_parts.total, settings, calibration),
         count=count,
     )
 
 
 def _window(model: str, settings: Settings) -> int:
-    window = window_of(model, settings)
+    window = budget.window_of(model, settings)
     if window is not None:
         return window
     if model not in _logged_models:
@@ -195,11 +189,11 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     """Tokens of the history, after pruning if they are over the threshold."""
-    using, budget = database_of(tip), resolved.budget
-    tokens = branches.history_at(tip.pk, using).history_tokens
-    if tokens <= budget.threshold:
+    using = database_of(tip)
+    tokens = branches.history_at(tip.pk, using).tokens
+    if tokens <= resolved.budget.threshold:
         return tokens
-    return tokens_after_pruning(window_at(tip, resolved), budget, resolved.settings, resolved.count)
+    return tokens_after_pruning(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)
 
 
 def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:

@@ -31,7 +31,7 @@ class TipHistory:
 
     tip_id: int
     #: Tokens of the summary, the pinned message and everything after the cutoff.
-    history_tokens: int
+    tokens: int
     #: The newest summary that applies there.
     summary_id: int | None
 
@@ -66,7 +66,7 @@ def history_at(tip_id: int, using: str) -> TipHistory:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
     path_tokens, summary_id, summary_tokens, cutoff_tokens, pinned_tokens = row
     tokens = path_tokens - (cutoff_tokens or 0) + (summary_tokens or 0) + (pinned_tokens or 0)
-    return TipHistory(tip_id=tip_id, history_tokens=tokens, summary_id=summary_id)
+    return TipHistory(tip_id=tip_id, tokens=tokens, summary_id=summary_id)
 
 
 def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
@@ -99,12 +99,14 @@ def load_verbatim(tip_id: int, using: str) -> Branch:
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
     """The applicable summary: the first live one found walking up from ``tip``, so the one with the deepest anchor."""
+    check_tip(tip)
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
     return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
 
 
-def get_path(tip: ChatMessage) -> list[ChatMessage]:
-    """Root → tip as rows, without summaries."""
+def get_branch(tip: ChatMessage) -> list[ChatMessage]:
+    """Root → tip, without summaries: the transcript that users see."""
+    check_tip(tip)
     return ChatMessage.objects.db_manager(database_of(tip)).get_path(tip)
 
 
@@ -132,12 +134,14 @@ def with_already_compacted(branch: Branch, using: str) -> Branch:
 
 
 def tips(session: ChatSession) -> list[ChatMessage]:
-    """The last message of every branch, oldest first."""
+    """The last message of every branch, oldest first; summaries are not counted."""
+    check_instance(session, ChatSession, "session")
     return list(ChatMessage.objects.using(database_of(session)).tips_of(session.pk).order_by("id").defer("reasoning"))
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
-    """The message and its siblings of kind message, in order: variant 1, 2, …"""
+    """The message and its siblings in order: each edit and each regeneration adds one. Summaries are not counted."""
+    check_instance(message, ChatMessage, "message")
     manager = ChatMessage.objects.db_manager(database_of(message))
     return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
 

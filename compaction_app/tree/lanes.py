@@ -105,6 +105,6 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
     with connections[using].cursor() as cursor:
         cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=places), list(tip_ids))
         return {
-            tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, history_tokens=tokens)
+            tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, tokens=tokens)
             for tip_id, summary_id, tokens in cursor.fetchall()
         }

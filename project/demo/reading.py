@@ -71,12 +71,12 @@ class SessionView:
     def _tip(self, message: ChatMessage, irreducible: bool) -> Tip:
         history = branches.history_at(message.pk, branches.database_of(message))
         threshold = self.resolved.budget.threshold
-        over = history.history_tokens > threshold and is_over_threshold(message, self.resolved)
+        over = history.tokens > threshold and is_over_threshold(message, self.resolved)
         state = State.FITS if not over else State.IRREDUCIBLE if irreducible else State.OVER
         return Tip(
             message=message,
             before=message.path_tokens,
-            after=history.history_tokens,
+            after=history.tokens,
             threshold=threshold,
             summary_id=history.summary_id,
             state=state,
@@ -119,7 +119,7 @@ def has_open_runs(sessions: Sequence[ChatSession]) -> bool:
 def tips_over(tips: Sequence[ChatMessage], threshold: int) -> list[ChatMessage]:
     """The tips whose history is over the threshold, by the trigger's numbers alone: cheap enough to poll."""
     using = branches.database_of(tips[0]) if tips else "default"
-    return [tip for tip in tips if branches.history_at(tip.pk, using).history_tokens > threshold]
+    return [tip for tip in tips if branches.history_at(tip.pk, using).tokens > threshold]
 
 
 def newer_runs(sessions: Sequence[ChatSession], after: Any, known: set[int]) -> list[CompactionRun]:

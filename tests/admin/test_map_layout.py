@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Filling:
-    history_tokens: int
+    tokens: int
     summary_id: int | None = None
 
 

@@ -197,7 +197,7 @@ def test_it_serves_the_tips_where_no_newer_summary_applies(viewer, three):
     }
     assert all(chat.find_summary(tip) != summary for summary in (first, second, third) for tip in [outside])
     [served_tip] = shown(viewer, third).tips
-    assert served_tip.history_tokens == chat.get_context(nodes[-1]).history_tokens
+    assert served_tip.tokens == chat.get_context(nodes[-1]).history_tokens
 
 
 def test_only_the_newest_tips_are_asked_for_and_the_page_says_so(viewer):

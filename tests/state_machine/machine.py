@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from compaction_app import chat, tasks
 from compaction_app.models import CompactionRun
+from compaction_app.tree import branches
 from tests.state_machine import choices
 from tests.state_machine.compacting import CompactingWorld
 from tests.state_machine.model import open_calls
@@ -188,7 +189,7 @@ class ConversationMachine(RuleBasedStateMachine):
         tip = self.tip(i)
         first = self.world.compact(tip, "", Answer(fill=1.0))
         if first is not None and first.status == "succeeded" and tip.id in self.world.tree:
-            raw = chat.branches.history_at(tip.id, "default").history_tokens
+            raw = branches.history_at(tip.id, "default").tokens
             calls = self.world.teller.calls
             again = self.world.compact(tip, "", Answer(fill=1.0))
             if raw <= self.world.limits().threshold:

@@ -131,7 +131,7 @@ class TestReading:
         anchored_summary(messages[15], messages[13], content="not to be read", pinned=messages[12])
         with CaptureQueriesContext(connection) as captured:
             history = branches.history_at(messages[-1].pk, "default")
-        assert history.history_tokens == 6 * 100 + 30 + 100
+        assert history.tokens == 6 * 100 + 30 + 100
         assert len(captured) == 1
         assert "content" not in captured[0]["sql"]
 

@@ -66,8 +66,8 @@ def history_by_walking(tip: ChatMessage) -> TipHistory:
             cutoff = found[-1].last_summarized_message
             tail = [message for message in path if message.depth > cutoff.depth]
             tokens = found[-1].token_count + sum(message.token_count for message in tail)
-            return TipHistory(tip_id=tip.pk, history_tokens=tokens, summary_id=found[-1].pk)
-    return TipHistory(tip_id=tip.pk, history_tokens=sum(message.token_count for message in path), summary_id=None)
+            return TipHistory(tip_id=tip.pk, tokens=tokens, summary_id=found[-1].pk)
+    return TipHistory(tip_id=tip.pk, tokens=sum(message.token_count for message in path), summary_id=None)
 
 
 @settings(max_examples=40, deadline=None)

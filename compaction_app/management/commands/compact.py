@@ -132,8 +132,8 @@ class _Compactor:
         return Result(
             tip=tip.pk,
             depth=tip.depth,
-            tokens_before=before.history_tokens,
-            tokens_after=branches.history_at(tip.pk, self.using).history_tokens,
+            tokens_before=before.tokens,
+            tokens_after=branches.history_at(tip.pk, self.using).tokens,
             threshold=self.resolved.budget.threshold,
             generations=tuple(run.generation for run in runs if run.generation),
             outcome=outcome,
@@ -147,7 +147,7 @@ class _Compactor:
         Without this a session of five hundred regenerations would get as many summaries. It does not apply with
         instructions, which are for every branch, nor to a message given by its number.
         """
-        served = history.summary_id is not None and history.history_tokens <= self.resolved.budget.target
+        served = history.summary_id is not None and history.tokens <= self.resolved.budget.target
         return served and self.whole_session and not self.instructions
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
