@@ -8,7 +8,6 @@ lane that most lanes of this page leave.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.db.models import CharField, Count, Q, QuerySet, Value
@@ -251,17 +250,16 @@ class BranchMap:
 
     @property
     def table(self) -> list[TableRow]:
-        numbers = {drawn.lane_id: drawn.number for drawn in self.picture.lanes}
-        return [self._row(drawn, drawn.lane, numbers) for drawn in self.picture.lanes if drawn.lane]
+        return [self._row(drawn, drawn.lane) for drawn in self.picture.lanes if drawn.lane]
 
-    def _row(self, drawn: DrawnLane, lane: Lane, numbers: Mapping[int, int]) -> TableRow:
+    def _row(self, drawn: DrawnLane, lane: Lane) -> TableRow:
         def link(pk: int, label: str) -> str:
             return self.admin.link_to("chatmessage", pk, label)
 
         tip = self.histories.get(lane.end_id)
         summary_id = tip.summary_id if tip else None
-        parent = numbers.get(lane.parent_lane_id or 0)
-        fork = f"message {lane.parent_id}" + (f" of branch {parent}" if parent else "")
+        parent = drawn.parent
+        fork = f"message {lane.parent_id}" + (f" of branch {parent.number}" if parent and parent.number else "")
         return TableRow(
             name=link(lane.end_id, _branch(drawn).capitalize()),
             forks_from=link(lane.parent_id, fork) if lane.parent_id else "the start",

@@ -191,6 +191,8 @@ class DrawnLane:
     end: int
     #: None for one known only by its forks.
     lane: Lane | None = None
+    #: The lane that it leaves.
+    parent: DrawnLane | None = None
     #: As in the picture and the table; 0 for a lane that is numbered on another page.
     number: int = 0
     #: The depths of the messages that have a mark.
@@ -214,8 +216,7 @@ class DrawnLane:
 
     @property
     def parent_id(self) -> int | None:
-        """The lane that it leaves."""
-        return self.lane.parent_lane_id if self.lane else None
+        return self.parent.lane_id if self.parent else None
 
     @property
     def after(self) -> int:
@@ -340,7 +341,7 @@ def draw(
     axis = _AXIS if scale.folds else _AXIS - _FOLD_LABELS
     rows = _stack(order, axis)
     for lane in order:
-        lane.path = _path(lane, drawn.get(lane.parent_id or 0), scale)
+        lane.path = _path(lane, scale)
     shown = sum(len(bar.spans) for lane in order for bar in lane.bars)
     return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=len(here) - shown)
 
@@ -352,11 +353,12 @@ def _drawn_lanes(lanes: Sequence[Lane], places: Iterable[Place]) -> dict[int, Dr
     """These lanes, and those that they leave, by id."""
     found = {lane.start_id: DrawnLane(lane.start_id, lane.start_depth, lane.end_depth, lane) for lane in lanes}
     for lane in lanes:
-        found[lane.start_id].messages |= {lane.start_id: lane.start_depth, lane.end_id: lane.end_depth}
+        drawn = found[lane.start_id]
+        drawn.messages |= {lane.start_id: lane.start_depth, lane.end_id: lane.end_depth}
         if lane.parent_id is None or lane.parent_lane_id is None:
             continue
         depth = lane.start_depth - 1
-        parent = found.setdefault(lane.parent_lane_id, DrawnLane(lane.parent_lane_id, depth, depth))
+        drawn.parent = parent = found.setdefault(lane.parent_lane_id, DrawnLane(lane.parent_lane_id, depth, depth))
         parent.reach(depth)
         parent.messages[lane.parent_id] = depth
         parent.forks[lane.parent_id] += 1
@@ -366,21 +368,15 @@ def _drawn_lanes(lanes: Sequence[Lane], places: Iterable[Place]) -> dict[int, Dr
 
 
 def _numbered(lanes: Iterable[DrawnLane], first: int, guests: Collection[int]) -> list[DrawnLane]:
-    """Each lane, then its forks, the deepest first; of one message's forks the oldest first."""
-    below: dict[int | None, list[DrawnLane]] = defaultdict(list)
-    # Roots are in the order in which they began.
-    for lane in sorted(lanes, key=lambda lane: (0 if lane.parent_id is None else -lane.start, lane.lane_id)):
-        below[lane.parent_id].append(lane)
-    found = list(_with_forks(below, None))
+    """Each lane, then its forks, the deepest first; of one message's forks the oldest first, and so the roots."""
+
+    def path(lane: DrawnLane) -> tuple[tuple[int, int], ...]:
+        return (*path(lane.parent), (-lane.start, lane.lane_id)) if lane.parent else ((0, lane.lane_id),)
+
+    found = sorted(lanes, key=path)
     for number, lane in enumerate((lane for lane in found if lane.lane and lane.lane_id not in guests), first):
         lane.number = number
     return found
-
-
-def _with_forks(below: Mapping[int | None, list[DrawnLane]], parent_id: int | None) -> Iterator[DrawnLane]:
-    for lane in below[parent_id]:
-        yield lane
-        yield from _with_forks(below, lane.lane_id)
 
 
 def _gauge(lane: Lane | None, histories: Mapping[int, TipHistory], budget: Budget | None) -> Gauge | None:
@@ -404,17 +400,17 @@ def _wanted_room(lanes: Sequence[DrawnLane]) -> dict[int, list[tuple[int, int]]]
     room for its labels.
     """
     ends = {lane.lane_id: (lane.end, lane.after) for lane in lanes}
-    forks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    forks: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     # Backwards: the forks of a lane come after it.
     for lane in reversed(lanes):
         if lane.parent_id is not None:
             (end, room), (above, above_room) = ends[lane.lane_id], ends[lane.parent_id]
-            forks[lane.parent_id][lane.start - 1].append(lane.lane_id)
+            forks[lane.parent_id][lane.start - 1].append((end, room))
             ends[lane.parent_id] = max(end, above), max(room, above_room)
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for by_depth in forks.values():
         for depth, deeper in pairwise(sorted(by_depth)):
-            for end, room in (ends[lane_id] for lane_id in by_depth[depth]):
+            for end, room in by_depth[depth]:
                 if end < deeper:
                     found[deeper].append((end, room + APART + 1))
     return found
@@ -462,13 +458,11 @@ def first_covered(spans: Sequence[SummarySpan], lanes: Iterable[Lane]) -> dict[i
 
 def _above(span: SummarySpan, lanes: Mapping[int, Lane]) -> dict[int, int]:
     """Lane → the depth down to which it belongs to the path that ends at the summary's anchor."""
-    lane_id: int | None = span.anchor_lane_id
-    depth = span.anchor_depth
-    found: dict[int, int] = {}
-    while lane_id is not None:
-        found[lane_id] = depth
-        lane = lanes.get(lane_id)
-        lane_id, depth = (lane.parent_lane_id, lane.start_depth - 1) if lane else (None, 0)
+    found = {span.anchor_lane_id: span.anchor_depth}
+    lane = lanes.get(span.anchor_lane_id)
+    while lane and lane.parent_lane_id is not None:
+        found[lane.parent_lane_id] = lane.start_depth - 1
+        lane = lanes.get(lane.parent_lane_id)
     return found
 
 
@@ -577,7 +571,7 @@ def _of_summaries(shape: Shape, place: Place, spans: Sequence[SummarySpan], lane
 def _extend(lane: DrawnLane, scale: Scale) -> None:
     """From the message that it forks from to the end of its label, or of its bars."""
     end = scale.x(lane.end)
-    lane.left = scale.x(lane.start) - _BESIDE_START if lane.parent_id is None else scale.x(lane.start - 1)
+    lane.left = scale.x(lane.start) - _BESIDE_START if lane.parent is None else scale.x(lane.start - 1)
     lane.right = max([end + lane.after, *(bar.x2 + REACH for bar in lane.bars)])
     lane.label_x = end + _BESIDE_TIP if lane.lane else lane.left
 
@@ -589,13 +583,12 @@ def _pack(lanes: Iterable[DrawnLane]) -> None:
     is placed before its forks, and deeper forks first. So everything already placed below the lane that it leaves is
     to its right, and of each row only the leftmost x is needed.
     """
-    rows: dict[int | None, int] = {None: -1}
     # The leftmost x of each row, with lines that pass through it; it never decreases from one row to the next.
     taken: list[int] = []
     for lane in lanes:
-        first = rows[lane.parent_id] + 1
+        first = lane.parent.row + 1 if lane.parent else 0
         fits = (row for row in range(first, len(taken)) if lane.right + APART < taken[row])
-        lane.row = rows[lane.lane_id] = next(fits, len(taken))
+        lane.row = next(fits, len(taken))
         if lane.row == len(taken):
             taken.append(lane.left)
         # A root has no line from above, but counts as if it had: else its forks would meet what is left of them.
@@ -616,12 +609,12 @@ def _stack(lanes: Iterable[DrawnLane], top: int) -> list[Row]:
     return rows
 
 
-def _path(lane: DrawnLane, parent: DrawnLane | None, scale: Scale) -> str:
+def _path(lane: DrawnLane, scale: Scale) -> str:
     """Down from the message that it forks from, and along its messages; not where a stretch is drawn."""
     start = scale.x(lane.start)
     fork = f"M{start} 0"
-    if parent:
+    if lane.parent:
         x = lane.left
-        fork = f"M{x} {parent.y - lane.y + 5}V{-_CURVE}Q{x} 0 {min(x + _CURVE, start)} 0H{start}"
+        fork = f"M{x} {lane.parent.y - lane.y + 5}V{-_CURVE}Q{x} 0 {min(x + _CURVE, start)} 0H{start}"
     gaps = (f"H{mark.x1}M{mark.x2} 0" for mark in lane.marks if mark.shape == Shape.STRETCH)
     return f"{fork}{''.join(gaps)}H{scale.x(lane.end)}"
