@@ -104,7 +104,9 @@ class Exchange:
         """Send a chat completion, streamed if the request asked for a stream. ``usage`` is counted by default."""
         counted = dict(usage) if usage is not None else self.count_usage(message)
         if self.body.get("stream"):
-            self._stream(message, finish_reason, counted)
+            for delta in [{"role": "assistant", "content": ""}, *_deltas(message)]:
+                self.send_delta(delta)
+            self.end_stream(finish_reason, counted)
             return
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
         self.send_json(200, {**self._envelope("chat.completion"), "choices": [choice], "usage": counted or None})
@@ -121,11 +123,6 @@ class Exchange:
     def _envelope(self, kind: str) -> Body:
         return {"id": f"chatcmpl-{self.number}", "object": kind, "created": 0, "model": self.model}
 
-    def _stream(self, message: Mapping[str, Any], finish_reason: str, usage: Body) -> None:
-        for delta in [{"role": "assistant", "content": ""}, *_deltas(message)]:
-            self.send_delta(delta)
-        self.end_stream(finish_reason, usage)
-
     def start_stream(self) -> None:
         """Start a response of server-sent events, unless it has started."""
         if self._is_streaming:
@@ -137,14 +134,15 @@ class Exchange:
 
     def send_delta(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> None:
         """Send one piece of the reply, as the first choice."""
-        self.send_event({**self._chunk(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+        self.send_event({**self._envelope("chat.completion.chunk"), "choices": [choice]})
 
     def end_stream(self, finish_reason: str | None, usage: Mapping[str, Any] | None = None) -> None:
         """End the stream with the finish reason (None: without one), and with the usage if the request asks for it."""
         if finish_reason is not None:
             self.send_delta({}, finish_reason=finish_reason)
         if (self.body.get("stream_options") or {}).get("include_usage") and usage:
-            self.send_event({**self._chunk(), "choices": [], "usage": usage})
+            self.send_event({**self._envelope("chat.completion.chunk"), "choices": [], "usage": usage})
         self._send_event_text("[DONE]")
         self.write(b"0\r\n\r\n")
 
@@ -156,9 +154,6 @@ class Exchange:
         self.start_stream()
         event = f"data: {text}\n\n".encode()
         self.write(b"%x\r\n%s\r\n" % (len(event), event))
-
-    def _chunk(self) -> Body:
-        return self._envelope("chat.completion.chunk")
 
 
 def content_text(content: Any) -> str:

@@ -67,18 +67,12 @@ def rate_limited(retry_after: float | str | None = None) -> Step:
 
 def insufficient_quota() -> Step:
     """429 for a quota: waiting does not help."""
-    return lambda exchange: exchange.send_error(
-        429,
-        message="You exceeded your current quota, please check your plan and billing details.",
-        type="insufficient_quota",
-        code="insufficient_quota",
-    )
+    message = "You exceeded your current quota, please check your plan and billing details."
+    return bad_request(message, status=429, type="insufficient_quota", code="insufficient_quota")
 
 
 def server_error(status: int = 500) -> Step:
-    return lambda exchange: exchange.send_error(
-        status, message="The server had an error while processing your request.", type="server_error"
-    )
+    return bad_request("The server had an error while processing your request.", status=status, type="server_error")
 
 
 def unauthorized() -> Step:
@@ -92,6 +86,7 @@ def unauthorized() -> Step:
 
 
 def bad_request(message: str = "Bad request.", *, status: int = 400, **error: Any) -> Step:
+    """An error in OpenAI's format. ``error`` adds or replaces its fields."""
     return lambda exchange: exchange.send_error(status, message=message, **{"type": "invalid_request_error", **error})
 
 
@@ -177,24 +172,20 @@ def tool_call(name: str = "search", arguments: str = '{"query": "weather"}') -> 
 def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000) -> Step:
     """400: the prompt is too long, in the format of ``openai`` or ``llama.cpp``."""
     if dialect == "llama.cpp":
-        return lambda exchange: exchange.send_error(
-            400,
+        return bad_request(
+            "the request exceeds the available context size, try increasing it",
             code=400,
-            message="the request exceeds the available context size, try increasing it",
             type="exceed_context_size_error",
             n_prompt_tokens=n_prompt_tokens,
             n_ctx=n_ctx,
         )
     if dialect != "openai":
         raise ValueError(f"dialect must be 'openai' or 'llama.cpp', not {dialect!r}")
-    return lambda exchange: exchange.send_error(
-        400,
-        message=f"This model's maximum context length is {n_ctx} tokens. However, your messages resulted in "
-        f"{n_prompt_tokens} tokens. Please reduce the length of the messages.",
-        type="invalid_request_error",
-        param="messages",
-        code="context_length_exceeded",
+    message = (
+        f"This model's maximum context length is {n_ctx} tokens. However, your messages resulted in "
+        f"{n_prompt_tokens} tokens. Please reduce the length of the messages."
     )
+    return bad_request(message, param="messages", code="context_length_exceeded")
 
 
 def stream_of(
@@ -245,10 +236,5 @@ def event(payload: Any) -> Step:
 
 def unsupported_parameter(name: str) -> Step:
     """400: the model does not support this parameter."""
-    return lambda exchange: exchange.send_error(
-        400,
-        message=f"Unsupported parameter: '{name}' is not supported with this model.",
-        type="invalid_request_error",
-        param=name,
-        code="unsupported_parameter",
-    )
+    message = f"Unsupported parameter: '{name}' is not supported with this model."
+    return bad_request(message, param=name, code="unsupported_parameter")
