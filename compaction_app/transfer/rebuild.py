@@ -21,7 +21,7 @@ from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
-from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
+from compaction_app.values import CompactionPlan, Message, SummaryRequest
 
 
 class NotRebuilt(StrEnum):
@@ -112,13 +112,20 @@ def _erased(run: CompactionRun) -> NotRebuilt | None:
 
 def _plan(run: CompactionRun) -> CompactionPlan | None:
     """The run's plan, from the summary's pointers; None if rows are missing."""
-    summary, base = run.summary, _base(run)
+    summary, previous, base = run.summary, run.base, None
     assert summary is not None
     assert summary.parent_message_id is not None
-    path = _path(summary.parent_message_id, base.cutoff_depth + 1 if base else 1, summary)
-    by_id = {message.id: message for message in path}
-    cutoff = by_id.get(summary.last_summarized_message_id or 0)
-    pin = _pin(run, summary, by_id)
+    if previous is not None and previous.last_summarized_message is not None:
+        base = branches.summary_value(previous, previous.last_summarized_message, previous.pinned_message)
+    first_depth = base.cutoff_depth + 1 if base else 1
+    rows = ChatMessage.objects.using(branches.database_of(run)).raw(
+        sql.PATH_ROWS, {"node": summary.parent_message_id, "min_depth": first_depth}
+    )
+    path = sorted((branches.message_value(row) for row in rows), key=lambda message: message.depth)
+    # A pin of an earlier generation is above the path that was read.
+    inherited = [base.pinned] if base and base.pinned else []
+    by_id = {message.id: message for message in (*inherited, *path)}
+    cutoff, pin = by_id.get(summary.last_summarized_message_id or 0), by_id.get(summary.pinned_message_id or 0)
     lookahead = _between(path, run.request["lookahead"])
     if cutoff is None or lookahead is None or (summary.pinned_message_id and pin is None):
         return None
@@ -136,30 +143,6 @@ def _plan(run: CompactionRun) -> CompactionPlan | None:
         target_tokens=run.request["target_tokens"],
         replaced_tokens=(base.tokens if base else 0) + sum(message.tokens for message in covered),
     )
-
-
-def _base(run: CompactionRun) -> Summary | None:
-    base = run.base
-    if base is None or base.last_summarized_message is None:
-        return None
-    pin = base.pinned_message
-    return branches.summary_value(base, base.last_summarized_message, pin)
-
-
-def _path(anchor_id: int, min_depth: int, summary: ChatMessage) -> list[Message]:
-    """Messages from a depth down to the anchor, in order."""
-    rows = ChatMessage.objects.using(branches.database_of(summary)).raw(
-        sql.PATH_ROWS, {"node": anchor_id, "min_depth": min_depth}
-    )
-    return sorted((branches.message_value(row) for row in rows), key=lambda message: message.depth)
-
-
-def _pin(run: CompactionRun, summary: ChatMessage, by_id: Mapping[int, Message]) -> Message | None:
-    """The summary's pinned message. It is above the path that was read if an earlier generation pinned it."""
-    if summary.pinned_message_id is None or summary.pinned_message_id in by_id:
-        return by_id.get(summary.pinned_message_id or 0)
-    inherited = run.base.pinned_message if run.base else None
-    return branches.message_value(inherited) if inherited and inherited.pk == summary.pinned_message_id else None
 
 
 def _between(path: Sequence[Message], ends: Sequence[int]) -> tuple[Message, ...] | None:
