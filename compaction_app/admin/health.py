@@ -26,9 +26,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.admin import display
 from compaction_app.admin.display import plural
-from compaction_app.admin.records import Tool
 from compaction_app.compaction.trigger import breaker_until
 from compaction_app.conf import Mode, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
@@ -63,7 +61,9 @@ class Alert:
     since: datetime | None = None
     #: For a shell; "" where there is none.
     command: str = ""
-    links: tuple[Tool, ...] = ()
+    #: Those that the page names, and the runs that it links to, by their status.
+    sessions: tuple[ChatSession, ...] = ()
+    runs: RunStatus | None = None
     is_error: bool = True
 
 
@@ -84,10 +84,10 @@ def warnings(request: HttpRequest) -> list[Alert]:
     found = [*_broker()] if sees_runs or _may_any(request, "compact_chatsession") else []
     if not sees_runs:
         return found
-    site = getattr(request, "current_app", None) or "admin"
     now = timezone.now()
-    names_sessions = _may_any(request, "view_chatsession", "change_chatsession")
-    return [*found, *_open_runs(now, site), *_breakers(now, site, names_sessions)]
+    # A title may quote a message, and the page behind it is for people who may view sessions.
+    named = NAMED if _may_any(request, "view_chatsession", "change_chatsession") else 0
+    return [*found, *_open_runs(now), *_breakers(now, named)]
 
 
 # -- the broker ---------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def is_late(run: CompactionRun, now: datetime) -> bool:
     return run.status == RunStatus.READY and due_since(run) < late
 
 
-def _open_runs(now: datetime, site: str) -> Iterator[Alert]:
+def _open_runs(now: datetime) -> Iterator[Alert]:
     late = now - timedelta(seconds=LATE_SECONDS)
     running = _open(RunStatus.RUNNING)[: MOST_OPEN + 1].aggregate(
         working=Count("pk", filter=Q(lease_expires_at__gte=now)),
@@ -207,7 +207,7 @@ def _open_runs(now: datetime, site: str) -> Iterator[Alert]:
         since=Min("due", filter=waits),
     )
     if waiting["late"]:
-        yield _waiting(waiting, running["working"], late, site)
+        yield _waiting(waiting, running["working"], late)
     if number := running["stalled"]:
         was, it = ("was", "it") if number == 1 else ("were", "them")
         yield Alert(
@@ -215,7 +215,7 @@ def _open_runs(now: datetime, site: str) -> Iterator[Alert]:
             remedy="Start beat, whose sweep does it, or run:",
             command="python manage.py recover_compactions",
             since=running["since"],
-            links=(_listed(RunStatus.RUNNING, site),),
+            runs=RunStatus.RUNNING,
         )
 
 
@@ -224,36 +224,32 @@ def _open(status: RunStatus) -> QuerySet[CompactionRun]:
     return CompactionRun.objects.open().filter(status=status)
 
 
-def _waiting(found: dict[str, Any], working: int, late: datetime, site: str) -> Alert:
+def _waiting(found: dict[str, Any], working: int, late: datetime) -> Alert:
     """Runs that nothing takes: because of the broker, of too few workers, or of none."""
     is_one = found["late"] == 1
-    runs = f"{_count(found['late'])} {'waits longer than it' if is_one else 'wait longer than they'} should"
+    problem = f"{_count(found['late'])} {'waits longer than it' if is_one else 'wait longer than they'} should"
     them = "it" if is_one else "them"
     is_error = True
     if not found["enqueued"]:
-        text = f"{runs}: no broker has taken {them}."
+        text = f"{problem}: no broker has taken {them}."
         remedy = f"Start beat, whose sweep enqueues {them} once the broker answers, or run:"
         command = "python manage.py recover_compactions"
     elif working:
         at_work = plural(working, "run is", "runs are")
-        text = f"{runs}, while {at_work} in progress: there are too few workers, or they are too slow."
+        text = f"{problem}, while {at_work} in progress: there are too few workers, or they are too slow."
         remedy = "Start another worker, or put a faster model first (SUMMARIZER_MODELS, SUMMARIZER_TIMEOUT)."
         command, is_error = _worker(), False
     elif found["last_enqueued"] >= late:
-        text, remedy, command = f"{runs}: no worker takes {them}.", "Start one that reads their queue:", _worker()
+        text, remedy, command = f"{problem}: no worker takes {them}.", "Start one that reads their queue:", _worker()
     else:
-        text = f"{runs}: no worker takes {them}."
+        text = f"{problem}: no worker takes {them}."
         remedy, command = f"No sweep enqueues {them} again either. Start both:", f"{_worker()} --beat"
-    links = (_listed(RunStatus.READY, site),)
-    return Alert(text=text, remedy=remedy, command=command, since=found["since"], links=links, is_error=is_error)
+    since, runs = found["since"], RunStatus.READY
+    return Alert(text=text, remedy=remedy, command=command, since=since, runs=runs, is_error=is_error)
 
 
 def _count(number: int) -> str:
     return f"More than {MOST_OPEN:,} runs" if number > MOST_OPEN else plural(number, "run")
-
-
-def _listed(status: RunStatus, site: str, label: str = "Show them") -> Tool:
-    return Tool(label, display.page_url("compactionrun_changelist", site=site, status__exact=str(status)))
 
 
 def _worker() -> str:
@@ -317,19 +313,11 @@ def _breaker(failed: list[CompactionRun]) -> OpenBreaker | None:
     return OpenBreaker(session, len(failed), since, until) if since and until else None
 
 
-def _breakers(now: datetime, site: str, names_sessions: bool) -> Iterator[Alert]:
+def _breakers(now: datetime, named: int) -> Iterator[Alert]:
     found = open_breakers(now)
     if not found:
         return
     failures, until = max(one.failures for one in found), max(one.until for one in found)
-    # A title may quote a message, and the page behind it is for people who may view sessions.
-    links = [
-        Tool(
-            display.shortened(str(one.session), 40),
-            display.page_url("chatsession_change", one.session.pk, site=site),
-        )
-        for one in (found[:NAMED] if names_sessions else ())
-    ]
     yield Alert(
         text=f"The breaker is open in {plural(len(found), 'session')}, after up to {failures} failures in a row.",
         remedy=(
@@ -337,6 +325,7 @@ def _breakers(now: datetime, site: str, names_sessions: bool) -> Iterator[Alert]
             "The error codes of the failed runs say what to fix. Compacting from the admin ignores the breaker."
         ),
         since=min(one.since for one in found),
-        links=(*links, _listed(RunStatus.FAILED, site, "Failed runs")),
+        sessions=tuple(one.session for one in found[:named]),
+        runs=RunStatus.FAILED,
         is_error=False,
     )

@@ -7,7 +7,7 @@ so a page shows its beginning, and an address of its own has all of it as plain 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -167,26 +167,25 @@ class MessageFields(records.RecordAdmin):
     @admin.display(description="variants")
     def variants(self, obj: ChatMessage) -> str:
         """This message and its siblings, numbered as in a chat."""
-        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE)
-        found = list(siblings.values_list("pk", flat=True)[: _MOST_NEIGHBORS + 1])
-        ranked = enumerate(found[:_MOST_NEIGHBORS], start=1)
-        links = [
-            display.here(rank) if pk == obj.pk else self.link_to("chatmessage", pk, str(rank)) for rank, pk in ranked
-        ]
-        return _neighbors(links, found)
+        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE).values_list("pk", flat=True)
+
+        def link(pk: int, rank: int) -> str:
+            return display.here(rank) if pk == obj.pk else self.link_to("chatmessage", pk, str(rank))
+
+        return _neighbors(siblings, link)
 
     @admin.display(description="followed by")
     def following(self, obj: ChatMessage) -> str:
-        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE)
-        found = list(children.only("id", "kind", "role")[: _MOST_NEIGHBORS + 1])
-        return _neighbors([self.link_to_record(node) for node in found], found) if found else "Nothing: this is a tip"
+        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE).only("id", "kind", "role")
+        return _neighbors(children, lambda child, _: self.link_to_record(child), "Nothing: this is a tip")
 
     @admin.display(description="summaries anchored here")
     def summaries_here(self, obj: ChatMessage) -> str:
         children = ChatMessage.objects.get_children(obj).filter(kind=Kind.SUMMARY)
-        found = list(children.only("id", "kind", "last_summarized_message", "retired_at")[: _MOST_NEIGHBORS + 1])
-        links = [display.joined((self.link_to_record(node), summaries.state_of(node)), " ") for node in found]
-        return _neighbors(links, found)
+        return _neighbors(
+            children.only("id", "kind", "last_summarized_message", "retired_at"),
+            lambda child, _: display.joined((self.link_to_record(child), summaries.state_of(child)), " "),
+        )
 
     @admin.display(description="runs from here")
     def runs_here(self, obj: ChatMessage) -> str:
@@ -202,9 +201,11 @@ class MessageFields(records.RecordAdmin):
         return self.url("chatmessage_text", obj.pk, part)
 
 
-def _neighbors(links: list[Any], found: Sequence[Any]) -> str:
-    more = ["and more"] if len(found) > _MOST_NEIGHBORS else []
-    return display.joined(links[:_MOST_NEIGHBORS] + more)
+def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: str = display.EMPTY) -> str:
+    """The first of these rows, each as ``link(row, rank)``."""
+    found = list(rows[: _MOST_NEIGHBORS + 1])
+    links = [link(row, rank) for rank, row in enumerate(found[:_MOST_NEIGHBORS], start=1)]
+    return display.joined([*links, "and more"] if len(found) > len(links) else links) if found else none
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
@@ -213,8 +214,6 @@ def _neighbors(links: list[Any], found: Sequence[Any]) -> str:
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
     texts = (*_TEXTS, *records.SESSION_TEXTS)
-    change_form_template = "admin/compaction_app/chatmessage/change_form.html"
-    change_list_template = "admin/compaction_app/chatmessage/change_list.html"
     actions = ("compact_now", "retire")
     search_help_text = "Message ids. Open a session to search its messages."
 

@@ -149,8 +149,6 @@ class RecordAdmin(AnyModelAdmin):
     # Makes the search box appear; search_for defines what a term matches.
     search_fields = ("id",)
     empty_value_display = display.EMPTY
-    change_form_template = "admin/compaction_app/change_form.html"
-    delete_confirmation_template = "admin/compaction_app/delete.html"
     #: Headings of a record's page and of the list.
     title = ""
     list_title = ""

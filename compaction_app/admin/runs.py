@@ -97,8 +97,6 @@ class RunList(DatedList):
 class CompactionRunAdmin(DatedAdmin):
     title, list_title = "Run", "Runs"
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
-    change_form_template = "admin/compaction_app/compactionrun/change_form.html"
-    change_list_template = "admin/compaction_app/compactionrun/change_list.html"
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
     list_filter = (

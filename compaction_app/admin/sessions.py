@@ -160,7 +160,6 @@ def _of_newest(links: list[str], count: int, bound: int) -> str:
 @admin.register(ChatSession)
 class ChatSessionAdmin(VerifyingAdmin):
     form = ChatSessionForm
-    change_form_template = "admin/compaction_app/chatsession/change_form.html"
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"

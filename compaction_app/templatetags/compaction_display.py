@@ -13,6 +13,7 @@ register.filter("moment", display.moment)
 register.filter("exact_moment", display.exact_moment)
 register.filter("figures", display.figures)
 register.filter("money", display.money)
+register.filter("shortened", display.shortened)
 register.filter("reserved", display.reserved)
 register.filter("calibration", display.calibration)
 
