@@ -27,7 +27,7 @@ from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, count_up_to, is_id, page
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.reading import ResolvedRequest, resolve_request
+from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.tree.branches import database_of, is_on_branch
@@ -153,7 +153,7 @@ class Report:
     def compact_sessions(self, sessions: Sequence[ChatSession]) -> None:
         """Enqueue the compaction of every branch of these sessions, up to the first that no broker takes."""
         for session in sessions:
-            if self._has_nothing_to_do(session):
+            if self.refuses(session, below_threshold=True):
                 continue
             # Each attempt waits for the broker's timeout, so a hundred of them would outlast the request.
             if self.found[Outcome.SESSIONS_UNANSWERED] or not tasks.enqueue_session(session):
@@ -162,43 +162,38 @@ class Report:
                 self.admin.log_change(self.request, session, "Compaction of every branch requested.")
                 self._add(Outcome.SESSIONS_STARTED, session)
 
-    def refuses(self, session: ChatSession) -> bool:
-        """Whether nothing can be compacted there, whatever is requested. One query, none for its settings."""
-        return self._look_at(session, lanes=1) is None
+    def refuses(self, session: ChatSession, *, below_threshold: bool = False) -> bool:
+        """Whether nothing can be compacted there; with ``below_threshold`` also if no branch is over its threshold.
 
-    def _has_nothing_to_do(self, session: ChatSession) -> bool:
-        """Whether the task would find nothing to do there. Two queries."""
-        found = self._look_at(session, lanes=MOST_LOOKED_AT + 1)
-        if found is None:
-            return True
-        resolved, lanes = found
-        if len(lanes) > MOST_LOOKED_AT:
-            return False
-        filled = histories_at([lane.end_id for lane in lanes if lane.is_tip], database_of(session)).values()
-        if any(tip.tokens > resolved.budget.threshold for tip in filled):
-            return False
-        self._add(Outcome.SESSIONS_BELOW, session)
-        return True
-
-    def _look_at(self, session: ChatSession, *, lanes: int) -> tuple[ResolvedRequest, tuple[Lane, ...]] | None:
-        """The session's resolved and at most this many of its lanes; None where nothing can be compacted."""
+        One query, two for thresholds, none where the settings decide.
+        """
         try:
             resolved = resolve_request(session)
         except CompactionError as error:
             problem = f"nothing is compacted, its settings are invalid. {error}"
             self.problems.append((self.admin.link_to_session(session), problem))
-            return None
+            return True
         if resolved.settings.mode == Mode.OFF:
-            self._add(Outcome.SESSIONS_OFF, session)
-            return None
-        found = read_lanes(session, limit=lanes)
-        if not found:
-            self._add(Outcome.SESSIONS_EMPTY, session)
-            return None
-        return resolved, found
+            outcome = Outcome.SESSIONS_OFF
+        elif not (lanes := read_lanes(session, limit=MOST_LOOKED_AT + 1 if below_threshold else 1)):
+            outcome = Outcome.SESSIONS_EMPTY
+        elif below_threshold and _are_all_below(lanes, resolved.budget.threshold, database_of(session)):
+            outcome = Outcome.SESSIONS_BELOW
+        else:
+            return False
+        self._add(outcome, session)
+        return True
 
     def _add(self, outcome: Outcome, session: ChatSession) -> None:
         self.found[outcome].append(self.admin.link_to_session(session))
+
+
+def _are_all_below(lanes: Sequence[Lane], threshold: int, using: str) -> bool:
+    """Whether no branch is over the threshold; False where there are too many to check."""
+    if len(lanes) > MOST_LOOKED_AT:
+        return False
+    tips = histories_at([lane.end_id for lane in lanes if lane.is_tip], using)
+    return all(tip.tokens <= threshold for tip in tips.values())
 
 
 def _is_taken(run: CompactionRun) -> bool:

@@ -295,15 +295,15 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"
 
-    def tools(self, request: HttpRequest, obj: ChatMessage) -> list[records.Tool]:
+    def tools(self, request: HttpRequest, obj: ChatMessage) -> dict[str, str]:
         if obj.is_summary:
             may_retire = obj.retired_at is None and self.has_retire_permission(request)
-            return [records.Tool("Retire", self.url("chatmessage_retire", ids=obj.pk))] if may_retire else []
-        tools = []
+            return {"Retire": self.url("chatmessage_retire", ids=obj.pk)} if may_retire else {}
+        tools = {}
         if self.has_compact_permission(request) and not is_off(obj.session):
-            tools.append(records.Tool("Compact now", self.url("chatmessage_compact", obj.pk)))
+            tools["Compact now"] = self.url("chatmessage_compact", obj.pk)
         if self.has_redact_permission(request):
-            tools.append(records.Tool("Redact", self.url("chatmessage_redact", obj.pk)))
+            tools["Redact"] = self.url("chatmessage_redact", obj.pk)
         return tools
 
     def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:

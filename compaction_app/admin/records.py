@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import wraps
 from inspect import getmembers
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -116,14 +115,6 @@ def fieldsets(sections: Sections, hidden: Collection[str] = (), collapsed: str =
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A button on a record's page, or a link in a warning."""
-
-    label: str
-    url: str
 
 
 class RecordList(ChangeList):
@@ -276,8 +267,9 @@ class RecordAdmin(AnyModelAdmin):
     def title_of(self, obj: Any) -> str:
         return self.title
 
-    def tools(self, request: HttpRequest, obj: Any) -> list[Tool]:
-        return []
+    def tools(self, request: HttpRequest, obj: Any) -> dict[str, str]:
+        """The buttons of a record's page: label → address."""
+        return {}
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         """What the page of a record shows beside its fields."""

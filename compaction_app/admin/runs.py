@@ -261,10 +261,10 @@ class CompactionRunAdmin(DatedAdmin):
 
     # -- retrying -----------------------------------------------------------------------------------------
 
-    def tools(self, request: HttpRequest, obj: CompactionRun) -> list[records.Tool]:
+    def tools(self, request: HttpRequest, obj: CompactionRun) -> dict[str, str]:
         if why_no_retry(obj) or not self.has_compact_permission(request):
-            return []
-        return [records.Tool("Retry", self.url("compactionrun_retry", obj.pk))]
+            return {}
+        return {"Retry": self.url("compactionrun_retry", obj.pk)}
 
     @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:

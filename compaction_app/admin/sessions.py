@@ -286,11 +286,11 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- compacting ---------------------------------------------------------------------------------------
 
-    def tools(self, request: HttpRequest, obj: ChatSession) -> list[records.Tool]:
-        verify = records.Tool("Verify", self.url("chatsession_verify", obj.pk))
+    def tools(self, request: HttpRequest, obj: ChatSession) -> dict[str, str]:
+        verify = {"Verify": self.url("chatsession_verify", obj.pk)}
         if not self.has_compact_permission(request) or is_off(obj):
-            return [verify]
-        return [records.Tool("Compact every branch", self.url("chatsession_compact", obj.pk)), verify]
+            return verify
+        return {"Compact every branch": self.url("chatsession_compact", obj.pk), **verify}
 
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
