@@ -23,16 +23,8 @@ from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_a
 from compaction_app.context.budget import make_budget, reply_reserve, window_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages import validation
 from compaction_app.messages.transcript import count_summary, neutralize_tags, summary_message
-from compaction_app.messages.validation import (
-    MAX_JSON_DEPTH,
-    check_budget_arguments,
-    check_list_of_dicts,
-    check_summarize,
-    check_text,
-    check_whole_number,
-    checked_counter,
-)
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
@@ -115,9 +107,9 @@ def check_and_compact(
     :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message, an argument or an answer of
     ``summarize`` of another type, :class:`RedactionFailed` where ``REDACTOR`` returned no text for the summarizer.
     """
-    check_budget_arguments(model, tools, reserved_tokens)
-    check_text(summary, "summary")
-    check_summarize(summarize)
+    validation.check_budget_arguments(model, tools, reserved_tokens)
+    validation.check_text(summary, "summary")
+    validation.check_summarize(summarize)
     settings = settings_from({} if options is None else options, where="options")
     count: Count = load(settings.token_counter)()
     history = _History(messages, summary, count)
@@ -151,7 +143,7 @@ def check_and_compact(
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
     _check_messages(messages)
-    counter = ExactTokenCounter() if count is None else checked_counter(count)
+    counter = ExactTokenCounter() if count is None else validation.checked_counter(count)
     return sum(count_messages([_countable(message) for message in messages], counter))
 
 
@@ -162,8 +154,8 @@ def apply_tool_result_budget(
 
     ``keep_turns``: the number of turns at the end that are left alone. Idempotent.
     """
-    check_whole_number(max_bytes, "max_bytes", low=1)
-    check_whole_number(keep_turns, "keep_turns")
+    validation.check_whole_number(max_bytes, "max_bytes", low=1)
+    validation.check_whole_number(keep_turns, "keep_turns")
     history = _History(messages, "", _no_count)
     pruned = prune(history.branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=_no_count)
     return [*history.fixed(), *map(history.message, pruned.messages)]
@@ -341,8 +333,8 @@ def _check_encodable(value: Any, field: str, position: int, depth: int = 0) -> N
         except UnicodeEncodeError as error:
             words = f"The {field} of message {position} has a lone surrogate at position {error.start}."
             raise InvalidMessage(words, field=field) from error
-    elif depth > MAX_JSON_DEPTH:
-        words = f"The {field} of message {position} is nested deeper than {MAX_JSON_DEPTH} levels."
+    elif depth > validation.MAX_JSON_DEPTH:
+        words = f"The {field} of message {position} is nested deeper than {validation.MAX_JSON_DEPTH} levels."
         raise InvalidMessage(words, field=field)
     elif isinstance(value, Mapping | list | tuple):
         within = [*value, *value.values()] if isinstance(value, Mapping) else value
@@ -352,7 +344,7 @@ def _check_encodable(value: Any, field: str, position: int, depth: int = 0) -> N
 
 def _check_messages(messages: Any) -> None:
     """Raise :class:`InvalidMessage` if this is not a list of messages."""
-    check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
+    validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     for position, message in enumerate(messages):
         _check_message(message, position)
 

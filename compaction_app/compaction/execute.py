@@ -206,7 +206,10 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     budget, count = Budget(**run.budget), get_token_counter()
     branch = branches.with_already_compacted(branch, using)
     summarizer = make_summarizer(settings, run.session.model)
-    limit = _input_limit(run, settings, summarizer, count)
+    max_tokens = getattr(summarizer, "max_input_tokens", None)
+    limit = None
+    if max_tokens is not None:
+        limit = SummarizerLimit(max_tokens, settings, count, **_parts_of_request(run, settings))
     plan = plan_compaction(
         branch,
         branch.base,
@@ -233,34 +236,21 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
     )
 
 
-def _input_limit(run: CompactionRun, settings: Settings, summarizer: Any, count: Count) -> SummarizerLimit | None:
-    max_tokens = getattr(summarizer, "max_input_tokens", None)
-    if max_tokens is None:
-        return None
-    return SummarizerLimit(
-        max_tokens,
-        settings,
-        count,
-        instructions=run.instructions,
-        policy_line=run.policy_line,
-        redact=redactor_of(settings),
-    )
-
-
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     """What a plan asks the summarizer for.
 
     :mod:`transfer.rebuild` builds it again from stored rows, so it depends on nothing else.
     """
-    return request_for(
-        plan,
-        settings,
-        nonce=run.nonce,
-        instructions=run.instructions,
-        policy_line=run.policy_line,
-        limits=limits,
-        redact=redactor_of(settings),
-    )
+    return request_for(plan, settings, nonce=run.nonce, limits=limits, **_parts_of_request(run, settings))
+
+
+def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
+    """What a request contains whatever the plan is, and how it is redacted."""
+    return {
+        "instructions": run.instructions,
+        "policy_line": run.policy_line,
+        "redact": redactor_of(settings),
+    }
 
 
 def _record_start(work: Work) -> None:

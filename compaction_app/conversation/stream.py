@@ -93,6 +93,12 @@ class _ReplyCollector:
     def _may_yield(self, chunk: Any) -> bool:
         return chunk is not END and not self._draft.finish_reason
 
+    def _end_at(self, error: Exception) -> Any:
+        """Whatever the client raised. If the reply is complete and only the usage report is lost, keep the reply."""
+        if self._draft.finish_reason:
+            return END
+        raise self._interrupted(error) from error
+
     def _interrupted(self, cause: Exception | None = None) -> StreamInterrupted:
         how = "broke off" if cause else "ended without a finish_reason"
         return StreamInterrupted(f"The model's reply {how}; nothing was stored.", partial=self.text)
@@ -147,10 +153,7 @@ class ReplyStream(_ReplyCollector):
             opened = self._opened
             chunk = opened.first.pop() if opened.first else next(opened.source, END)
         except Exception as error:
-            # Whatever the client raises. If the reply is complete and only the usage report is lost, keep the reply.
-            if self._draft.finish_reason:
-                return END
-            raise self._interrupted(error) from error
+            return self._end_at(error)
         self._draft.add(chunk)
         return chunk
 
@@ -230,9 +233,7 @@ class AsyncReplyStream(_ReplyCollector):
         try:
             chunk = opened.first.pop() if opened.first else await anext(opened.source, END)
         except Exception as error:
-            if self._draft.finish_reason:
-                return END
-            raise self._interrupted(error) from error
+            return self._end_at(error)
         self._draft.add(chunk)
         return chunk
 
