@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
@@ -26,9 +27,6 @@ from django.utils.formats import date_format, time_format
 from compaction_app.admin.filters import RelatedFilter
 from compaction_app.admin.records import RecordAdmin, RecordList
 from compaction_app.models import CompactionEvent, CompactionRun
-
-if TYPE_CHECKING:
-    from django.contrib.admin.views.main import ChangeList
 
 #: Rows that a list searches for what no index has.
 LOOKED_THROUGH = 10_000

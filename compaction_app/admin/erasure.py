@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages as notes
@@ -87,6 +88,9 @@ def affected_by(message: ChatMessage) -> Affected:
 class ErasingAdmin(RecordAdmin):
     """The page before a redaction, and the contents of the page before a deletion."""
 
+    #: The session of the message that this copy has deleted.
+    deleted_from: UUID | None = None
+
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
 
@@ -148,15 +152,14 @@ class ErasingAdmin(RecordAdmin):
         return [str(objs[0]), [part for part in below if part]], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
-        # Kept with the request: after_deletion is not given the message.
-        request.compaction_session = obj.session_id  # type: ignore[attr-defined]
+        self.deleted_from = obj.session_id
         try:
             chat.delete_message(obj)
         except MessageNotFound:
             # Somebody else was faster. The result is the same.
             self.message_user(request, f"{obj} had been deleted already.", notes.INFO)
 
-    def after_deletion(self, request: HttpRequest) -> str:
+    def after_deletion(self) -> str:
         """The page of its session, for people who may view sessions."""
-        session_id = getattr(request, "compaction_session", None)
-        return (self.url("chatsession_change", session_id) if session_id else "") or super().after_deletion(request)
+        session = self.url("chatsession_change", self.deleted_from) if self.deleted_from else ""
+        return session or super().after_deletion()

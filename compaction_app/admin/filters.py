@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -22,9 +23,6 @@ from compaction_app.conf import site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models.tables import display_words
 from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Kind, SkipReason
-
-if TYPE_CHECKING:
-    from django.contrib.admin.views.main import ChangeList
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
 #: Digits of the largest depth.

@@ -61,7 +61,7 @@ class Alert:
     since: datetime | None = None
     #: For a shell; "" where there is none.
     command: str = ""
-    #: Those that the page names, and the runs that it links to, by their status.
+    #: Sessions that the page links to, and the status of the runs whose list it links to.
     sessions: tuple[ChatSession, ...] = ()
     runs: RunStatus | None = None
     is_error: bool = True

@@ -162,12 +162,11 @@ class RecordAdmin(AnyModelAdmin):
         answering.request = request
         return answering
 
-    def may_view(self, model_name: str) -> bool:
+    def may_view(self, model_name: str, app_label: str = "compaction_app") -> bool:
         """Whether the user may open records of this model, as the admin of that model decides."""
         if self.request is None:
             return True
-        model = apps.get_model("compaction_app", model_name)
-        site = self.admin_site
+        model, site = apps.get_model(app_label, model_name), self.admin_site
         return site.is_registered(model) and site.get_model_admin(model).has_view_permission(self.request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -306,9 +305,9 @@ class RecordAdmin(AnyModelAdmin):
         """Back to the list: Django sends people without the change permission, here everybody, to its front page."""
         answer = super().response_delete(request, obj_display, obj_id)
         is_redirect = isinstance(answer, HttpResponseRedirect)
-        return HttpResponseRedirect(self.after_deletion(request)) if is_redirect else answer
+        return HttpResponseRedirect(self.after_deletion()) if is_redirect else answer
 
-    def after_deletion(self, request: HttpRequest) -> str:
+    def after_deletion(self) -> str:
         return self.list_link()[0]
 
     # -- additional pages ---------------------------------------------------------------------------------

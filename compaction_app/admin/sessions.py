@@ -199,12 +199,11 @@ class ChatSessionAdmin(VerifyingAdmin):
         owner: Any = obj.owner
         if owner is None:
             return display.EMPTY
-        site, options = self.admin_site, owner._meta
-        if self.request is None or not site.is_registered(type(owner)):
+        options = owner._meta
+        if not self.may_view(options.model_name, options.app_label):
             return str(owner)
-        may_view = site.get_model_admin(type(owner)).has_view_permission(self.request)
-        page = f"{site.name}:{options.app_label}_{options.model_name}_change"
-        return display.link(reverse(page, args=[owner.pk]), owner) if may_view else str(owner)
+        page = f"{self.admin_site.name}:{options.app_label}_{options.model_name}_change"
+        return display.link(reverse(page, args=[owner.pk]), owner)
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         session_id = records.as_uuid(term)
