@@ -553,6 +553,12 @@ def load(dotted_path: str) -> Any:
     return import_string(dotted_path)
 
 
+def load_function(dotted_path: str) -> Any:
+    """The function at a dotted path, or an instance of the class there: a host may write a hook as either."""
+    named = load(dotted_path)
+    return named() if isinstance(named, type) else named
+
+
 def _configured() -> Any:
     return getattr(django_settings, "COMPACTION", {})
 

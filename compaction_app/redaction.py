@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from compaction_app.conf import Settings, load
+from compaction_app.conf import Settings, load_function
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
@@ -39,8 +39,7 @@ def redactor_of(settings: Settings) -> Redact | None:
         try:
             # Loaded at the first use: importing it, or making an instance of a class, may raise too.
             if not loaded:
-                named = load(path)
-                loaded.append(named() if isinstance(named, type) else named)
+                loaded.append(load_function(path))
             result = loaded[0](text)
         except Exception as error:
             raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from compaction_app.conf import load, site_setting
+from compaction_app.conf import load_function, site_setting
 from compaction_app.models import ChatSession
 
 
@@ -83,8 +83,5 @@ def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:
 def is_allowed(user: Any, session: ChatSession | None, action: Action) -> bool:
     """Ask the host's ``PERMISSION``, or the default rule."""
     path = site_setting("PERMISSION")
-    if path is None:
-        return owner_or_staff(user, session, action)
-    named = load(path)
-    rule = named() if isinstance(named, type) else named
+    rule = owner_or_staff if path is None else load_function(path)
     return bool(rule(user, session, action))

@@ -27,7 +27,7 @@ from django.utils import timezone
 from compaction_app import telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Mode, Settings, load
+from compaction_app.conf import Mode, Settings, load_function
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
@@ -357,8 +357,7 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
     if path is None:
         return PolicyDecision()
     try:
-        policy = load(path)
-        answer = (policy() if isinstance(policy, type) else policy)(tip, request.resolved.budget)
+        answer = load_function(path)(tip, request.resolved.budget)
     except Exception as error:
         log_error(logger, error, session=tip.session_id, tip=tip.pk, step="policy", policy=path)
         return PolicyDecision()

@@ -52,7 +52,6 @@ class Bundle:
     following: tuple[Message, ...]
     #: The text of the summary.
     output: str
-    metadata: Mapping[str, Any]
     #: The model that wrote it.
     model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
@@ -212,7 +211,6 @@ def read_bundle(folder: Path) -> Bundle:
             request=request,
             following=tuple(_message(part) for part in following),
             output=_read(folder, OUTPUT),
-            metadata=metadata,
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
