@@ -14,6 +14,11 @@ from django.db import connection
 from django.test import TransactionTestCase
 from kombu import pools
 
+from compaction_app import chat
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
@@ -45,12 +50,33 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def small_window(settings: Any) -> Iterator[None]:
-    """The small world of exact numbers, and a fake summarizer that remembers nothing of the test before."""
+def small_window(settings: Any) -> None:
+    """The small world of exact numbers."""
     settings.COMPACTION = small()
-    FakeSummarizer.reset()
+
+
+@pytest.fixture(autouse=True)
+def _fake_summarizer_forgets() -> Iterator[None]:
     yield
     FakeSummarizer.reset()
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(title="a conversation")
+
+
+@pytest.fixture
+def branch(session: ChatSession) -> list[ChatMessage]:
+    """Over the threshold of 6,000 in the small world."""
+    return grow(session, None, "u a " * 35)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    """A provider whose every answer passes for a summary."""
+    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

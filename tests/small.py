@@ -33,3 +33,17 @@ def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=N
 def shown_ids(tip):
     """Ids of what a context shows, system prompt aside, in order."""
     return [message.message_id for message in chat.get_context(tip).messages if message.message_id]
+
+
+def turns_with_results(*results):
+    """A turn for each result: the question, the call, the result, the answer."""
+    messages = []
+    for number, result in enumerate(results):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        messages += [
+            {"role": "user", "content": f"question {number}"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
+            {"role": "assistant", "content": f"answer {number}"},
+        ]
+    return messages

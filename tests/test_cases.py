@@ -6,8 +6,6 @@ tested there, on values; here the same numbers go through the public door and a 
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compaction_app import chat, tasks
@@ -17,7 +15,7 @@ from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
 from tests.docs.origins import names_of_tests
-from tests.small import anchored_summary, shown_ids, small
+from tests.small import anchored_summary, shown_ids, small, turns_with_results
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -50,7 +48,7 @@ HELD: dict[str, list[str]] = {
     # Cut
     "the six splits": [f"{PLANNING}::TestSplitting::test_the_newest_messages_within_the_budget_stay"],
     "a cutoff at 2: 1 and 2 nowhere but in the summary": [
-        f"{BRANCHES}::TestApplies::test_what_the_summary_covers_appears_nowhere_but_in_it"
+        f"{BRANCHES}::TestApplies::test_a_summary_applies_where_its_anchor_is_on_the_branch"
     ],
     "an empty history: nothing, no model call": [
         f"{PLANNING}::TestCuts::test_an_empty_history_has_nothing_to_compact",
@@ -124,11 +122,6 @@ HELD: dict[str, list[str]] = {
 
 #: A recap without a ledger's worth of facts in it.
 RECAP = "Earlier matter was told and settled, all of it."
-
-
-@pytest.fixture
-def session():
-    return chat.start_session(title="a conversation")
 
 
 def test_every_case_is_held_by_tests_that_exist():
@@ -275,24 +268,12 @@ class TestAnchors:
         assert shown == ["user", "user", "assistant", "user", "assistant"]
 
 
-def turns_with_results(*results: str) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for number, result in enumerate(results):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        messages += [
-            {"role": "user", "content": "x" * 50_000 if number == 0 else "question"},
-            {"role": "assistant", "tool_calls": [call]},
-            {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
-            {"role": "assistant", "content": "y" * 50_000 if number == 0 else "answer"},
-        ]
-    return messages
-
-
 class TestPrune:
     def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(self, settings, session):
         settings.COMPACTION = {"CONTEXT_WINDOW": 1_000_000, "PRUNE": "always"}
         results = ["a" * 4_096, "b" * 4_097, "語" * 50_000, *["z" * 9_000] * 3]
         written = turns_with_results(*results)
+        written[0]["content"] = written[3]["content"] = "x" * 50_000
         tip = chat.append_messages(session, None, written)[-1]
         context = chat.get_context(tip)
         shown = [message.content for message in context.messages]

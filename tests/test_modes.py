@@ -18,11 +18,6 @@ from tests.small import small
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(autouse=True)
-def reset():
-    FakeSummarizer.reset()
-
-
 class TestPresets:
     @pytest.mark.parametrize(
         ("mode", "kept"), [("standard", 14), ("conservative", 8), ("aggressive", 14), ("deterministic", 14)]

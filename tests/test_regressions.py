@@ -30,17 +30,6 @@ def site(settings):
     Interfering.action = None
 
 
-@pytest.fixture
-def session():
-    return chat.start_session()
-
-
-@pytest.fixture
-def branch(session):
-    """Over the threshold of 6,000."""
-    return grow(session, None, "u a " * 35)
-
-
 @pytest.mark.parametrize("transient", [True, False])
 def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(session, branch, transient):
     """The event of the failure pointed at the deleted tip, so that nothing of it could be written and the run

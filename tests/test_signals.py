@@ -18,11 +18,6 @@ NAMES = ("compaction_started", "compaction_finished", "compaction_failed", "summ
 
 
 @pytest.fixture
-def branch():
-    return grow(chat.start_session(), None, "u a " * 35)
-
-
-@pytest.fixture
 def connect():
     """Connect receivers for the length of a test."""
     connected = []

@@ -14,7 +14,6 @@ from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from tests.conftest import REPOSITORY, live_database_url
 
@@ -27,7 +26,6 @@ SENTENCES = "The harbour office keeps the tide tables for {0}, and Ida wrote the
 @pytest.fixture(autouse=True)
 def window_of_4000(settings):
     settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE, "COOLDOWN_SECONDS": 0}
-    FakeSummarizer.reset()
 
 
 def talk(session, parent=None, turns=60):

@@ -84,7 +84,7 @@ class TestCalendar:
             (59.9, "59.9 s"),
             (60, "1 min 0 s"),
             (3725, "1 h 2 min"),
-            (200_000, "2 d 7 h"),
+            (2e5, "2 d 7 h"),
             (-5, "0.0 s"),
         ],
     )
@@ -95,10 +95,7 @@ class TestCalendar:
 class TestByDate:
     def test_runs_are_narrowed_to_a_year_a_month_and_a_day(self, viewer, tip):
         day, month = run_of(tip, created_at=NOON), run_of(tip, created_at=NOON - timedelta(days=2))
-        year, before = (
-            run_of(tip, created_at=NOON - timedelta(days=90)),
-            run_of(tip, created_at=NOON - timedelta(days=400)),
-        )
+        year, before = (run_of(tip, created_at=NOON - timedelta(days=days)) for days in (90, 400))
         assert listed(viewer, "compactionrun") == [before.pk, year.pk, month.pk, day.pk]
         assert listed(viewer, "compactionrun", date="2026") == [day.pk, month.pk, year.pk]
         assert listed(viewer, "compactionrun", date="2026-11") == [day.pk, month.pk]

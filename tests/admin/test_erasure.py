@@ -99,13 +99,6 @@ def test_redacting_without_a_proper_replacement_asks_again(eraser, hung, replace
     assert not ChatMessage.objects.filter(redacted_at__isnull=False).exists()
 
 
-def test_markup_in_a_replacement_stays_text(eraser, hung):
-    nodes, *_ = hung
-    page = eraser.post(url("chatmessage_redact", nodes[-1].pk), {"replacement": MARKUP}, follow=True).text
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert" in page
-
-
 def test_a_summary_is_not_redacted_and_the_way_out_is_told(eraser, hung):
     *_, second = hung
     response = eraser.post(url("chatmessage_redact", second.pk), {"replacement": "x"})

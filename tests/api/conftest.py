@@ -3,7 +3,6 @@
 import pytest
 
 from compaction_app import chat, tasks
-from compaction_app.testing.builders import grow
 from tests.api.asking import Asker, World, forget_throttle, user
 
 
@@ -37,12 +36,6 @@ def document():
 @pytest.fixture
 def session(ann):
     return chat.start_session(owner=ann)
-
-
-@pytest.fixture
-def branch(session):
-    """Over the small world's threshold of 6,000."""
-    return grow(session, None, "u a " * 35)
 
 
 @pytest.fixture

@@ -102,13 +102,9 @@ class Crowd:
 def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(port, ann, branch, settings):
     """The rest is told that one is open, or that there is nothing left; nobody is told of a fault (rule 10)."""
     settings.COMPACTION = small(MANUAL_THROTTLE=None)
-    FakeSummarizer.reset()
     FakeSummarizer.delay = 0.5
-    try:
-        answers = Crowd(port, ann, f"sessions/{branch[0].session_id}/compact", b"{}").send(CROWD)
-        assert len(FakeSummarizer.requests) == 1
-    finally:
-        FakeSummarizer.reset()
+    answers = Crowd(port, ann, f"sessions/{branch[0].session_id}/compact", b"{}").send(CROWD)
+    assert len(FakeSummarizer.requests) == 1
     assert answers.total() == CROWD
     assert answers[200] == 1
     assert set(answers) <= {200, 409, 422}
@@ -120,7 +116,6 @@ def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(port, ann,
 def test_a_burst_gets_no_more_than_the_throttle_says(port, ann, branch, settings):
     settings.COMPACTION = small(MANUAL_THROTTLE="5/d")
     forget_throttle()
-    FakeSummarizer.reset()
     answers = Crowd(port, ann, f"sessions/{branch[0].session_id}/compact", b"{}").send(40)
     assert answers[429] == 35
     assert answers[200] == 1

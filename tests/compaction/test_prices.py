@@ -107,8 +107,8 @@ def priced(settings, server):
 
 
 @pytest.fixture
-def branch(priced):
-    return grow(chat.start_session(), None, "u a " * 35)
+def branch(priced, branch):
+    return branch
 
 
 def spent(run):
@@ -207,7 +207,6 @@ class TestRuns:
 class TestHostSummarizers:
     def test_a_host_s_draft_is_one_call_and_its_error_may_bring_more(self, settings, branch, monkeypatch):
         settings.COMPACTION = small(PRICES=PRICES)
-        FakeSummarizer.reset()
         drafts = [
             SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10),
             SummarizerError("gone", error_code="quota", calls=[call(input=7)]),

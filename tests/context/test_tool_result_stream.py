@@ -74,12 +74,7 @@ def assert_valid(before: Message, after: Message) -> None:
     assert len(after.content.encode()) <= len(before.content.encode())
     if after.content != before.content:
         assert before.role == Role.TOOL
-    assert (after.id, after.role, after.tool_calls, after.tool_call_id) == (
-        before.id,
-        before.role,
-        before.tool_calls,
-        before.tool_call_id,
-    )
+    assert all(getattr(after, f) == getattr(before, f) for f in ("id", "role", "tool_calls", "tool_call_id"))
 
 
 def assert_pairs_whole(messages: Sequence[Message], shown: Sequence[Message]) -> None:

@@ -64,15 +64,8 @@ def policy(tip: ChatMessage, budget: Any) -> PolicyDecision:
 @pytest.fixture(autouse=True)
 def site(settings: Any) -> Iterator[None]:
     settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Repeating", POLICY=f"{__name__}.policy")
-    FakeSummarizer.reset()
     yield
     Repeating.meanwhile, Repeating.fails = None, False
-    FakeSummarizer.reset()
-
-
-@pytest.fixture
-def session() -> ChatSession:
-    return chat.start_session()
 
 
 def columns_with(text: str) -> set[str]:

@@ -30,10 +30,8 @@ TURNS = "u a " * 5
 @pytest.fixture(autouse=True)
 def site(settings):
     settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
-    FakeSummarizer.reset()
     yield
     Interfering.action = None
-    FakeSummarizer.reset()
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ import pytest
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
-from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small
+from tests.small import small, turns_with_results
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -27,18 +25,6 @@ THOUGHT = "the tide turns at four"
 @pytest.fixture
 def session():
     return chat.start_session(model="house-model", system_prompt="You keep the harbour's books.")
-
-
-@pytest.fixture
-def branch(session):
-    """Over the threshold of 6,000."""
-    return grow(session, None, "u a " * 35)
-
-
-@pytest.fixture
-def server():
-    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
-        yield running
 
 
 def events(session: Any) -> list[CompactionEvent]:
@@ -131,20 +117,6 @@ class TestRecord:
         assert run.messages_compacted == 30 - 6
 
 
-def calls_with_results(*results: str) -> list[dict[str, Any]]:
-    """A turn for each result: the question, the call, the result, the answer."""
-    messages: list[dict[str, Any]] = []
-    for number, result in enumerate(results):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        messages += [
-            {"role": "user", "content": f"question {number}"},
-            {"role": "assistant", "tool_calls": [call]},
-            {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
-            {"role": "assistant", "content": f"answer {number}"},
-        ]
-    return messages
-
-
 class TestLayers:
     CHARACTERS = "compaction_app.tokens.CharacterTokenCounter"
 
@@ -154,7 +126,7 @@ class TestLayers:
             TOKEN_COUNTER=self.CHARACTERS, MICRO_COMPACT=collapse, PRUNE_TOOL_RESULT_BYTES=100_000
         )
         airy = "tide\n\n\n      " * 2_000
-        tip = chat.append_messages(session, None, calls_with_results(airy, "a", "b", "c"))[-1]
+        tip = chat.append_messages(session, None, turns_with_results(airy, "a", "b", "c"))[-1]
         context = chat.get_context(tip)
         assert context.strategy == ("micro_compact" if collapse else "truncated")
         assert chat.should_compact(tip) is not collapse

@@ -173,12 +173,6 @@ class TestProgram:
 
 
 class TestFakeSummarizer:
-    @pytest.fixture(autouse=True)
-    def _reset(self):
-        FakeSummarizer.reset()
-        yield
-        FakeSummarizer.reset()
-
     def test_it_writes_an_acceptable_draft_and_the_same_each_time(self):
         drafts = [run_summarizer(FakeSummarizer(), request(), ACCEPT) for _ in range(2)]
         assert drafts[0] == drafts[1]

@@ -44,14 +44,6 @@ def test_all_checks_are_registered_once() -> None:
     ("configured", "expected"),
     [
         (
-            {"TRIGGER_RATIO": 1.5},
-            Error(
-                "COMPACTION['TRIGGER_RATIO'] must be between 0 and 1 (exclusive), not 1.5.",
-                hint="Correct or remove TRIGGER_RATIO.",
-                id="compaction_app.E101",
-            ),
-        ),
-        (
             {"TRIGGER_RATIO": 0.4},
             Warning(
                 "TRIGGER_RATIO 0.4 is outside 0.5 to 0.95: compaction will be frequent, or too late.",
@@ -62,17 +54,7 @@ def test_all_checks_are_registered_once() -> None:
         (
             None,
             Error(
-                "settings.COMPACTION must be a dict, not None.",
-                hint="Use a dict of keys.",
-                id="compaction_app.E001",
-            ),
-        ),
-        (
-            {"TRIGGER": 0.7},
-            Error(
-                "settings.COMPACTION has unknown keys: TRIGGER.",
-                hint=f"Known keys are {', '.join(conf.DEFAULTS)}.",
-                id="compaction_app.E002",
+                "settings.COMPACTION must be a dict, not None.", hint="Use a dict of keys.", id="compaction_app.E001"
             ),
         ),
         (
@@ -101,11 +83,7 @@ def test_a_problem_of_the_settings_is_a_check_message(configured: Any, expected:
 
 def test_every_wrong_key_is_reported_at_once() -> None:
     with override_settings(COMPACTION={"PRUNE": 1, "POLICY": "x", "PRICES": []}):
-        assert [message.id for message in found()] == [
-            "compaction_app.E114",
-            "compaction_app.E134",
-            "compaction_app.E137",
-        ]
+        assert [message.id for message in found()] == [f"compaction_app.{e}" for e in ("E114", "E134", "E137")]
 
 
 def test_a_project_silences_a_check_by_its_id() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,27 +19,15 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import Role
-from tests.small import small
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 SAYING = {"role": Role.USER, "content": "Aye."}
-
-
-@pytest.fixture(autouse=True)
-def _small_window(settings: Any) -> None:
-    settings.COMPACTION = small()
 
 
 @pytest.fixture
 def tip() -> ChatMessage:
     return grow(chat.start_session(model="m"), None, "u")[0]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
-    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
-        yield running
 
 
 CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {

@@ -289,12 +289,6 @@ def answering_none(text: str) -> None:
 
 
 @pytest.fixture
-def server():
-    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
-        yield running
-
-
-@pytest.fixture
 def client(server):
     return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 

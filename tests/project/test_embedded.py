@@ -37,14 +37,6 @@ def exists(pid: int) -> bool:
     return True
 
 
-def group_exists(pid: int) -> bool:
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def eventually(condition: Callable[[], bool], seconds: float = 15) -> bool:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:

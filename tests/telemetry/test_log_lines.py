@@ -79,12 +79,7 @@ class TestLogs:
         ("reason", "level"),
         [
             ("under_threshold", "DEBUG"),
-            ("mode_off", "INFO"),
-            ("policy", "INFO"),
-            ("open_run", "INFO"),
-            ("breaker", "INFO"),
-            ("cooldown", "INFO"),
-            ("irreducible", "INFO"),
+            *((reason, "INFO") for reason in "mode_off policy open_run breaker cooldown irreducible".split()),
             ("nothing_to_compact", "INFO"),
         ],
     )

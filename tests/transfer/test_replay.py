@@ -115,11 +115,9 @@ class TestAsking:
 
     def test_a_bundle_holds_the_request_that_was_made(self, server, tmp_path, settings):
         settings.COMPACTION = site(server, SUMMARIZER=FAKE)
-        FakeSummarizer.reset()
         chat.compact(loop(chat.start_session(), None, 20)[-1])
         (made,) = export(tmp_path / "out").bundles
         assert read_bundle(made).request == FakeSummarizer.requests[0]
-        FakeSummarizer.reset()
 
     def test_one_bundle_or_the_first_few(self, server, exported):
         found, _ = replay(exported.bundles[1])

@@ -13,11 +13,6 @@ from tests.small import anchored_summary, shown_ids
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
 
 
-@pytest.fixture
-def session():
-    return chat.start_session(title="a conversation")
-
-
 class TestApplies:
     def test_a_summary_applies_where_its_anchor_is_on_the_branch(self, session):
         _, m2, m3 = grow(session, None, "u a u")
@@ -71,11 +66,6 @@ class TestApplies:
         messages = grow(session, None, "u a u a u a")
         anchored_summary(messages[4], messages[3])
         assert shown_ids(messages[3]) == [m.pk for m in messages[:4]]
-
-    def test_what_the_summary_covers_appears_nowhere_but_in_it(self, session):
-        _, m2, m3 = grow(session, None, "u u u")
-        summary = anchored_summary(m3, m2, content="recap of the first two")
-        assert shown_ids(m3) == [summary.pk, m3.pk]
 
     def test_the_pin_stands_between_summary_and_tail(self, session):
         messages = grow(session, None, "u c t c t c t")

@@ -103,19 +103,14 @@ class TestBranches:
         chat.append_message(chat.start_session(owner=session.owner), role=Role.USER, content="Elsewhere")
         assert "2/2" in text_of(browser.get(url("branch", session, tip)))
 
-    def test_a_message_leads_to_the_newest_tip_below_it(self, browser, session):
+    def test_a_message_leads_to_the_newest_tip_below_it_and_a_tip_to_its_own_branch(self, browser, session):
         fork = grow(session, 2)
-        grow(session, 4, parent=fork, content="Older branch ")
+        old = grow(session, 4, parent=fork, content="Older branch ")
         tip = grow(session, 2, parent=fork, content="Newer branch ")
         page = text_of(browser.get(url("branch", session, fork)))
         assert "Newer branch 1" in page
         assert "Older branch" not in page
         assert f'name="parent" value="{tip.pk}"' in page
-
-    def test_a_tip_shows_its_own_branch(self, browser, session):
-        fork = grow(session, 2)
-        old = grow(session, 4, parent=fork, content="Older branch ")
-        grow(session, 2, parent=fork, content="Newer branch ")
         page = text_of(browser.get(url("branch", session, old)))
         assert "Older branch 3" in page
         assert "Newer branch" not in page

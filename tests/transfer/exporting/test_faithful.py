@@ -88,14 +88,19 @@ class TestFaithful:
         exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) == 3
 
-    @pytest.mark.parametrize("step", [steps.length(), steps.reply("no")], ids=["truncated", "too short"])
-    def test_a_second_model_after_the_first_was_of_no_use(self, server, session, tmp_path, settings, step):
+    @pytest.mark.parametrize(
+        "refused",
+        [[steps.length()], [steps.reply("no")], [steps.fill_target(3.0)] * 2],
+        ids=["truncated", "too short", "a tighter retry too"],
+    )
+    def test_a_second_model_after_the_first_was_of_no_use(self, server, session, tmp_path, settings, refused):
         models = site(server)["SUMMARIZER_MODELS"]
         settings.COMPACTION = site(server, SUMMARIZER_MODELS=[*models, {**models[0], "model": "second"}])
-        server.script([step], model="scripted")
+        server.script(refused, model="scripted")
         chat.compact(talk(session, None, 6)[-1])
         exported = export_checked(server, tmp_path / "out")
-        assert exported.metadata(0)["model"] == "second"
+        figures = exported.metadata(0)
+        assert (figures["model"], figures["tightened"]) == ("second", False)
 
     def test_the_tighter_retry_that_was_accepted(self, server, session, tmp_path):
         server.script([steps.fill_target(3.0), steps.reply(SUMMARY)])
@@ -107,16 +112,6 @@ class TestFaithful:
         figures = exported.metadata(0)
         assert figures["tightened"] is True
         assert figures["budget"]["asked_tokens"] < figures["budget"]["target_tokens"]
-
-    def test_a_tighter_retry_that_was_refused_too_is_not_taken_for_the_next_models_answer(
-        self, server, session, tmp_path, settings
-    ):
-        models = site(server)["SUMMARIZER_MODELS"]
-        settings.COMPACTION = site(server, SUMMARIZER_MODELS=[*models, {**models[0], "model": "second"}])
-        server.script([steps.fill_target(3.0), steps.fill_target(3.0)], model="scripted")
-        chat.compact(talk(session, None, 6)[-1])
-        exported = export_checked(server, tmp_path / "out")
-        assert exported.metadata(0)["tightened"] is False
 
     @pytest.mark.parametrize("rule", ["summarize", "drop"])
     def test_reasoning(self, server, session, tmp_path, settings, rule):
