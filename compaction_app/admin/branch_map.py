@@ -7,7 +7,7 @@ lane that most lanes of this page leave.
 
 from __future__ import annotations
 
-from collections import Counter
+from statistics import mode
 from typing import Any, NamedTuple
 
 from django.db.models import CharField, Count, Q, QuerySet, Value
@@ -107,21 +107,18 @@ class BranchMap:
         """The session's lanes, and those newer than the page."""
         # From the newest on, as their index has them, so that those newer than the page are among the counted.
         newest = self._messages().filter(lane__isnull=True).order_by("-id")[: MOST_COUNTED + 1]
-        found = newest.aggregate(
-            lanes=Count("pk"), newer=Count("pk", filter=Q(pk__gte=before) if before else Q(pk__lt=0))
-        )
+        is_newer = Q(pk__gte=before) if before else Q(pk__lt=0)
+        found = newest.aggregate(lanes=Count("pk"), newer=Count("pk", filter=is_newer))
         return found["lanes"], found["newer"]
 
     def _trunk(self) -> tuple[Lane, ...]:
         """The lane that most of these leave, where it is older than they are."""
         shown = {lane.start_id for lane in self.lanes}
-        left = Counter(lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id not in {None, *shown})
-        for trunk, _ in left.most_common(1):
-            return read_lanes(self.session, limit=1, before=(trunk or 0) + 1)
-        return ()
+        left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id and lane.parent_lane_id not in shown]
+        return read_lanes(self.session, limit=1, before=mode(left) + 1) if left else ()
 
     def _read_beginnings(self, condition: Q, quotes: bool) -> dict[int, Any]:
-        """Messages and summaries by id, with how they begin; None for people who may not read messages."""
+        """Messages and summaries by id, with how they begin; without ``quotes`` the beginning is None."""
         beginning = Left("content", _TEXT_READ) if quotes else Value(None, CharField())
         rows = self._messages().filter(condition).annotate(beginning=beginning)
         names = ("pk", "beginning", "role", "path_tokens", "depth", "lane_id", "kind")

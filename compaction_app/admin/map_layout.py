@@ -363,7 +363,9 @@ def _drawn_lanes(lanes: Sequence[Lane], places: Iterable[Place]) -> dict[int, Dr
         parent.messages[lane.parent_id] = depth
         parent.forks[lane.parent_id] += 1
     for place in places:
-        found[place.lane_id].messages[place.message_id] = place.depth
+        # A message that was stored since the lanes were read may be on another one.
+        if place.lane_id in found:
+            found[place.lane_id].messages[place.message_id] = place.depth
     return found
 
 
