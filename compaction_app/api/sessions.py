@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -100,11 +102,8 @@ def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]
         raise Problem(Code.FORBIDDEN)
     _check_settings(user, None, body.settings)
     using = database()
-    try:
-        with transaction.atomic(using=using):
-            session = start_session(owner=user, using=using, **body.model_dump())
-    except IntegrityError as error:
-        raise _duplicate() from error
+    with _unique_external_id(using):
+        session = start_session(owner=user, using=using, **body.model_dump())
     return Status(201, session)
 
 
@@ -140,16 +139,13 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
         # Saving would set updated_at, though nothing changed.
         return session
     using = database_of(session)
-    try:
-        with transaction.atomic(using=using):
-            lock_session(session.pk, using)
-            if "settings" in given:
-                _check_settings(user_of(request), session, given["settings"])
-            for name, value in given.items():
-                setattr(session, name, value)
-            session.save(using=using, update_fields=list(given))
-    except IntegrityError as error:
-        raise _duplicate() from error
+    with _unique_external_id(using):
+        lock_session(session.pk, using)
+        if "settings" in given:
+            _check_settings(user_of(request), session, given["settings"])
+        for name, value in given.items():
+            setattr(session, name, value)
+        session.save(using=using, update_fields=list(given))
     session.refresh_from_db(using=using)
     return session
 
@@ -195,8 +191,14 @@ def _check_settings(user: Any, session: ChatSession | None, given: dict[str, Any
         raise Problem(Code.FORBIDDEN, detail)
 
 
-def _duplicate() -> Problem:
-    return Problem(Code.DUPLICATE, "Another session of this owner has this external_id.")
+@contextmanager
+def _unique_external_id(using: str) -> Iterator[None]:
+    """Store a session in a transaction; raise ``duplicate`` if its owner has another one with this external_id."""
+    try:
+        with transaction.atomic(using=using):
+            yield
+    except IntegrityError as error:
+        raise Problem(Code.DUPLICATE, "Another session of this owner has this external_id.") from error
 
 
 # The database stores times in microseconds. A cursor counts them, so it has no characters that a URL must escape.

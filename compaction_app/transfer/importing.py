@@ -153,18 +153,13 @@ def _append_tree(
     waiting: list[tuple[ChatMessage | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
-        chain = _chain(first, below)
+        # A message, its first child, that child's first child and so on.
+        chain = [first]
+        while len(chain) < _BATCH and (following := below.get(chain[-1])):
+            chain.append(following[0])
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain])
         for row, index in zip(rows, chain, strict=True):
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
-            following = below.get(index, [])[0 if index == chain[-1] else 1 :]
-            waiting.extend((row, child) for child in reversed(following))
+            left = below.get(index, [])[0 if index == chain[-1] else 1 :]
+            waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
-
-
-def _chain(first: int, below: Mapping[int | None, list[int]]) -> list[int]:
-    """A message, its first child, that child's first child and so on."""
-    chain = [first]
-    while len(chain) < _BATCH and (following := below.get(chain[-1])):
-        chain.append(following[0])
-    return chain
