@@ -205,7 +205,7 @@ class TestRealConversations:
         self, shared_data: Path, celery_worker: StartWorker
     ):
         """1,167 messages with 260 forks: one task, and all 527 branches fit."""
-        (one,) = importing.import_file(shared_data / "oasst_en_100_tree.jsonl", join=True)
+        (one,) = importing.store(importing.read(shared_data / "oasst_en_100_tree.jsonl", join=True))
         session, threshold = one.session, resolve_request(one.session).budget.threshold
         tips = chat.tips(session)
         assert sum(tip.path_tokens > threshold for tip in tips) > 400
