@@ -108,7 +108,7 @@ def find_error(result: str | None) -> str | None:
     if _TRACEBACK in start:
         return _last_line(result)
     if _ERROR_START.match(start) and not _NO_ERROR.match(start):
-        return one_line(result.strip().lstrip("✗ ").splitlines()[0], _ERROR_CHARS) or "error"
+        return one_line(result.strip().lstrip("✗ ").partition("\n")[0], _ERROR_CHARS) or "error"
     return None
 
 

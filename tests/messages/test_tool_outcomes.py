@@ -5,6 +5,7 @@ import json
 import pytest
 
 from compaction_app.messages.tool_calls import result_status, tool_marker
+from compaction_app.messages.tool_outcomes import find_error
 from compaction_app.messages.transcript import render_messages
 from compaction_app.values import Message, Role
 
@@ -85,6 +86,10 @@ def test_an_exit_code_tells_more_than_words():
     assert tool_marker(shell("pytest | tail"), piped) == "[shell: pytest | tail → exit 0]"
     assert result_status(shell("pytest | tail"), piped) == ""
     assert result_status(shell("make"), "done\nexit code: 2") == "error"
+
+
+def test_a_mark_of_an_error_without_a_word_is_an_error():
+    assert find_error("✗ ") == "error"
 
 
 def test_code_may_print_anything_but_a_traceback():
