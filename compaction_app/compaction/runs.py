@@ -1,8 +1,8 @@
 """The life of a run: ready, claimed, finished.
 
 Every transition is a conditional UPDATE, so of two workers with the same run exactly one gets it, and only the one
-whose claim is still valid can finish it. No transaction and no database connection is held while a model is called
-: :func:`require_no_transaction` and :func:`give_back_connection` ensure this.
+whose claim is still valid can finish it. :func:`require_no_transaction` and :func:`give_back_connection` ensure that no
+transaction and no database connection is held while a model is called.
 """
 
 from __future__ import annotations

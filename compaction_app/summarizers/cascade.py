@@ -4,8 +4,8 @@ A summarizer is a class with ``max_input_tokens`` (None: no limit) and ``summari
 names its own in ``SUMMARIZER``. :func:`run_summarizer` asks any of them: ``accept`` judges each draft, a draft that is
 too long is requested once more with a smaller target, and a failure raises :class:`SummarizerError`.
 
-A generator decides which model is asked next; sync and async code both drive it. Synchronous and
-asynchronous callers drive the same generator, so no wrapper blocks a thread while a model works.
+A generator decides which model is asked next. Synchronous and asynchronous callers drive the same one, so no wrapper
+blocks a thread while a model works.
 """
 
 from __future__ import annotations
