@@ -1,6 +1,7 @@
 """Settings: one dict, ``COMPACTION``, every key optional.
 
-``MODE`` picks a preset, an explicit key overrides the preset, and a session's setting overrides both.
+``MODE`` picks a preset, an explicit key overrides the preset, the summarizer that ``SUMMARIZER_NAME`` picks overrides
+both, and a session's own setting overrides all of them.
 :func:`get_settings` reads Django's settings each time, so ``override_settings`` works; nothing is written back.
 :func:`find_problems` finds what is wrong: the system checks report it, and :func:`get_settings` raises it.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -239,6 +241,45 @@ _MODEL_RULES: dict[str, Rule] = {
 }
 
 
+def _ratios(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return "must be a dict of model name prefix to ratio"
+    if any(not isinstance(k, str) or _ratio(v) for k, v in value.items()):
+        return "must map model name prefixes to numbers between 0 and 1 (exclusive)"
+    return None
+
+
+#: What a named summarizer may set, instead of the site's own.
+SUMMARIZER_KEYS = (
+    "SUMMARIZER",
+    "SUMMARIZER_MODELS",
+    "SUMMARIZER_TIMEOUT",
+    "SUMMARIZER_MAX_OUTPUT_TOKENS",
+    "SUMMARY_PROMPT",
+)
+
+
+def _summarizers(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return "must be a dict of names to dicts such as {'SUMMARIZER_MODELS': ['gpt-4o']}"
+    for name, entry in value.items():
+        if not isinstance(name, str) or not name or not isinstance(entry, Mapping):
+            return "must map names to dicts such as {'SUMMARIZER_MODELS': ['gpt-4o']}"
+        if unknown := sorted(str(key) for key in entry if key not in SUMMARIZER_KEYS):
+            return f"has unknown keys for {name!r}: {', '.join(unknown)}; known are {', '.join(SUMMARIZER_KEYS)}"
+        for key, item in entry.items():
+            if wrong := _KEYS[key].rule(item):
+                return f"has an invalid {key} for {name!r}: {wrong}"
+    return None
+
+
+_ADDRESS_KEYS = ("base_url", "api_key_env")
+#: Keys with entries of models.
+_WITH_MODELS = {"SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"}
+#: The problem of a ``SUMMARIZER_NAME`` that ``SUMMARIZERS`` does not have.
+UNKNOWN_SUMMARIZER = "compaction_app.E014"
+
+
 def _models(value: Any) -> str | None:
     if not isinstance(value, list | tuple):
         return "must be a list of model names or dicts"
@@ -287,6 +328,25 @@ def _throttle(value: Any) -> str | None:
     count, _, unit = value.partition("/") if isinstance(value, str) else ("", "", "")
     counted = count.isascii() and count.isdigit()
     return None if counted and unit in {"s", "m", "h", "d"} else "must look like '10/m' (s, m, h or d)"
+
+
+SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])")
+#: Whose compactions a limit counts.
+SPENDERS = ("session", "user")
+
+
+def _spending_limits(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return "must be a dict such as {'session': ['20 runs/h', '2000000 tokens/d'], 'user': [...]}"
+    if unknown := sorted(str(key) for key in value if key not in SPENDERS):
+        return f"unknown keys {', '.join(unknown)}; known are {', '.join(SPENDERS)}"
+    for limits in value.values():
+        if not isinstance(limits, list | tuple):
+            return "must have lists of limits, such as ['20 runs/h', '2000000 tokens/d']"
+        for limit in limits:
+            if not isinstance(limit, str) or not SPENDING_LIMIT.fullmatch(limit):
+                return f"has the limit {limit!r}, which must look like '20 runs/h' or '2000000 tokens/d' (h or d)"
+    return None
 
 
 def _role(value: Any) -> str | None:
@@ -354,6 +414,13 @@ _KEYS: dict[str, _Key] = {
     "MAX_MESSAGE_BYTES": _Key(4 * MIB, _integer(1), site_only=True),
     "MANUAL_THROTTLE": _Key("10/m", _optional(_throttle), site_only=True),
     "TASK_QUEUE": _Key(None, _optional(_text), site_only=True),
+    "RUN_TIME_LIMIT": _Key(None, _optional(_positive_seconds), site_only=True),
+    "SUMMARIZER_CHAT_MODELS": _Key((), _models, site_only=True),
+    "SPENDING_LIMITS": _Key({}, _spending_limits, site_only=True),
+    "TRIGGER_RATIOS": _Key({}, _ratios, site_only=True),
+    "SUMMARIZERS": _Key({}, _summarizers, site_only=True),
+    "SUMMARIZER_NAME": _Key(None, _optional(_text)),
+    "ALTERNATE_ROLES": _Key(False, _boolean),
 }
 DEFAULTS: dict[str, Any] = {name: key.default for name, key in _KEYS.items()}
 RULES: dict[str, Rule] = {name: key.rule for name, key in _KEYS.items()}
@@ -411,6 +478,13 @@ class Settings:
     max_message_bytes: int
     manual_throttle: str | None
     task_queue: str | None
+    run_time_limit: float | None
+    summarizer_chat_models: tuple[Any, ...]
+    spending_limits: Mapping[str, Any]
+    trigger_ratios: Mapping[str, float]
+    summarizers: Mapping[str, Any]
+    summarizer_name: str | None
+    alternate_roles: bool
 
     def snapshot(self) -> dict[str, Any]:
         """As JSON, stored with a run. Contains names of environment variables, never their values."""
@@ -471,7 +545,7 @@ def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:
     if wrong is None:
         return None
     # Check output ends up in logs, and a model's entry may contain an API key by mistake.
-    shown = "" if key == "SUMMARIZER_MODELS" else f", not {value!r}"
+    shown = "" if key in _WITH_MODELS else f", not {value!r}"
     if wrong.startswith("cannot be imported"):
         wrong, shown = f"names {value!r}, which {wrong}", ""
     place = f"{where.removeprefix('settings.')}[{key!r}]"
@@ -480,11 +554,12 @@ def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:
 
 def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
     problems = []
-    for check_id, recent, trigger in (
-        ("compaction_app.E010", "RECENT_MESSAGES_RATIO", "TRIGGER_RATIO"),
-        ("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP"),
-    ):
-        if values[recent] >= values[trigger]:
+    ratios = {"TRIGGER_RATIO": values["TRIGGER_RATIO"]}
+    ratios |= {f"TRIGGER_RATIOS[{prefix!r}]": ratio for prefix, ratio in values["TRIGGER_RATIOS"].items()}
+    limits = [("compaction_app.E010", "RECENT_MESSAGES_RATIO", name, ratio) for name, ratio in ratios.items()]
+    limits.append(("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP", values["TRIGGER_TOKENS_CAP"]))
+    for check_id, recent, trigger, limit in limits:
+        if values[recent] >= limit:
             message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
             problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
     window = values["CONTEXT_WINDOW"] or values["DEFAULT_CONTEXT_WINDOW"]
@@ -496,12 +571,34 @@ def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
         parts = f"Summary target {summary} + recent {recent_tokens} + reserved {reserved} tokens"
         hint = "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS."
         problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
-    ratio = values["TRIGGER_RATIO"]
-    if not problems and not 0.5 <= ratio <= 0.95:
-        message = f"TRIGGER_RATIO {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
+    name = values["SUMMARIZER_NAME"]
+    if name is not None and name not in values["SUMMARIZERS"]:
+        known = ", ".join(values["SUMMARIZERS"]) or "none"
+        message = f"SUMMARIZER_NAME {name!r} is not in SUMMARIZERS, which has {known}."
+        problems.append(Problem(UNKNOWN_SUMMARIZER, message, "Choose one of them, or add it there."))
+    if bare := _homeless_chat_model(values):
+        message = (
+            f"SUMMARIZER_CHAT_MODELS lists {bare!r} without a base_url, but a summarizer has an address or a key of "
+            "its own: a conversation could leave for the default address."
+        )
+        problems.append(Problem("compaction_app.E013", message, f"Give {bare!r} the base_url that it may be sent to."))
+    unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
+    for name, ratio in unusual if not problems else ():
+        message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
         hint = "Use a value from 0.5 to 0.95, unless this is a test."
         problems.append(Problem("compaction_app.W001", message, hint, error=False))
     return problems
+
+
+def _homeless_chat_model(values: Mapping[str, Any]) -> str:
+    """A chat model that would be asked at the default address, where another summarizer has one of its own."""
+    cascades = [values["SUMMARIZER_MODELS"]]
+    cascades += [named.get("SUMMARIZER_MODELS", ()) for named in values["SUMMARIZERS"].values()]
+    asked = [entry for cascade in cascades for entry in cascade]
+    if not any(isinstance(entry, Mapping) and any(map(entry.get, _ADDRESS_KEYS)) for entry in asked):
+        return ""
+    listed = [{"model": entry} if isinstance(entry, str) else entry for entry in values["SUMMARIZER_CHAT_MODELS"]]
+    return next((str(entry["model"]) for entry in listed if not entry.get("base_url")), "")
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -509,7 +606,9 @@ def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
 
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
-    if problem := find_session_error(overrides or None):
+    problems = find_problems(_configured(), overrides or None)
+    # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
+    if problem := _first_error([one for one in problems if one.id != UNKNOWN_SUMMARIZER]):
         raise problem.as_exception()
     return _build(_merged(_configured(), overrides))
 
@@ -572,12 +671,17 @@ def _merged(configured: Mapping[str, Any], overrides: Mapping[str, Any] | None) 
     mode = explicit.get("MODE", DEFAULTS["MODE"])
     # A mode of another type may not be hashable; its rule reports it.
     preset = PRESETS.get(mode, {}) if isinstance(mode, str) else {}
-    return {**DEFAULTS, **preset, **explicit}
+    values = {**DEFAULTS, **preset, **explicit}
+    # Both may be of a wrong type too.
+    name, offered = values["SUMMARIZER_NAME"], values["SUMMARIZERS"]
+    named = offered.get(name) if isinstance(offered, Mapping) and isinstance(name, str) else None
+    return {**values, **named, **(overrides or {})} if isinstance(named, Mapping) else values
 
 
 def _build(values: Mapping[str, Any]) -> Settings:
     typed = {key.lower(): values[key] for key in DEFAULTS}
-    typed["summarizer_models"] = tuple(values["SUMMARIZER_MODELS"])
+    for name in ("summarizer_models", "summarizer_chat_models"):
+        typed[name] = tuple(typed[name])
     return Settings(**typed)
 
 

@@ -45,6 +45,13 @@ class IdempotencyConflict(InvalidMessage):
     field = "idempotency_key"
 
 
+class DuplicateExternalId(InvalidMessage):
+    """The external_id is already in use: by another message of this session, or another session of this owner."""
+
+    code = "duplicate"
+    field = "external_id"
+
+
 class ImmutableTree(CompactionError):
     """Messages are append-only: they are not moved, reordered or inserted between others."""
 
@@ -149,12 +156,13 @@ class CompactionFailed(CompactionError):
 class CompactionRefused(CompactionError):
     """The compaction was not started; ``reason`` is a skip or suppression code.
 
-    ``run_id`` is the open run, where the reason is ``open_run``.
+    ``run_id`` is the open run, where the reason is ``open_run``. ``numbers`` are what the reason is based on.
     """
 
     code = "compaction_refused"
     reason: str = ""
     run_id: int | None = None
+    numbers: Mapping[str, Any] | None = None
 
 
 class SummarizerError(CompactionError):
@@ -163,6 +171,8 @@ class SummarizerError(CompactionError):
     ``error_code`` is one of :class:`compaction_app.values.ErrorCode`. ``transient`` means that trying later may help;
     ``retry_after`` is the provider's wish, in seconds. ``attempts`` are (model, code) in order. ``calls``
     (:class:`compaction_app.values.ModelCall`) are the calls that were answered, so they are paid for.
+    ``capacity`` (:class:`compaction_app.values.Capacity`) is what the largest model that the request was too large for
+    takes: a smaller request may succeed.
     """
 
     code = "summarizer_error"
@@ -172,3 +182,4 @@ class SummarizerError(CompactionError):
     model: str = ""
     attempts: Sequence[tuple[str, str]] = ()
     calls: Sequence[Any] = ()
+    capacity: Any = None

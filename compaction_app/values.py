@@ -79,6 +79,7 @@ class Suppression(StrEnum):
     BREAKER = "breaker"
     POLICY = "policy"
     IRREDUCIBLE = "irreducible"
+    SPEND = "spend"
 
 
 class ErrorCode(StrEnum):
@@ -88,6 +89,7 @@ class ErrorCode(StrEnum):
     AUTHENTICATION = "authentication"
     BAD_REQUEST = "bad_request"
     INPUT_TOO_LARGE = "input_too_large"
+    TIME_LIMIT = "time_limit"
     # Drafts that were refused.
     EMPTY = "empty"
     TOO_SHORT = "too_short"
@@ -98,6 +100,7 @@ class ErrorCode(StrEnum):
     LEAKED_WRAPPER = "leaked_wrapper"
     OVERSIZE = "oversize"
     NO_PROGRESS = "no_progress"
+    ERROR_TEXT = "error_text"
 
 
 class EventKind(StrEnum):
@@ -108,6 +111,7 @@ class EventKind(StrEnum):
     SUPPRESSED = "suppressed"
     FALLBACK_USED = "fallback_used"
     SUMMARY_OVERSIZE = "summary_oversize"
+    MODEL_FAILED = "model_failed"
     NO_PROGRESS = "no_progress"
     REASONING_DOWNGRADED = "reasoning_downgraded"
     DOUBLE_COMPACTION_CONFIGURED = "double_compaction_configured"
@@ -271,6 +275,14 @@ class Skip:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a model takes and writes in one call, in tokens by our count."""
+
+    input_tokens: int
+    output_tokens: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryRequest:
     """The input of a summarizer. A custom one needs only ``system`` and ``user``."""
@@ -381,15 +393,23 @@ class ChatContext:
     first_shown_depth: int | None = None
     #: The name of the model that it is meant for, "" for none.
     model: str = ""
+    #: Consecutive messages of one role are sent as one.
+    alternate_roles: bool = False
+
+    @property
+    def fallback_used(self) -> bool:
+        """Whether the prompt was cut to fit, because compaction is late or failing: ``dropped`` and ``pruned`` say
+        what is not shown."""
+        return self.strategy == Strategy.TRUNCATED
 
     def to_openai(self, include_reasoning: bool = False) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
 
         A tool call without a result gets ``[no result]``, because providers refuse a request with an unanswered
         call. With ``include_reasoning`` the provider-native reasoning blocks of tail messages are included under
-        ``reasoning``.
+        ``reasoning``. With the setting ``ALTERNATE_ROLES`` consecutive messages of one role are joined.
         """
-        return to_openai(self.messages, include_reasoning=include_reasoning)
+        return to_openai(self.messages, include_reasoning=include_reasoning, alternate=self.alternate_roles)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

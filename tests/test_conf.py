@@ -42,6 +42,8 @@ _KEYS = """
     MIN_SUMMARY_CHARS MIN_SAVING_RATIO COOLDOWN_SECONDS COVERAGE_RATIO BREAKER_FAILURES BREAKER_SECONDS SUMMARIZER
     SUMMARIZER_MODELS SUMMARIZER_TIMEOUT SUMMARIZER_MAX_OUTPUT_TOKENS SUMMARY_PROMPT SUMMARY_ROLE TOKEN_COUNTER
     REDACTOR POLICY PERMISSION PROVIDER_CONTEXT_MANAGEMENT PRICES MAX_MESSAGE_BYTES MANUAL_THROTTLE TASK_QUEUE
+    RUN_TIME_LIMIT SUMMARIZER_CHAT_MODELS SPENDING_LIMITS TRIGGER_RATIOS SUMMARIZERS SUMMARIZER_NAME
+    ALTERNATE_ROLES
 """
 IDS = {key: number for number, key in enumerate(_KEYS.split(), start=100)}
 
@@ -144,6 +146,19 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [None, "10/m", "1/s"],
     ),
     "TASK_QUEUE": (NO_TEXT, [None, "compaction"]),
+    "RUN_TIME_LIMIT": ([0, -1, "60", True], [None, 60, 0.5]),
+    "SUMMARIZER_CHAT_MODELS": ([None, "gpt-4o", [5], [{"base_url": "http://x"}]], [(), ["gpt-4o"], [{"model": "m"}]]),
+    "SPENDING_LIMITS": (
+        [None, [], {"team": []}, {"user": "20 runs/h"}, {"user": ["20/h"]}, {"user": ["0 runs/h"]}, {"session": [5]}],
+        [{}, {"session": ["20 runs/h", "2000000 tokens/d"], "user": ()}],
+    ),
+    "TRIGGER_RATIOS": ([None, [], {"gpt": 1.5}, {5: 0.5}, {"gpt": "0.5"}], [{}, {"gpt-4": 0.6}]),
+    "SUMMARIZERS": (
+        [None, [], {"": {}}, {"fast": "gpt"}, {"fast": {"MODE": "off"}}, {"fast": {"SUMMARIZER_TIMEOUT": 0}}],
+        [{}, {"fast": {"SUMMARIZER_MODELS": ["gpt-4o"]}}],
+    ),
+    "SUMMARIZER_NAME": ([5, "", ["fast"]], [None]),
+    "ALTERNATE_ROLES": (NO_FLAG, [True, False]),
 }
 
 
@@ -181,7 +196,48 @@ def test_a_good_value_is_taken_as_it_is(key: str, value: Any) -> None:
     with override_settings(COMPACTION={key: value}):
         assert [problem for problem in find_problems({key: value}) if problem.error] == []
         taken = getattr(get_settings(), key.lower())
-    assert taken == (tuple(value) if key == "SUMMARIZER_MODELS" else value)
+    assert taken == (tuple(value) if key in ("SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS") else value)
+
+
+PRIVATE = {"model": "ours", "base_url": "http://10.0.0.7/v1"}
+
+
+@pytest.mark.parametrize(
+    ("summarizers", "listed"),
+    [
+        ({"SUMMARIZER_MODELS": [PRIVATE]}, ["gpt-4o"]),
+        ({"SUMMARIZER_MODELS": ["gpt-4o-mini", {"model": "ours", "api_key_env": "OUR_KEY"}]}, ["gpt-4o"]),
+        ({"SUMMARIZER_MODELS": [PRIVATE]}, [{"model": "gpt-4o"}]),
+        ({"SUMMARIZER_MODELS": [PRIVATE]}, [PRIVATE, {"model": "gpt-4o", "base_url": None}]),
+        ({"SUMMARIZERS": {"private": {"SUMMARIZER_MODELS": [PRIVATE]}}}, ["gpt-4o"]),
+    ],
+)
+def test_a_chat_model_without_an_address_is_an_error_beside_a_private_one(summarizers: Any, listed: Any) -> None:
+    """Issue 12.15: a private conversation would leave for the default address, with the default key."""
+    configured = {**summarizers, "SUMMARIZER_CHAT_MODELS": listed}
+    [problem] = find_problems(configured)
+    assert (problem.id, problem.error) == ("compaction_app.E013", True)
+    assert "'gpt-4o' without a base_url" in problem.message
+    with override_settings(COMPACTION=configured), pytest.raises(ConfigurationError):
+        get_settings()
+
+
+@pytest.mark.parametrize(
+    ("models", "listed"),
+    [(["gpt-4o-mini"], ["gpt-4o"]), ([PRIVATE], [{**PRIVATE, "model": "gpt-4o"}]), ([PRIVATE], ())],
+)
+def test_a_chat_model_with_an_address_or_beside_public_ones_is_none(models: Any, listed: Any) -> None:
+    assert find_problems({"SUMMARIZER_MODELS": models, "SUMMARIZER_CHAT_MODELS": listed}) == []
+
+
+@pytest.mark.parametrize("key", ["SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"])
+def test_a_wrong_value_with_a_key_in_it_is_not_shown(key: str) -> None:
+    """Issue 12.15: the new settings take entries of the same form, in which somebody may write a key."""
+    entry = {"model": "m", "api_key": "sk-hush"}
+    value: Any = {"fast": {"SUMMARIZER_MODELS": [entry]}} if key == "SUMMARIZERS" else [entry]
+    [problem] = find_problems({key: value})
+    assert "unknown keys api_key" in problem.message
+    assert "sk-hush" not in str(problem)
 
 
 def test_messages_say_what_is_wrong_and_with_which_value() -> None:
@@ -205,9 +261,11 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
     ]
 
 
-def test_a_key_written_into_the_settings_is_not_repeated() -> None:
+@pytest.mark.parametrize("key", ["SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"])
+def test_a_key_written_into_the_settings_is_not_repeated(key: str) -> None:
     """Check output lands in logs; a provider's key that stands where none belongs must not."""
-    [problem] = find_problems({"SUMMARIZER_MODELS": [{"model": "x", "api_key": "sk-secret"}]})
+    models = [{"model": "x", "api_key": "sk-secret"}]
+    [problem] = find_problems({key: {"fast": {"SUMMARIZER_MODELS": models}} if key == "SUMMARIZERS" else models})
     assert "api_key" in problem.message
     assert "sk-secret" not in problem.message + problem.hint
 
@@ -242,6 +300,16 @@ def test_unknown_keys_are_named_together() -> None:
         ),
         ({"TRIGGER_RATIO": 0.3}, "compaction_app.W001"),
         ({"TRIGGER_RATIO": 0.951}, "compaction_app.W001"),
+        ({"TRIGGER_RATIOS": {"gpt-4": 0.2}}, "compaction_app.E010"),
+        ({"TRIGGER_RATIOS": {"gpt-4": 0.3}}, "compaction_app.W001"),
+        (
+            {
+                "SUMMARIZERS": {"here": {"SUMMARIZER_MODELS": [{"model": "m", "base_url": "http://localhost"}]}},
+                "SUMMARIZER_CHAT_MODELS": ["gpt-4o"],
+            },
+            "compaction_app.E013",
+        ),
+        ({"SUMMARIZERS": {"fast": {}}, "SUMMARIZER_NAME": "slow"}, "compaction_app.E014"),
     ],
 )
 def test_values_that_contradict_each_other_are_found(configured: dict[str, Any], problem_id: str) -> None:
@@ -288,6 +356,17 @@ def test_a_key_set_explicitly_beats_the_preset_and_a_session_beats_both() -> Non
         assert (get_settings().trigger_ratio, get_settings().target_ratio) == (0.60, 0.4)
         session = get_settings({"MODE": "conservative", "TRIGGER_RATIO": 0.8})
         assert (session.trigger_ratio, session.recent_messages_ratio, session.target_ratio) == (0.8, 0.10, 0.4)
+
+
+def test_a_named_summarizer_beats_the_sites_keys_and_a_sessions_own_key_beats_both() -> None:
+    """Issue 12.10."""
+    fast = {"SUMMARIZER_MODELS": ["small"], "SUMMARIZER_TIMEOUT": 5, "SUMMARY_PROMPT": "Be brief."}
+    with override_settings(COMPACTION={"SUMMARIZERS": {"fast": fast}, "SUMMARIZER_TIMEOUT": 60}):
+        assert (get_settings().summarizer_models, get_settings().summarizer_timeout) == (("gpt-5.4-nano",), 60)
+        chosen = get_settings({"SUMMARIZER_NAME": "fast", "SUMMARY_PROMPT": "Be thorough."})
+    assert (chosen.summarizer_models, chosen.summarizer_timeout) == (("small",), 5)
+    assert chosen.summary_prompt == "Be thorough."
+    assert settings_from_snapshot(chosen.snapshot()) == chosen
 
 
 # -- reading ---------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E001 ``COMPACTION`` is not a dict
 - E002 ``COMPACTION`` has unknown keys
 - E003 a session overrides a key for the whole site (raised when the session is saved, never by a check)
-- E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``
+- E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``, or not below one of ``TRIGGER_RATIOS``
 - E011 ``RECENT_TOKENS_CAP`` is not below ``TRIGGER_TOKENS_CAP``
 - E012 summary target, recent and reserved tokens fill the window
+- E013 ``SUMMARIZER_CHAT_MODELS`` has a model without an address, and a summarizer has an address or key of its own
+- E014 ``SUMMARIZER_NAME`` is not in ``SUMMARIZERS``
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
+- E021 sessions and users are stored in different databases
 
 One for each key, for a value of the wrong type or out of range:
 
@@ -22,11 +25,13 @@ One for each key, for a value of the wrong type or out of range:
   E122 COOLDOWN_SECONDS, E123 COVERAGE_RATIO, E124 BREAKER_FAILURES, E125 BREAKER_SECONDS, E126 SUMMARIZER,
   E127 SUMMARIZER_MODELS, E128 SUMMARIZER_TIMEOUT, E129 SUMMARIZER_MAX_OUTPUT_TOKENS, E130 SUMMARY_PROMPT,
   E131 SUMMARY_ROLE, E132 TOKEN_COUNTER, E133 REDACTOR, E134 POLICY, E135 PERMISSION,
-  E136 PROVIDER_CONTEXT_MANAGEMENT, E137 PRICES, E138 MAX_MESSAGE_BYTES, E139 MANUAL_THROTTLE, E140 TASK_QUEUE
+  E136 PROVIDER_CONTEXT_MANAGEMENT, E137 PRICES, E138 MAX_MESSAGE_BYTES, E139 MANUAL_THROTTLE, E140 TASK_QUEUE,
+  E141 RUN_TIME_LIMIT, E142 SUMMARIZER_CHAT_MODELS, E143 SPENDING_LIMITS, E144 TRIGGER_RATIOS,
+  E145 SUMMARIZERS, E146 SUMMARIZER_NAME, E147 ALTERNATE_ROLES
 
 Warnings:
 
-- W001 ``TRIGGER_RATIO`` is outside 0.5 to 0.95
+- W001 ``TRIGGER_RATIO`` or one of ``TRIGGER_RATIOS`` is outside 0.5 to 0.95
 - W002 ``ATOMIC_REQUESTS`` runs views in a transaction, and none may be open while a model is called
 - W003 the provider compacts too
 - W004 a SQLite database uses deferred transactions: a second writer fails instead of waiting
@@ -34,11 +39,12 @@ Warnings:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.db import connections, router
 
@@ -63,7 +69,7 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
     It is not tagged as a database check, because those run on request only and this one opens no connection.
     """
     model = apps.get_model("compaction_app", "ChatMessage")
-    found: list[CheckMessage] = []
+    found: list[CheckMessage] = [*_users_elsewhere()]
     for alias in connections:
         configured = connections.settings[alias]["ENGINE"] != _NO_DATABASE
         if not (configured and router.allow_migrate_model(alias, model)):
@@ -91,6 +97,20 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
             hint = f"Set DATABASES[{alias!r}]['OPTIONS'] = {{'transaction_mode': 'IMMEDIATE', 'timeout': 30}}."
             found.append(Warning(warning, hint=hint, id="compaction_app.W004"))
     return found
+
+
+def _users_elsewhere() -> Iterator[CheckMessage]:
+    """A session refers to its owner, and no database has foreign keys into another one."""
+    session, user = apps.get_model("compaction_app", "ChatSession"), get_user_model()
+    chats, users = router.db_for_write(session), router.db_for_write(user)
+    if chats != users or not router.allow_migrate_model(chats, user):
+        where = f"and users in {users!r}" if chats != users else "which has no users"
+        yield Error(
+            f"The database router keeps chat sessions in {chats!r}, {where}: a session with an owner cannot be stored.",
+            hint=f"Route compaction_app and {user._meta.label} to the same database. If no session of yours has an "
+            "owner, silence this check.",
+            id="compaction_app.E021",
+        )
 
 
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from compaction_app.exceptions import InvalidMessage
+
 if TYPE_CHECKING:
     from compaction_app.values import ContextMessage
 
@@ -14,9 +16,13 @@ NO_RESULT = "[no result]"
 #: OpenAI accepts names that match ``^[^\s<|\\/>]+$``, up to this length.
 _FORBIDDEN_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 _LONGEST_NAME = 64
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]")
 
 
-def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = False) -> list[dict[str, Any]]:
+def to_openai(
+    messages: Sequence[ContextMessage], *, include_reasoning: bool = False, alternate: bool = False
+) -> list[dict[str, Any]]:
+    """``alternate``: consecutive messages of one role become one."""
     result: list[dict[str, Any]] = []
     open_calls: list[str] = []
     for message in messages:
@@ -26,7 +32,33 @@ def to_openai(messages: Sequence[ContextMessage], *, include_reasoning: bool = F
             result.extend({"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls)
             open_calls = [str(call.get("id", "")) for call in message.tool_calls]
         result.append(_openai_message(message, include_reasoning))
+    return _alternating(result) if alternate else result
+
+
+def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Chat templates such as Llama's, Mistral's and Gemma's refuse two messages of one role in a row."""
+    result: list[dict[str, Any]] = []
+    for message in messages:
+        last = result[-1] if result else {}
+        # Results of tools answer one call each, and nothing may come between a call and its result.
+        if message["role"] != last.get("role") or message["role"] == "tool" or last.get("tool_calls"):
+            result.append(message)
+            continue
+        joined = {**last, **message, "content": _both(last["content"], message["content"])}
+        if last.get("name") != message.get("name"):
+            joined.pop("name", None)
+        result[-1] = joined
     return result
+
+
+def _both(first: Any, second: Any) -> Any:
+    """Two contents as one: texts with an empty line between them, or the parts of both."""
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, second))
+    return [part for both in parts for part in both]
 
 
 def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
@@ -44,6 +76,46 @@ def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[st
     if include_reasoning and message.reasoning is not None:
         data["reasoning"] = message.reasoning
     return data
+
+
+def split_content(parts: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Content parts as a message stores them: their texts joined, everything else as attachments."""
+    texts: list[str] = []
+    attachments: list[dict[str, Any]] = []
+    for number, part in enumerate(parts, start=1):
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if not isinstance(part, Mapping):
+            raise InvalidMessage(
+                f"Part {number} of content must be an object, not {type(part).__name__}.", field="content"
+            )
+        text = part.get("text", part.get("refusal"))
+        if text is None:
+            attachments.append(_attachment_of(part, len(attachments) + 1))
+        elif isinstance(text, str):
+            texts.append(text)
+        else:
+            raise InvalidMessage(
+                f"The text of part {number} of content must be a string, not {type(text).__name__}.", field="content"
+            )
+    return "\n\n".join(texts), attachments
+
+
+def _attachment_of(part: Mapping[str, Any], number: int) -> dict[str, Any]:
+    kind = str(part.get("type") or "attachment")
+    label = "image" if "image" in kind else "audio" if "audio" in kind else "file" if "file" in kind else kind
+    inner = part.get(kind)
+    inner = inner if isinstance(inner, Mapping) else {"url": inner} if isinstance(inner, str) else {}
+    url = inner.get("url") or inner.get("file_data") or inner.get("file_id") or ""
+    # Always with a name: without one the address is shown and counted instead, and a data: address has a hundred
+    # thousand characters.
+    attachment = {"type": label, "name": str(inner.get("filename") or f"{label} {number}")}
+    if url:
+        attachment["url"] = str(url)
+    if mime := _DATA_URL.match(str(url)):
+        attachment["mime_type"] = mime[1]
+    return attachment
 
 
 def sent_name(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -34,6 +35,8 @@ _SHOWN_KEY = 40
 MAX_REPORTED = 10**8
 #: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
 _MAX_BITS = 1024
+#: Letters and marks without a shape that Unicode does not call format characters; beside them the variation selectors.
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 #: One year less than ``datetime`` allows at either end, so that any time zone can show it.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 
@@ -182,6 +185,15 @@ def check_datetime(value: Any, field: str = "created_at") -> None:
 def is_storable(text: str) -> bool:
     """Whether every database accepts this text: no NUL, no lone surrogates."""
     return _wrong_text(text) is None
+
+
+def visible(text: str) -> str:
+    """The text, stripped, without the characters that nobody sees: zero-width, format and filler characters."""
+    return "".join(c for c in text if unicodedata.category(c) != "Cf" and not _is_filler(c)).strip()
+
+
+def _is_filler(character: str) -> bool:
+    return character in _FILLERS or "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
 def make_storable(text: str) -> str:

@@ -21,16 +21,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from compaction_app.conf import Settings, load
-from compaction_app.exceptions import SummarizerError
+from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention.extractive import summarize_extractively
 from compaction_app.retention.ledger_text import prose_of
-from compaction_app.summarizers.openai import Clients, Failure, ModelEntry, ask, model_entries
+from compaction_app.summarizers import windows
+from compaction_app.summarizers.openai import Clients, Failure, ModelEntry, ask, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import count_request, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
-from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
+from compaction_app.values import (
+    EXTRACTIVE_MODEL,
+    Capacity,
+    ErrorCode,
+    EventKind,
+    ModelCall,
+    SummaryDraft,
+    SummaryRequest,
+)
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -38,9 +49,6 @@ logger = logging.getLogger("compaction_app.summarizers")
 Accept = Callable[[SummaryDraft], ErrorCode | None]
 #: Called with events while a summarizer works. May run in an event loop, so it only collects and does no I/O.
 OnEvent = Callable[[EventKind, dict[str, Any]], None]
-#: Seconds of a lease beyond the models' time-outs: loading, planning, the ledger, the commit.
-LEASE_MARGIN = 10.0
-
 #: Codes of an answer that was refused; the others mean that there was no answer.
 _DRAFT_CODES = frozenset(
     {
@@ -53,6 +61,7 @@ _DRAFT_CODES = frozenset(
         ErrorCode.LEAKED_WRAPPER,
         ErrorCode.OVERSIZE,
         ErrorCode.NO_PROGRESS,
+        ErrorCode.ERROR_TEXT,
     }
 )
 
@@ -78,11 +87,18 @@ class _Attempt:
     failures: list[Failure] = field(default_factory=list)
     #: Calls that were answered, in order: each is paid for, even if its draft is refused.
     calls: list[ModelCall] = field(default_factory=list)
+    #: How many of them are of models that were asked before the present one.
+    earlier: int = 0
+    #: What each model takes for which the request was too large.
+    too_small: list[Capacity] = field(default_factory=list)
 
-    def ask(self, name: str, entry: ModelEntry | None = None) -> Generator[_Question, _Answer, SummaryDraft | None]:
-        """Ask one model, and once more if its draft is too long.
+    def ask(
+        self, name: str, entry: ModelEntry | None = None, size: int = 0, usual_share: float | None = None
+    ) -> Generator[_Question, _Answer, SummaryDraft | None]:
+        """Ask one model, and once more if its draft is too long. ``size``: tokens of the request, where known.
 
-        None if no draft was accepted; the reasons are then in ``failures``.
+        None if no draft was accepted; the reasons are then in ``failures``. ``usual_share``: see
+        :func:`windows.read_usage`.
         """
         for question in (self.request, tighter(self.request)):
             answer = yield _Question(question, entry)
@@ -90,8 +106,13 @@ class _Attempt:
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
+            if overflow := windows.read_usage(answer, size, usual_share):
+                detail = f"read {overflow.sent} of {size} tokens"
+                self.fail(Failure(model=name, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
+                return None
             code = self._judge(answer, name)
             if code is None:
+                self._report_earlier()
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=name, **numbers, characters=len(answer.text))
                 return replace(answer, tightened=question is not self.request, calls=tuple(self.calls))
@@ -110,6 +131,12 @@ class _Attempt:
             raise self.error()
         return draft
 
+    def _report_earlier(self) -> None:
+        """An event for each model that failed before another one's draft; a failed run names them in its error."""
+        for model, code in dict.fromkeys((failure.model, failure.code) for failure in self.failures[: self.earlier]):
+            if self.on_event:
+                self.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
+
     def fail(self, failure: Failure) -> None:
         self.failures.append(failure)
         values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
@@ -119,7 +146,7 @@ class _Attempt:
         """The error of all failures. It is transient if one of them was: that model may still answer."""
         if not self.failures:
             return SummarizerError(
-                "No model is configured: SUMMARIZER_MODELS is empty and the session names none.",
+                "No model is configured: SUMMARIZER_MODELS is empty, and SUMMARIZER_CHAT_MODELS lists no other.",
                 error_code=ErrorCode.BAD_REQUEST,
                 attempts=[],
             )
@@ -135,6 +162,7 @@ class _Attempt:
             model=telling.model,
             attempts=[(failure.model, failure.code) for failure in self.failures],
             calls=tuple(self.calls),
+            capacity=max(self.too_small, key=lambda capacity: capacity.input_tokens, default=None),
         )
 
     @contextmanager
@@ -160,6 +188,9 @@ class _Attempt:
         log_error(logger, error, summarizer=name)
         timed_out = isinstance(error, TimeoutError)
         code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
+        if isinstance(error, SoftTimeLimitExceeded):
+            # Of the task, not of a call: it raises in whatever code is at work.
+            code = ErrorCode.TIME_LIMIT
         return SummarizerError(
             f"{name} {did} {type(error).__name__}",
             error_code=code,
@@ -213,7 +244,15 @@ class OpenAISummarizer:
     """
 
     def __init__(self, settings: Settings, *, session_model: str = "", clients: Clients | None = None) -> None:
-        self.entries = model_entries(settings, session_model)
+        entries = model_entries(settings, session_model)
+        # The cache may be a database, which an event loop must not wait for.
+        known = {} if _is_loop_running() else windows.recall([entry.place for entry in entries])
+        #: In the order in which they are asked. An entry is replaced when its provider says how small its window is.
+        self.entries = tuple(entry.limited_to(known.get(entry.place)) for entry in entries)
+        #: What providers said of their windows, by address and model, for :meth:`remember`.
+        self.learned: dict[tuple[str, str], Capacity] = {}
+        #: By the same: the share of a request that a provider said it had read.
+        self._shares: dict[tuple[str, str], float] = {}
         self._clients = clients
         self._count: Count = load(settings.token_counter)()
 
@@ -221,6 +260,19 @@ class OpenAISummarizer:
     def max_input_tokens(self) -> int | None:
         """What to plan for: the first model's limit. A later model that is too small for a request is skipped."""
         return self.entries[0].max_input_tokens if self.entries else None
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        return self.entries[0].max_output_tokens if self.entries else None
+
+    def remember(self) -> None:
+        """Keep what was learned for the next runs. Not in an event loop: the cache may be a database."""
+        if self.learned:
+            windows.remember(self.learned)
+
+    def forget(self) -> None:
+        """Forget what is remembered of these models, with which no request was small enough. As :meth:`remember`."""
+        windows.forget([entry.place for entry in self.entries])
 
     def summarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
@@ -240,18 +292,49 @@ class OpenAISummarizer:
     def _cascade(self, attempt: _Attempt) -> _Dialogue:
         size = count_request(attempt.request, self._count)
         for entry in self.entries:
-            if size > entry.max_input_tokens:
-                detail = f"{size} tokens, takes {entry.max_input_tokens}"
-                attempt.fail(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
-                continue
-            draft = yield from attempt.ask(entry.model, entry)
+            attempt.earlier = len(attempt.failures)
+            draft = yield from self._ask_entry(attempt, entry, size)
             if draft:
                 return draft
         raise attempt.error()
 
+    def _ask_entry(
+        self, attempt: _Attempt, entry: ModelEntry, size: int
+    ) -> Generator[_Question, _Answer, SummaryDraft | None]:
+        """Ask one model, and once more with a shorter reply where its window leaves no room for a longer one."""
+        if size > entry.max_input_tokens:
+            detail = f"{size} tokens, takes {entry.max_input_tokens}"
+            attempt.fail(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
+        for _ in range(2):
+            if size > entry.max_input_tokens:
+                break
+            draft = yield from attempt.ask(entry.model, entry, size, self._shares.get(entry.place))
+            overflow = attempt.failures[-1].overflow if draft is None else None
+            if overflow is None:
+                if draft and windows.read_usage(draft, size):
+                    # It counts fewer tokens, and nothing was cut.
+                    self.learned.pop(entry.place, None)
+                return draft
+            self._shares[entry.place] = (overflow.sent or 0) / size
+            entry = self._narrow(entry, windows.narrowed(entry.capacity, overflow, size))
+        else:
+            # It refused what its own numbers allow: less still.
+            entry = self._narrow(entry, windows.halved(size))
+        attempt.too_small.append(entry.capacity)
+        return None
+
+    def _narrow(self, entry: ModelEntry, capacity: Capacity) -> ModelEntry:
+        narrowed = entry.limited_to(capacity)
+        self.entries = tuple(narrowed if one is entry else one for one in self.entries)
+        self.learned[entry.place] = narrowed.capacity
+        return narrowed
+
 
 def make_summarizer(settings: Settings, session_model: str = "") -> Any:
     """An instance of the class in ``SUMMARIZER``, given ``settings`` and ``session_model`` if it accepts them."""
+    if (name := settings.summarizer_name) is not None and name not in settings.summarizers:
+        # Not the site's own instead: a session may have chosen where its conversation is sent.
+        raise ConfigurationError(f"SUMMARIZERS has no {name!r}, which this session has chosen.")
     make = load(settings.summarizer)
     parameters = inspect.signature(make).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -259,9 +342,10 @@ def make_summarizer(settings: Settings, session_model: str = "") -> Any:
     return make(**{name: value for name, value in offered.items() if takes_any or name in parameters})
 
 
-def lease_seconds(settings: Settings, session_model: str = "") -> float:
-    """The longest that the whole cascade can take: each model's time-out twice, for the tighter retry, and a margin."""
-    return 2 * sum(entry.timeout for entry in model_entries(settings, session_model)) + LEASE_MARGIN
+def longest_seconds(settings: Settings) -> float:
+    """The longest that the whole cascade can take: each model's time-out twice, for the tighter retry."""
+    last = max((entry.timeout for entry in chat_model_entries(settings)), default=0.0)
+    return 2 * (sum(entry.timeout for entry in model_entries(settings)) + last)
 
 
 def run_summarizer(

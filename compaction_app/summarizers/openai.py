@@ -2,13 +2,13 @@
 
 :func:`ask` does not raise for what a provider does: it returns a :class:`SummaryDraft`, or a :class:`Failure` with one
 of this app's error codes. A failure is stored with the run, so its detail contains no key and no text of the
-conversation: providers quote keys in a 401, and some servers quote the whole input in a 422.
+conversation: providers quote keys in a 401, and some servers quote the whole input in a 422 (see
+:mod:`error_details`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import os
 import re
@@ -24,7 +24,9 @@ import openai
 from compaction_app import telemetry
 from compaction_app.conf import Settings
 from compaction_app.context.budget import window_of
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.summarizers.error_details import safe_code, safe_message
+from compaction_app.summarizers.windows import OUTPUT_SHARE, Overflow, read_overflow, smaller
+from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
 
 TEMPERATURE = 0.1
 #: Sent where no key is needed: the client does not start without one, and local servers ignore it.
@@ -42,7 +44,9 @@ _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 #: Other servers report it only in the message.
 _OVERFLOW_WORDS = re.compile(
-    r"maximum context length|context[ _](?:size|length|window)|prompt is too long", re.IGNORECASE
+    r"context[ _](?:size|length|window|limit)|maximum context|prompt is too long|tokens exceed"
+    r"|input token count|`inputs` tokens",
+    re.IGNORECASE,
 )
 _CODES_BY_STATUS = {
     401: (ErrorCode.AUTHENTICATION, False),
@@ -53,10 +57,6 @@ _CODES_BY_STATUS = {
     413: (ErrorCode.INPUT_TOO_LARGE, False),
     429: (ErrorCode.PROVIDER_ERROR, True),
 }
-_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|key|api|bearer)[-_ ][\w\-.*]{4,}|(?=[\w-]*\d)[\w-]{24,}", re.IGNORECASE)
-_DETAIL_CHARS = 200
-#: A message that shares this many characters in a row with the prompt is taken to quote it.
-_QUOTE_CHARS = 16
 _THINKING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
@@ -80,6 +80,22 @@ class ModelEntry:
     def url(self) -> str:
         return self.base_url or _default_url()
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Address and model: what is learned of a window belongs to both."""
+        return self.url, self.model
+
+    @property
+    def capacity(self) -> Capacity:
+        return Capacity(self.max_input_tokens, self.max_output_tokens)
+
+    def limited_to(self, capacity: Capacity | None) -> ModelEntry:
+        """The entry, with no more than this capacity."""
+        if capacity is None:
+            return self
+        least = smaller(self.capacity, capacity)
+        return replace(self, max_input_tokens=least.input_tokens, max_output_tokens=least.output_tokens)
+
 
 Clients = Callable[[ModelEntry], openai.AsyncOpenAI]
 
@@ -96,37 +112,48 @@ class Failure:
     transient: bool = False
     #: Seconds that the provider asked us to wait.
     retry_after: float | None = None
+    #: What the provider says of a request that was too long for it.
+    overflow: Overflow | None = None
 
 
 def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEntry, ...]:
-    """The cascade: ``SUMMARIZER_MODELS`` in order, then the session's own model if not among them."""
+    """The cascade: ``SUMMARIZER_MODELS`` in order, then the session's own model if ``SUMMARIZER_CHAT_MODELS`` has it.
+
+    A session's owner may name any model: unless the host lists it, a conversation would go to an address, and be paid
+    with a key, that the host did not choose for it.
+    """
     entries = [_entry(item, settings) for item in settings.summarizer_models]
-    # Compared by name alone: asking the same model again at the default address could send a conversation to a
-    # provider that the host did not choose for it.
-    if session_model and session_model not in {entry.model for entry in entries}:
-        window = window_of(session_model, settings) or settings.default_context_window
-        entries.append(_entry_at(window, {"model": session_model}, settings))
-    return tuple(dict.fromkeys(entries))
+    listed = chat_model_entries(settings)
+    # Each once: the host may name the same model, at the same address, in both.
+    return tuple(dict.fromkeys([*entries, *(entry for entry in listed if entry.model == session_model)]))
+
+
+def chat_model_entries(settings: Settings) -> list[ModelEntry]:
+    """``SUMMARIZER_CHAT_MODELS``; of these a session's cascade has its own at most."""
+    return [_entry(item, settings) for item in settings.summarizer_chat_models]
 
 
 def _entry(item: str | Mapping[str, Any], settings: Settings) -> ModelEntry:
     options = {"model": item} if isinstance(item, str) else item
     # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
-    window = window_of(str(options["model"]), replace(settings, context_window=None))
-    return _entry_at(window or settings.default_context_window, options, settings)
+    return _entry_at(window_of(str(options["model"]), replace(settings, context_window=None)), options, settings)
 
 
-def _entry_at(window: int, options: Mapping[str, Any], settings: Settings) -> ModelEntry:
-    stated = options.get("max_input_tokens")
-    cap = settings.summarizer_max_output_tokens
-    # In a small window the cap would leave no room for input. At most a quarter, as for RESERVED_TOKENS.
-    output = cap if stated else min(cap, window // 4)
+def _entry_at(window: int | None, options: Mapping[str, Any], settings: Settings) -> ModelEntry:
+    """``window`` is None for a model with an unknown name."""
+    stated = int(options.get("max_input_tokens") or 0)
+    # A window that is larger than the stated input may belong to another model of that name: then the provider says so.
+    window = max(window or 0, stated + stated // (OUTPUT_SHARE - 1)) if stated else window
+    window = window or settings.default_context_window
+    # In a small window the cap would leave no room for input.
+    room = window - stated if stated else window // OUTPUT_SHARE
+    output = max(1, min(settings.summarizer_max_output_tokens, room))
     return ModelEntry(
         model=str(options["model"]),
         base_url=options.get("base_url"),
         api_key_env=options.get("api_key_env"),
         timeout=float(options.get("timeout", settings.summarizer_timeout)),
-        max_input_tokens=int(stated or window - output),
+        max_input_tokens=stated or window - output,
         max_output_tokens=output,
     )
 
@@ -158,7 +185,7 @@ async def _ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | No
         return Failure(model=entry.model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
     except openai.OpenAIError as error:
         # Returned and not raised: a traceback would carry the request, key and all.
-        return failure_of(error, model=entry.model, key=client.api_key, prompt=request.user)
+        return failure_of(error, model=entry.model, prompt=f"{request.system}\n{request.user}")
     except (json.JSONDecodeError, UnicodeDecodeError):
         return _malformed_reply(entry.model)
     return _read(entry, completion)
@@ -290,8 +317,8 @@ def _text(content: Any) -> str:
 # -- Errors of a provider -------------------------------------------------------------------------------
 
 
-def failure_of(error: openai.OpenAIError, *, model: str, key: str | None, prompt: str) -> Failure:
-    """An error of the client as a failure. Its detail contains neither ``key`` nor text of ``prompt``."""
+def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure:
+    """An error of the client as a failure. Its detail contains neither a key nor text of ``prompt``."""
     if isinstance(error, openai.APITimeoutError):
         return Failure(model=model, code=ErrorCode.TIMEOUT, detail="the connection timed out", transient=True)
     if isinstance(error, openai.APIConnectionError):
@@ -303,9 +330,10 @@ def failure_of(error: openai.OpenAIError, *, model: str, key: str | None, prompt
         return Failure(
             model=model,
             code=code,
-            detail=_detail(error, key, prompt),
+            detail=_detail(error, model, prompt),
             transient=transient,
             retry_after=_retry_after(error.response.headers),
+            overflow=_overflow_of(error) if code == ErrorCode.INPUT_TOO_LARGE else None,
         )
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
@@ -317,6 +345,11 @@ def is_overflow(error: openai.APIError) -> bool:
     # An error inside a stream has no status: the stream began with 200.
     status = getattr(error, "status_code", 400)
     return status in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(_error_message(error)))
+
+
+def _overflow_of(error: openai.APIError) -> Overflow:
+    body = error.body if isinstance(error.body, Mapping) else {}
+    return read_overflow(_error_message(error), body)
 
 
 def _malformed_reply(model: str) -> Failure:
@@ -354,22 +387,13 @@ def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
     return _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
 
 
-def _detail(error: openai.APIStatusError, key: str | None, prompt: str) -> str:
-    words = f"HTTP {error.status_code}"
-    if isinstance(error.code, str) and error.code.replace("_", "").isalnum():
-        words += f" {error.code[:60]}"
-    message = " ".join(_error_message(error).split())
-    if key and len(key) > 3:
-        message = message.replace(key, "***")
-    # Cut after masking: half a key no longer looks like one.
-    message = _KEY_LIKE.sub("***", message)[:_DETAIL_CHARS]
-    return words if not message or _quotes(message, prompt) else f"{words}: {message}"
-
-
-def _quotes(message: str, prompt: str) -> bool:
-    text = " ".join(html.unescape(prompt).split())
-    last = max(0, len(message) - _QUOTE_CHARS)
-    return any(message[i : i + _QUOTE_CHARS] in text for i in range(last + 1))
+def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
+    """Status, code and message; type and parameter where the message cannot be stored."""
+    words = f"HTTP {error.status_code} {safe_code(error.code)}".strip()
+    if message := safe_message(_error_message(error), prompt, model):
+        return f"{words}: {message}"
+    kind, parameter = safe_code(error.type), safe_code(error.param)
+    return " ".join(part for part in (words, kind, f"({parameter})" if parameter else "") if part)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

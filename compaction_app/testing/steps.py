@@ -188,6 +188,46 @@ def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000,
     return bad_request(message, param="messages", code="context_length_exceeded")
 
 
+def small_window(window: int, dialect: str = "vllm", *, then: Step | None = None) -> Step:
+    """Do ``then`` (by default a reply) for what fits ``window`` tokens; refuse the rest as that server does.
+
+    ``vllm`` counts the reply that is asked for too, ``llama.cpp`` only the prompt, and ``ollama`` refuses nothing: it
+    reads half a window of a prompt that is too long and reports that as the prompt's tokens.
+    """
+
+    def answer(exchange: Exchange) -> None:
+        body = exchange.body
+        sent = int(exchange.count_usage({"content": ""})["prompt_tokens"])
+        output = int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        if dialect == "vllm" and sent + output > window:
+            exchange.send_error(
+                400,
+                message=f"This model's maximum context length is {window} tokens. However, you requested "
+                f"{sent + output} tokens ({sent} in the messages, {output} in the completion). Please reduce the "
+                "length of the messages or completion.",
+                type="BadRequestError",
+                code=400,
+            )
+        elif dialect == "llama.cpp" and sent > window:
+            exchange.send_error(
+                400,
+                message=f"request ({sent} tokens) exceeds the available context size ({window} tokens)",
+                type="exceed_context_size_error",
+                code=400,
+                n_prompt_tokens=sent,
+                n_ctx=window,
+            )
+        elif dialect == "ollama" and sent > window:
+            cut = window // 2 + 2
+            reply(usage={"prompt_tokens": cut, "completion_tokens": 20, "total_tokens": cut + 20})(exchange)
+        else:
+            (then or reply())(exchange)
+
+    if dialect not in ("vllm", "llama.cpp", "ollama"):
+        raise ValueError(f"dialect must be 'vllm', 'llama.cpp' or 'ollama', not {dialect!r}")
+    return answer
+
+
 def stream_of(
     *deltas: str | Mapping[str, Any],
     finish_reason: str | None = "stop",

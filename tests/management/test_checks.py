@@ -154,6 +154,43 @@ def test_a_project_without_a_database_hears_nothing(databases: dict[str, Any]) -
     assert found() == []
 
 
+class ChatsElsewhereRouter:
+    """A host that routes this app to "chats" and its users nowhere."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "chats" if model._meta.app_label == "compaction_app" else None
+
+
+class NoUsersRouter:
+    """Both are routed to "default", and the tables of users are not made there."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        return False if app_label == "auth" else None
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("ChatsElsewhereRouter", "in 'chats', and users in 'default'"),
+        ("NoUsersRouter", "in 'default', which has no users"),
+    ],
+)
+def test_sessions_in_another_database_than_their_owners_are_an_error(
+    databases: dict[str, Any], name: str, where: str
+) -> None:
+    """Issue 12.12: storing a session with an owner raised a bare IntegrityError."""
+    add_database(databases, "chats")
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.{name}"]):
+        assert found() == [
+            Error(
+                f"The database router keeps chat sessions {where}: a session with an owner cannot be stored.",
+                hint="Route compaction_app and auth.User to the same database. If no session of yours has an owner, "
+                "silence this check.",
+                id="compaction_app.E021",
+            )
+        ]
+
+
 def atomic_requests(alias: str) -> Warning:
     return Warning(
         f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
@@ -213,5 +250,6 @@ def test_every_id_is_documented() -> None:
     }
     sources = inspect.getsource(checks) + inspect.getsource(conf)
     written = set(re.findall(r"compaction_app\.([EW]\d{3})", sources))
-    assert {"E001", "E002", "E003", "E010", "E011", "E012", "E020", "W001", "W002", "W003", "W004"} == written
+    errors = {"E001", "E002", "E003", "E010", "E011", "E012", "E013", "E014", "E020", "E021"}
+    assert errors | {"W001", "W002", "W003", "W004"} == written
     assert all(f"- {ident} " in str(checks.__doc__) for ident in written)

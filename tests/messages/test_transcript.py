@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -49,6 +50,23 @@ class TestBlocks:
             "<assistant>Hi</assistant>",
             "<system>Be brief</system>",
             "<developer>Use tabs</developer>",
+        ]
+
+    def test_the_first_message_of_a_turn_has_its_day_and_hour(self):
+        """Issue 12.14: nobody could resolve "tomorrow". A summarizer computes no days of the week, so it is told."""
+        oslo = timezone(timedelta(hours=1))
+        moment = datetime(2026, 3, 6, 9, 5, 59, tzinfo=oslo)
+        blocks = render_messages(
+            [
+                message(1, Role.USER, "Tomorrow?", created_at=moment, name="Ann"),
+                message(2, Role.ASSISTANT, "Yes.", created_at=moment),
+                message(3, Role.USER, "And then?", created_at=datetime(2, 1, 1, tzinfo=UTC)),
+            ]
+        )
+        assert blocks == [
+            '<user name="Ann" time="Fri 2026-03-06 09:05">Tomorrow?</user>',
+            "<assistant>Yes.</assistant>",
+            '<user time="Tue 0002-01-01 00:00">And then?</user>',
         ]
 
     def test_a_name_is_an_attribute_that_can_not_be_left(self):

@@ -50,6 +50,7 @@ def request_of(
     pinned: Message | None = None,
     base_text: str = "",
     target_tokens: int = 1000,
+    replaced_tokens: int = 0,
     previous_tokens: int = 0,
     reasoning: str = "summarize",
     summary_prompt: str | None = None,
@@ -67,7 +68,7 @@ def request_of(
         anchor_id=1,
         anchor_depth=1,
         target_tokens=target_tokens,
-        replaced_tokens=0,
+        replaced_tokens=replaced_tokens,
     )
     asked = settings(SUMMARIZER_MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, SUMMARY_PROMPT=summary_prompt)
     return request_for(plan, asked, nonce=nonce, **options)

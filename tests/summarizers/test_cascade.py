@@ -140,15 +140,23 @@ class TestCascade:
             cascade(server, "first", "second", "third").summarize(request())
         assert caught.value.retry_after == 40
 
-    def test_the_sessions_own_model_comes_last(self, server, summarize, monkeypatch):
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    def test_the_sessions_own_model_comes_last(self, server, summarize):
         server.script([steps.refusal()], model="first")
-        summarizer = OpenAISummarizer(settings(entry(server, "first")), session_model="chat-model")
+        listed = settings(entry(server, "first"), SUMMARIZER_CHAT_MODELS=[entry(server, "chat-model")])
+        summarizer = OpenAISummarizer(listed, session_model="chat-model")
         assert summarize(summarizer, request(), ACCEPT).model == "chat-model"
 
     def test_the_sessions_own_model_is_not_asked_twice(self):
-        models = [e.model for e in model_entries(settings("first", "second"), "first")]
-        assert models == ["first", "second"]
+        listed = settings("first", "second", SUMMARIZER_CHAT_MODELS=["first"])
+        assert [e.model for e in model_entries(listed, "first")] == ["first", "second"]
+
+    def test_a_chat_model_is_asked_where_the_host_lists_it_and_nowhere_else(self, server):
+        """Issue 12.15: a session's owner may name any model, also one of the same name elsewhere."""
+        listed = settings("chat-model", SUMMARIZER_CHAT_MODELS=[entry(server, "chat-model"), entry(server, "other")])
+        asked = [(e.model, e.base_url) for e in model_entries(listed, "chat-model")]
+        assert asked == [("chat-model", None), ("chat-model", server.url)]
+        assert [e.model for e in model_entries(listed, "their-own-model")] == ["chat-model"]
+        assert [e.model for e in model_entries(settings("first"), "chat-model")] == ["first"]
 
     def test_a_model_that_is_too_small_is_passed_over(self, server, summarize):
         models = entry(server, "small", max_input_tokens=50), entry(server, "large")
@@ -306,7 +314,7 @@ class Modest:
 
 class TestMaking:
     def test_the_default_gets_settings_and_the_sessions_model(self):
-        made = make_summarizer(settings("a"), "chat-model")
+        made = make_summarizer(settings("a", SUMMARIZER_CHAT_MODELS=["chat-model"]), "chat-model")
         assert isinstance(made, OpenAISummarizer)
         assert [e.model for e in made.entries] == ["a", "chat-model"]
 

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.summarizers.cascade import LEASE_MARGIN, OpenAISummarizer, lease_seconds
+from compaction_app.summarizers.cascade import OpenAISummarizer, longest_seconds
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode
@@ -153,6 +153,11 @@ class TestSecrets:
             steps.bad_request(f"Bad prompt: {SECRET}"),
             steps.bad_request(f"Key {KEY} of {SECRET[4:28]}"),
             steps.bad_request("oops", code=f"{SECRET}"),
+            steps.bad_request("oops", type=SECRET, param=SECRET),
+            # Shorter than any length that could be searched for.
+            steps.bad_request("Bad prompt: launch code"),
+            steps.bad_request("Invalid value: '7391-alpha'"),
+            steps.bad_request("Invalid value: the 7391-alp"),
         ],
     )
     def test_neither_key_nor_prompt_is_in_errors_or_logs(self, server, step, caplog):
@@ -171,6 +176,17 @@ class TestSecrets:
         assert "launch code" not in said
         # Nor in a traceback: the client's error holds the request, header and all.
         assert (error.__cause__, error.__context__) == (None, None)
+
+    @pytest.mark.parametrize("words", [4, 8, 30])
+    def test_our_own_system_prompt_is_not_quoted(self, server, words):
+        """Issue 12.19: servers that reject a request quote its beginning, which is ours."""
+        opening = " ".join(request().system.split()[:words])
+        server.script([steps.bad_request(f"Failed to parse input at pos 0: {opening}")])
+        with pytest.raises(SummarizerError) as caught:
+            cascade(server, "first").summarize(request(), ACCEPT)
+        assert opening not in str(caught.value)
+        assert str(caught.value).startswith("first: bad_request (HTTP 400")
+        assert "keep" not in str(caught.value)
 
     def test_a_harmless_message_is_kept(self, server):
         server.script([steps.insufficient_quota()])
@@ -221,7 +237,7 @@ class TestEntries:
         [
             ("gpt-5.4-nano", 380_000, 20_000),
             ("gpt-4", 8_192 - 2_048, 2_048),
-            ({"model": "gpt-4", "max_input_tokens": 3_000}, 3_000, 20_000),
+            ({"model": "gpt-4", "max_input_tokens": 3_000}, 3_000, 5_192),
             ("somebodys-model", 108_000, 20_000),
         ],
     )
@@ -230,9 +246,9 @@ class TestEntries:
         (made,) = model_entries(settings(model))
         assert (made.max_input_tokens, made.max_output_tokens) == (input_tokens, output_tokens)
 
-    def test_the_sessions_window_is_that_of_its_own_model_only(self):
-        made = model_entries(settings("gpt-5.4-nano", CONTEXT_WINDOW=4_000), "local-model")
-        assert [e.max_input_tokens for e in made] == [380_000, 3_000]
+    def test_the_sessions_window_is_that_of_its_chat_model_only(self):
+        made = model_entries(settings("gpt-5.4-nano", "local-model", CONTEXT_WINDOW=4_000))
+        assert [e.max_input_tokens for e in made] == [380_000, 108_000]
 
     def test_planning_uses_the_first_models_limit(self):
         models = {"model": "a", "max_input_tokens": 9_000}, {"model": "b", "max_input_tokens": 5_000}
@@ -240,8 +256,8 @@ class TestEntries:
         assert OpenAISummarizer(settings()).max_input_tokens is None
 
     def test_a_lease_covers_all_that_the_cascade_can_take(self):
-        """Each model its time-out, and once more for the tighter retry."""
-        cascaded = settings("a", {"model": "b", "timeout": 12}, SUMMARIZER_TIMEOUT=30)
-        assert lease_seconds(cascaded) == 2 * (30 + 12) + LEASE_MARGIN
-        assert lease_seconds(cascaded, "c") == 2 * (30 + 12 + 30) + LEASE_MARGIN
-        assert lease_seconds(cascaded, "b") == 2 * (30 + 12) + LEASE_MARGIN
+        """Each model its time-out, and once more for the tighter retry; of the chat models the slowest."""
+        models, listed = ["a", {"model": "b", "timeout": 12}], ["c", {"model": "d", "timeout": 70}]
+        assert longest_seconds(settings(*models, SUMMARIZER_TIMEOUT=30)) == 2 * (30 + 12)
+        cascaded = settings(*models, SUMMARIZER_TIMEOUT=30, SUMMARIZER_CHAT_MODELS=listed)
+        assert longest_seconds(cascaded) == 2 * (30 + 12 + 70)
