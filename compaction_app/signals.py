@@ -19,7 +19,7 @@ slow one delays its worker.
 from __future__ import annotations
 
 import logging
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -42,10 +42,21 @@ _NAMES = {
 }
 
 
+def after_commit(function: Callable[..., object], *arguments: Any, using: str, **named: Any) -> None:
+    """Call a function after the commit of the open transaction; at once if there is none. What it raises is logged."""
+
+    def call() -> None:
+        function(*arguments, **named)
+
+    # Django logs the name of what raised, which a partial does not have: it would raise into the chat turn instead.
+    call.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+    transaction.on_commit(call, using=using, robust=True)
+
+
 def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
     """Send after the commit of the transaction that this thread has open; at once if there is none."""
     if signal.has_listeners(sender):
-        transaction.on_commit(partial(_send, signal, sender, using, arguments), using=using, robust=True)
+        after_commit(_send, signal, sender, using, arguments, using=using)
 
 
 def _send(signal: Signal, sender: Any, using: str, arguments: dict[str, Any]) -> None:

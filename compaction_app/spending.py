@@ -1,5 +1,8 @@
 """What runs used and cost: every call that was answered, in every attempt, its draft accepted or refused.
 
+``SPENDING_LIMITS`` bounds it, whatever a compaction is asked for by: :func:`find_overspending` is asked before a run is
+opened.
+
 ``PRICES = {"gpt-5.4-nano": {"input": 0.2, "cached": 0.02, "output": 1.25}}``, per million tokens, in the host's own
 currency. A model has the price of its exact name: with prefixes, a small model would be billed as a large one whose
 name begins the same.
@@ -8,26 +11,133 @@ name begins the same.
 from __future__ import annotations
 
 import logging
+import math
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
-from django.db.models import Case, Count, DecimalField, F, Q, Sum, Value, When
+from django.core.cache import cache
+from django.db.models import Case, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
-from compaction_app import telemetry
+from compaction_app import signals, telemetry
+from compaction_app.conf import SPENDING_LIMIT, site_setting
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.telemetry import log
+from compaction_app.telemetry import log, log_error
 from compaction_app.tree.branches import database_of
-from compaction_app.values import EXTRACTIVE_MODEL, ModelCall
+from compaction_app.values import EXTRACTIVE_MODEL, ModelCall, RunStatus
 
 logger = logging.getLogger("compaction_app.spending")
 
 MILLION = 1_000_000
+_HOUR = timedelta(hours=1)
+_PERIODS = {"h": _HOUR, "d": timedelta(days=1)}
 #: As the column stores it.
 _SMALLEST = Decimal("0.00000001")
+
+
+def find_overspending(session: ChatSession) -> dict[str, Any] | None:
+    """The first of ``SPENDING_LIMITS`` that is reached, in numbers; None if another run may be opened.
+
+    ``seconds``: how long nothing can change. One query for each limit.
+    """
+    for spender, texts in site_setting("SPENDING_LIMITS").items():
+        if spender == "user" and session.owner_id is None:
+            continue
+        for text in texts:
+            limit, unit, period = cast(re.Match[str], SPENDING_LIMIT.fullmatch(text)).groups()
+            used, seconds = _used(session, spender, unit, _PERIODS[period])
+            if used >= int(limit):
+                numbers = {"limit": int(limit), "unit": unit, "period": period, "of": spender}
+                return {**numbers, "used": used, "seconds": seconds}
+    return None
+
+
+def describe_overspending(numbers: Mapping[str, Any]) -> str:
+    """A sentence for people."""
+    period = {"h": "an hour", "d": "a day"}[numbers["period"]]
+    limit = f"{numbers['limit']:,} {numbers['unit']} {period} for this {numbers['of']}"
+    return f"SPENDING_LIMITS allows compactions {limit}; {numbers['used']:,} are used."
+
+
+def _used(session: ChatSession, spender: str, unit: str, period: timedelta) -> tuple[int, int]:
+    """What was used in the last period, and the seconds until the oldest part of it is too old to count."""
+    now = timezone.now()
+    runs = _costly(session)
+    own = runs.filter(session__owner_id=session.owner_id) if spender == "user" else runs.filter(session=session)
+    count = Count("pk") if unit == "runs" else Sum(_TOKENS)
+    found = own.filter(created_at__gte=now - period).aggregate(used=count, first=Min("created_at"))
+    deleted = _used_in_deleted(session.owner_id, unit, now - period, now) if spender == "user" else 0
+    first = found["first"] or now
+    return (found["used"] or 0) + deleted, max(1, math.ceil((first + period - now).total_seconds()))
+
+
+def _costly(session: ChatSession) -> QuerySet[CompactionRun]:
+    """All but the runs that were skipped before a model was asked."""
+    runs = CompactionRun.objects.using(database_of(session))
+    return runs.exclude(status=RunStatus.SKIPPED, input_tokens__isnull=True)
+
+
+#: Of a run. An open one that has reported nothing counts with what it is about to read, or many at once would pass.
+_TOKENS = (
+    Coalesce(F("input_tokens"), 0)
+    + Coalesce(F("output_tokens"), 0)
+    + Case(
+        When(
+            status__in=[RunStatus.READY, RunStatus.RUNNING],
+            input_tokens__isnull=True,
+            then=Coalesce("tokens_before", 0),
+        ),
+        default=0,
+    )
+)
+
+
+def keep_used(session: ChatSession) -> None:
+    """Before a session is deleted: what its runs used still counts for its owner, or deleting would lift the limits.
+
+    It is added up by the hour, in Django's cache, once the deletion is committed.
+    """
+    if session.owner_id is None or not site_setting("SPENDING_LIMITS").get("user"):
+        return
+    used: dict[str, int] = defaultdict(int)
+    recent = _costly(session).filter(session=session, created_at__gte=timezone.now() - max(_PERIODS.values()))
+    for created_at, tokens in recent.annotate(tokens=_TOKENS).values_list("created_at", "tokens"):
+        used[_cache_key(session.owner_id, "runs", created_at)] += 1
+        used[_cache_key(session.owner_id, "tokens", created_at)] += tokens
+    signals.after_commit(_add_to_cache, used, using=database_of(session))
+
+
+def _add_to_cache(used: Mapping[str, int]) -> None:
+    try:
+        for key, amount in used.items():
+            cache.add(key, 0, timeout=2 * max(_PERIODS.values()).total_seconds())
+            cache.incr(key, amount)
+    except Exception as error:
+        # Whatever a cache client raises: the session is deleted.
+        log_error(logger, error, step="spending")
+
+
+def _used_in_deleted(owner_id: Any, unit: str, since: datetime, until: datetime) -> int:
+    """Of the whole hours that the period touches."""
+    hours = int((until - since) / _HOUR) + 1
+    try:
+        found = cache.get_many([_cache_key(owner_id, unit, since + n * _HOUR) for n in range(hours)])
+    except Exception as error:
+        # Whatever a cache client raises: the rows still count.
+        log_error(logger, error, step="spending")
+        return 0
+    return sum(amount for amount in found.values() if isinstance(amount, int))
+
+
+def _cache_key(owner_id: Any, unit: str, when: datetime) -> str:
+    return f"compaction_app.used.{owner_id}.{unit}.{int(when.timestamp() // _HOUR.total_seconds())}"
 
 
 def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> Decimal | None:

@@ -7,7 +7,8 @@ Delivered twice, the second delivery finds the run claimed; never delivered, the
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,9 +17,10 @@ from django.conf import settings as django_settings
 from django.db import router
 from django.utils import timezone
 
-from compaction_app.compaction import runs
+from compaction_app.compaction import lease, runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
+from compaction_app.conf import Settings, get_settings, settings_from_snapshot
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -33,6 +35,10 @@ logger = logging.getLogger("compaction_app.tasks")
 ENQUEUE_TIMEOUT_SECONDS = 1.0
 #: compact_session is retried after this where another worker's run is in the way.
 SESSION_RETRY_SECONDS = 5
+#: Seconds between a run's limit and the soft limit of its task, and between that and the hard one.
+TASK_MARGIN_SECONDS = 30
+#: compact_session opens no run after this and goes on in another task.
+SESSION_SECONDS = 1800
 # Far above what any branch needs: each generation raises the cutoff, so only a defect reaches this.
 _MAX_GENERATIONS = 1000
 #: The number of runs that the sweep reads at once.
@@ -44,7 +50,8 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
-    task_id = _publish("compact_branch", [run.pk, using], countdown, run=run.pk)
+    options = {"countdown": countdown or None, **_limits(settings_from_snapshot(run.settings))}
+    task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)
         return False
@@ -53,10 +60,20 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     return True
 
 
-def enqueue_session(session: ChatSession) -> bool:
-    """Compact every branch of a session in the background; False where the broker did not take the task."""
-    arguments = [str(session.pk), database_of(session)]
-    return _publish("compact_session", arguments, session=session.pk) is not None
+def enqueue_session(session: ChatSession, below: int | None = None) -> bool:
+    """Compact every branch of a session in the background; False where the broker did not take the task.
+
+    ``below``: only branches that contain the message with this id.
+    """
+    arguments = [str(session.pk), database_of(session), below]
+    options = _limits(get_settings(session.settings), SESSION_SECONDS)
+    return _publish("compact_session", arguments, options, session=session.pk) is not None
+
+
+def _limits(settings: Settings, more_seconds: float = 0.0) -> dict[str, float]:
+    """Of a task. A run fails at its own limit (see :mod:`compaction.lease`); these end the task that still hangs."""
+    soft = lease.time_limit(settings) + more_seconds + TASK_MARGIN_SECONDS
+    return {"soft_time_limit": soft, "time_limit": soft + TASK_MARGIN_SECONDS}
 
 
 def impatient_connection() -> Any:
@@ -74,7 +91,7 @@ def impatient_connection() -> Any:
     return current_app.connection_for_write(connect_timeout=ENQUEUE_TIMEOUT_SECONDS, transport_options=options)
 
 
-def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0, **logged: Any) -> str | None:
+def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], **logged: Any) -> str | None:
     """Send one task, without waiting for the broker and without a retry; its id, or None if it could not be sent."""
     queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
     try:
@@ -82,9 +99,9 @@ def _publish(task_name: str, arguments: list[Any], countdown: float = 0.0, **log
             result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
                 arguments,
                 connection=connection,
-                countdown=countdown or None,
                 retry=False,
                 **({"queue": queue} if queue else {}),
+                **options,
             )
     except Exception as error:
         # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.
@@ -113,19 +130,22 @@ def _enqueue_following(outcome: Outcome) -> None:
 
 
 @shared_task(name="compaction_app.tasks.compact_session", bind=True, acks_late=True, reject_on_worker_lost=True)
-def compact_session(self: Any, session_id: str, using: str = "default") -> dict[str, int]:
+def compact_session(self: Any, session_id: str, using: str = "default", below: int | None = None) -> dict[str, int]:
     """Bring every branch of a session to or under its threshold, from shallow tips to deep ones.
 
-    Shallow first: a summary on the shared part serves the deeper branches too.
+    Shallow first: a summary on the shared part serves the deeper branches too. ``below``: see
+    :func:`enqueue_session`.
     """
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
         return {"tips": 0, "runs": 0, "waiting": 0}
-    tips = sorted(branches.tips(session), key=lambda tip: (tip.depth, tip.pk))
+    found = branches.tips(session) if below is None else branches.tips_below(session, below)
+    tips = sorted(found, key=lambda tip: (tip.depth, tip.pk))
     done = waiting = 0
+    until = time.monotonic() + SESSION_SECONDS
     for tip in tips:
         try:
-            count, waits = _compact_tip(session, tip, self.request.id or "")
+            count, waits = _compact_tip(session, tip, self.request.id or "", until)
         except MessageNotFound:
             # Deleted since the tips were read; the other tips still need to be compacted.
             continue
@@ -136,12 +156,14 @@ def compact_session(self: Any, session_id: str, using: str = "default") -> dict[
     return {"tips": len(tips), "runs": done, "waiting": waiting}
 
 
-def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str) -> tuple[int, bool]:
-    """The number of runs made for one tip, and whether another worker's run was in the way."""
+def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str, until: float) -> tuple[int, bool]:
+    """The number of runs made for one tip, and whether it waits: for another worker's run, or for another task."""
     resolved = resolve_request(session)
     for made in range(_MAX_GENERATIONS):
         if not is_over_threshold(tip, resolved):
             return made, False
+        if time.monotonic() > until:
+            return made, True
         request = CompactionRequest(tip=tip, trigger=Trigger.THRESHOLD, resolved=resolved, forced=True)
         decision = open_run(request)
         if decision.run is None:
@@ -159,11 +181,15 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str) -> tuple[
 
 @shared_task(name="compaction_app.tasks.recover_compactions")
 def recover_compactions() -> dict[str, int]:
-    """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts."""
+    """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts.
+
+    A run whose workers were lost, one after another, has too many sooner.
+    """
     found = {"enqueued": 0, "given_up": 0}
     for using in _databases():
         for run in _waiting_runs(using):
-            if run.attempts >= runs.MAX_ATTEMPTS:
+            most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
+            if run.attempts >= most:
                 found["given_up"] += _abandon(run, using)
             else:
                 found["enqueued"] += enqueue(run)
@@ -188,7 +214,9 @@ def _abandon(run: CompactionRun, using: str) -> bool:
     claimed = runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS)
     if claimed is None:
         return False
-    return runs.fail(claimed, run.error_code or ErrorCode.PROVIDER_ERROR, f"Abandoned after {run.attempts} attempts.")
+    # A worker that was lost left no code: killed, stopped, or at work for so long that it did not renew its lease.
+    code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
+    return runs.fail(claimed, run.error_code or code, f"Abandoned after {run.attempts} attempts.")
 
 
 def _databases() -> list[str]:

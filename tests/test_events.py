@@ -5,11 +5,14 @@ import re
 
 import openai
 import pytest
+from django.test import override_settings
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -70,6 +73,16 @@ def oversize(session):
         chat.compact(secret_branch(session))
 
 
+def next_model(session):
+    """The first model answers with an error message and status 200, the second with a summary."""
+    with ScriptedOpenAIServer() as server:
+        server.script(model="first", default=steps.reply(f"Error: {SECRET} is away, please try again later."))
+        models = [{"model": name, "base_url": server.url} for name in ("first", "second")]
+        changes = {"SUMMARIZER": DEFAULTS["SUMMARIZER"], "SUMMARIZER_MODELS": models}
+        with override_settings(COMPACTION=small(**changes)):
+            chat.compact(secret_branch(session))
+
+
 def fall_back(session):
     tip = grow(session, secret_branch(session), "u a " * 20 + "u", word=SECRET)[-1]
     context = chat.get_context(tip)
@@ -104,6 +117,7 @@ HAPPENINGS = {
     EventKind.SUPPRESSED: lambda session: chat.request_compaction(grow(session, None, "u a(6500)", word=SECRET)[-1]),
     EventKind.FALLBACK_USED: fall_back,
     EventKind.SUMMARY_OVERSIZE: oversize,
+    EventKind.MODEL_FAILED: next_model,
     EventKind.NO_PROGRESS: lambda session: failing(session, "no_progress"),
     EventKind.REASONING_DOWNGRADED: compacted,
     EventKind.DOUBLE_COMPACTION_CONFIGURED: ask_for_two,

@@ -1,5 +1,7 @@
 """Django signals: what is sent, when, and that no receiver can change what a compaction does."""
 
+from contextlib import nullcontext
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
@@ -189,3 +191,16 @@ class TestReceivers:
         connect(signals.compaction_finished, lambda run, **_: chat.retire_summary(run.summary, reason="by a receiver"))
         chat.compact(branch[-1])
         assert chat.find_summary(branch[-1]) is None
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_what_fails_after_a_commit_is_logged_and_breaks_no_turn(caplog, in_transaction):
+    """Django logs the name of what raised, which a partial does not have."""
+
+    def fail(number, *, word):
+        raise ValueError(number, word)
+
+    with transaction.atomic() if in_transaction else nullcontext():
+        signals.after_commit(fail, 1, word="x", using="default")
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "fail" in record.getMessage()

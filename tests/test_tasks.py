@@ -1,6 +1,7 @@
 """Real workers on a real broker: delivery twice, delivery never, a killed worker, a broker that is gone."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.celery import app as celery_app
 from tests.conftest import REPOSITORY, live_database_url
+from tests.hanging import WORD
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,6 +119,51 @@ class TestWorkers:
             run.refresh_from_db()
             assert run.attempts >= 2
             assert (runs_of(session).count(), summaries()) == (1, 1)
+
+    def test_a_worker_that_is_stopped_for_longer_than_its_lease_writes_nothing(self, celery_worker, settings):
+        """Issue 12.6: it cannot renew the lease, another makes the summary, and it sees that when it goes on."""
+        recap = steps.reply("## Recap\n\n" + "All is on the board. " * 4)
+        with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
+            settings.COMPACTION = {
+                "CONTEXT_WINDOW": 4_000,
+                "SUMMARIZER_TIMEOUT": 1.5,
+                "SUMMARIZER_MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+            }
+            session = chat.start_session()
+            tip = talk(session)
+            first = celery_worker(env={"SCRIPTED_KEY": "none"})
+            run = chat.request_compaction(tip)
+            first.wait_until(lambda: len(server.requests) == 1)
+            os.killpg(first.pid, signal.SIGSTOP)
+            try:
+                run.refresh_from_db()
+                # Ten of its seconds are up.
+                run.lease_expires_at -= timedelta(seconds=10)
+                run.save(update_fields=["lease_expires_at"])
+                second = celery_worker(env={"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}, beat=True)
+                second.wait_until(lambda: runs_of(session, status="succeeded").exists(), seconds=60)
+            finally:
+                os.killpg(first.pid, signal.SIGCONT)
+            first.wait_until(lambda: "claim_lost" in first.log, seconds=60)
+            run.refresh_from_db()
+            assert (run.status, run.attempts) == ("succeeded", 2)
+            assert (runs_of(session).count(), summaries()) == (1, 1)
+
+    @pytest.mark.long
+    def test_a_message_that_makes_a_worker_hang_occupies_it_once(self, celery_worker, settings, monkeypatch):
+        """Issue 12.18: the run fails for good at its limit, and the task's own limit frees the worker."""
+        monkeypatch.setattr(tasks, "TASK_MARGIN_SECONDS", 2)
+        settings.COMPACTION |= {"SUMMARIZER": "tests.hanging.HangingSummarizer", "RUN_TIME_LIMIT": 2}
+        session = chat.start_session()
+        stuck = talk(session, chat.append_message(session, None, role="user", content=WORD * 2))
+        fine = talk(chat.start_session())
+        worker = celery_worker(env={"COMPACTION_SWEEP_SECONDS": "1"}, beat=True)
+        runs = [chat.request_compaction(tip) for tip in (stuck, fine)]
+        worker.wait_until(lambda: runs_of(fine.session, status="succeeded").exists(), seconds=60)
+        for run in runs:
+            run.refresh_from_db()
+        assert (runs[0].status, runs[0].error_code, runs[0].attempts) == ("failed", "time_limit", 1)
+        assert summaries() == 1
 
 
 class TestSweep:

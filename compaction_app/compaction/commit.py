@@ -34,6 +34,7 @@ from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import (
+    Budget,
     CompactionPlan,
     ErrorCode,
     EventKind,
@@ -117,7 +118,9 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     log_error(logger, error, run=run.pk, session=run.session_id, step="run")
     transient = isinstance(error, OperationalError | InterfaceError)
     # Without the text of the error, which may quote the conversation.
-    recorded = SummarizerError(f"{type(error).__name__} while the summary was made", transient=transient)
+    recorded = SummarizerError(
+        f"{type(error).__name__} while the summary was made", error_code=runs.code_of(error), transient=transient
+    )
     try:
         # A connection that broke in the middle of a statement takes no other one.
         runs.give_back_connection(database_of(run))
@@ -263,7 +266,7 @@ def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
         "target_tokens": plan.target_tokens,
         "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
         "shown_bytes": max(work.limits.values(), default=None),
-        "max_input_tokens": getattr(work.summarizer, "max_input_tokens", None),
+        "max_input_tokens": work.capacity.input_tokens if work.capacity else None,
         "tightened": tightened,
         "digest": digest(tighter(work.request) if tightened else work.request),
     }
@@ -329,7 +332,7 @@ def _open_follow_up(work: Work) -> CompactionRun | None:
         settings=work.settings,
         model=run.session.model,
         reserved_parts=ReservedParts(tokens=run.reserved_tokens),
-        budget=work.budget,
+        budget=Budget(**run.budget),
         count=work.count,
     )
     return open_next_generation(run, resolved)

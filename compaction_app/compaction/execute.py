@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -18,16 +18,30 @@ from django.db import DatabaseError
 from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
-from compaction_app.compaction import runs
+from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot
-from compaction_app.exceptions import CompactionFailed, MessageNotFound, RedactionFailed, SummarizerError
+from compaction_app.conf import MAX_INTEGER, Settings, get_token_counter, settings_from_snapshot
+from compaction_app.exceptions import (
+    CompactionFailed,
+    ConfigurationError,
+    MessageNotFound,
+    RedactionFailed,
+    SummarizerError,
+)
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.retention import ledger
-from compaction_app.summarizers.cascade import arun_summarizer, make_summarizer, run_summarizer
-from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
+from compaction_app.spending import add_spending
+from compaction_app.summarizers import windows
+from compaction_app.summarizers.cascade import OpenAISummarizer, arun_summarizer, make_summarizer, run_summarizer
+from compaction_app.summarizers.prompts import (
+    OVERSIZE_FACTOR,
+    SummarizerLimit,
+    count_request,
+    refuse_draft,
+    request_for,
+)
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -35,6 +49,7 @@ from compaction_app.tree.branches import database_of
 from compaction_app.values import (
     Branch,
     Budget,
+    Capacity,
     CompactionPlan,
     ErrorCode,
     EventKind,
@@ -74,11 +89,15 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span:
+    with telemetry.run_span(run) as span, lease.keep(run):
         follow_up = None
         try:
-            if work := prepare(run):
-                follow_up = finish(work, _ask(work))
+            work = prepare(run)
+            while work:
+                result = _ask(work)
+                smaller = learn(work, result)
+                follow_up = None if smaller else finish(work, result)
+                work = smaller
         except Exception as error:
             fail_unexpected(claimed, error)
         except BaseException:
@@ -94,11 +113,15 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
     if run is None:
         return None
     claimed = copy(run)
-    with telemetry.run_span(run) as span:
+    with telemetry.run_span(run) as span, lease.keep(run):
         follow_up = None
         try:
-            if work := await sync_to_async(prepare)(run):
-                follow_up = await sync_to_async(finish)(work, await _aask(work))
+            work = await sync_to_async(prepare)(run)
+            while work:
+                result = await _aask(work)
+                smaller = await sync_to_async(learn)(work, result)
+                follow_up = None if smaller else await sync_to_async(finish)(work, result)
+                work = smaller
         except Exception as error:
             await sync_to_async(fail_unexpected)(claimed, error)
         except BaseException:
@@ -137,7 +160,10 @@ class Work:
     #: The database of the run.
     using: str
     settings: Settings
+    #: The run's, with a summary's target that the summarizer can write.
     budget: Budget
+    #: What the summarizer takes and writes in one call; None: it has no limit.
+    capacity: Capacity | None
     branch: Branch
     plan: CompactionPlan
     request: SummaryRequest
@@ -164,33 +190,71 @@ class Work:
         self.events.append((kind, payload))
 
 
-def prepare(run: CompactionRun) -> Work | None:
-    """What the model's call needs, with the connection given back; None where the run ended without a call."""
+def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any = None) -> Work | None:
+    """What the model's call needs, with the connection given back; None where the run ended without a call.
+
+    ``at_most``: a request of the same run was too large for ``summarizer``, which is now asked for no more than that.
+    """
     settings = settings_from_snapshot(run.settings)
     try:
-        work = _load(run, settings)
+        work = _load(run, settings, at_most, summarizer)
     except DatabaseError:
         raise
     except RedactionFailed as error:
         # Its text is this app's own and quotes nothing; what the redactor raised is the cause.
         log_error(logger, error.__cause__ or error, run=run.pk, session=run.session_id, step="redact")
-        runs.fail(run, ErrorCode.PROVIDER_ERROR, str(error))
+        runs.fail(run, runs.code_of(error.__cause__ or error), str(error))
+        return None
+    except ConfigurationError as error:
+        # This app's own words, which name a setting.
+        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
+        runs.fail(run, ErrorCode.BAD_REQUEST, str(error))
         return None
     except Exception as error:
         # The host's code (a token counter, a summarizer's constructor) raised. The run must fail, or its branch
         # would be blocked until the lease ends, again and again. The text may quote the conversation.
         log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
-        runs.fail(run, ErrorCode.PROVIDER_ERROR, f"{type(error).__name__} while the request was prepared")
+        runs.fail(run, runs.code_of(error), f"{type(error).__name__} while the request was prepared")
         return None
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    _record_start(work)
+    _record_start(work, again=at_most is not None)
     runs.give_back_connection(work.using)
     return work
 
 
-def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
+def learn(work: Work, result: SummaryDraft | SummarizerError) -> Work | None:
+    """The same run with less covered, where that may help; else keep what providers said of their windows.
+
+    It may help where every model failed, and one of them only for the request's size.
+    """
+    smaller = _prepare_smaller(work, result) if isinstance(result, SummarizerError) else None
+    if smaller is None and isinstance(work.summarizer, OpenAISummarizer):
+        is_too_large = isinstance(result, SummarizerError) and result.error_code == ErrorCode.INPUT_TOO_LARGE
+        (work.summarizer.forget if is_too_large else work.summarizer.remember)()
+    return smaller
+
+
+def _prepare_smaller(work: Work, error: SummarizerError) -> Work | None:
+    size = count_request(work.request, work.count)
+    at_most = error.capacity
+    if at_most is None and error.error_code == ErrorCode.INPUT_TOO_LARGE:
+        # A host's own summarizer, which does not say what it takes.
+        at_most = windows.halved(size, work.capacity)
+    if at_most is None or at_most.input_tokens >= size or (work.capacity and at_most == work.capacity):
+        return None
+    # They are paid for, whatever becomes of the smaller request.
+    add_spending(work.run, error.calls, work.settings.prices)
+    error.calls = ()
+    smaller = prepare(work.run, windows.less_than(size, at_most), work.summarizer)
+    if smaller is None or count_request(smaller.request, work.count) >= size:
+        return None
+    smaller.events = work.events + smaller.events
+    return smaller
+
+
+def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Any) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     if run.tip_id is None:
         return SkipReason.BRANCH_GONE
@@ -203,13 +267,14 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
-    budget, count = Budget(**run.budget), get_token_counter()
+    count = get_token_counter()
     branch = branches.with_already_compacted(branch, using)
-    summarizer = make_summarizer(settings, run.session.model)
-    max_tokens = getattr(summarizer, "max_input_tokens", None)
+    summarizer = summarizer or make_summarizer(settings, run.session.model)
+    capacity = _capacity_of(summarizer, at_most)
+    budget = _writable(Budget(**run.budget), capacity)
     limit = None
-    if max_tokens is not None:
-        limit = SummarizerLimit(max_tokens, settings, count, **_parts_of_request(run, settings))
+    if capacity is not None:
+        limit = SummarizerLimit(capacity.input_tokens, settings, count, **_parts_of_request(run, settings))
     plan = plan_compaction(
         branch,
         branch.base,
@@ -227,6 +292,7 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
         using=using,
         settings=settings,
         budget=budget,
+        capacity=capacity,
         branch=branch,
         plan=plan,
         request=request_of(run, settings, plan, limits),
@@ -234,6 +300,23 @@ def _load(run: CompactionRun, settings: Settings) -> Work | SkipReason:
         limits=limits,
         count=count,
     )
+
+
+def _capacity_of(summarizer: Any, at_most: Capacity | None) -> Capacity | None:
+    """The summarizer's own limits, of which a host's may state either or none; no more than ``at_most``."""
+    taken, written = (getattr(summarizer, f"max_{name}_tokens", None) for name in ("input", "output"))
+    if taken is written is at_most is None:
+        return None
+    own = Capacity(*(MAX_INTEGER if most is None else most for most in (taken, written)))
+    return windows.smaller(own, at_most) if at_most else own
+
+
+def _writable(budget: Budget, capacity: Capacity | None) -> Budget:
+    """A summary may be longer than its target: the target leaves room for that in the longest reply."""
+    if capacity is None:
+        return budget
+    longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
+    return replace(budget, summary_target=min(budget.summary_target, longest))
 
 
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
@@ -253,7 +336,8 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _record_start(work: Work) -> None:
+def _record_start(work: Work, *, again: bool) -> None:
+    """The event, the log line and the signal of an attempt; ``again``: a smaller request of the same attempt."""
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
@@ -264,7 +348,8 @@ def _record_start(work: Work) -> None:
         "tokens": work.plan.replaced_tokens,
         "target_tokens": work.plan.target_tokens,
     }
-    runs.record_run_event(run, EventKind.STARTED, numbers)
+    if not again:
+        runs.record_run_event(run, EventKind.STARTED, numbers)
     log(
         logger,
         logging.INFO,
@@ -277,7 +362,8 @@ def _record_start(work: Work) -> None:
         tokens=work.plan.replaced_tokens,
         target=work.plan.target_tokens,
     )
-    signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
+    if not again:
+        signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
 
 
 def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
@@ -335,6 +421,9 @@ def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
+    if run.status == RunStatus.RUNNING:
+        # Given back, after an erasure for example, and taken by another worker before it was read again.
+        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     raise CompactionFailed(
         f"The summary could not be made ({run.error_code or run.status}); nothing was changed.",
         error_code=run.error_code,

@@ -14,8 +14,9 @@ from functools import cached_property
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
+from compaction_app.context.pruning import room_for_summary
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS
-from compaction_app.summarizers.prompts import SummarizerLimit
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary
 
@@ -177,14 +178,15 @@ class _Planner:
         return sorted({*turns, *(i for i in self.inside_points() if i <= end)})
 
     def choose(self, tail_budget: int, *, over: bool) -> int:
-        """The cut; 0 if nothing can be covered, or so little that the wrapper of a summary would be larger.
+        """The cut; 0 if nothing can be covered, or so little that the wrapper of a summary would be larger, or if what
+        stays leaves no room to show one.
 
         Over the threshold with nothing to cover, a second attempt keeps as little as possible.
         """
         attempts = [(tail_budget, False), (0, True)] if over else [(tail_budget, False)]
         for kept_tokens, force in attempts:
             cut = self.cut_for(kept_tokens, force=force)
-            if cut and self.saving(self.replaced(cut)) >= 1:
+            if cut and self.largest(cut) >= 1:
                 return cut
         return 0
 
@@ -199,45 +201,42 @@ class _Planner:
 
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the kept part begins once all generations are done."""
-        covered, pinned, replaced = self.covered(cut), self.pin(cut), self.replaced(cut)
         span = self.lookahead_span(cut)
         anchor_id, anchor_depth = self.anchor(cut, span)
         return CompactionPlan(
-            covered=covered,
+            covered=self.covered(cut),
             lookahead=_newest_within(span, self.lookahead_tokens),
             kept=tuple(self.tail[cut:]),
             base=self.base,
-            pinned=pinned,
+            pinned=self.pin(cut),
             cutoff=self.tail[cut - 1],
             anchor_id=anchor_id,
             anchor_depth=anchor_depth,
-            target_tokens=self.target(replaced, self.kept_tokens(kept_from), pinned),
-            replaced_tokens=replaced,
+            target_tokens=self.target(cut, self.kept_tokens(kept_from) + self.pin_tokens(cut)),
+            replaced_tokens=self.replaced(cut),
             partial=partial,
             shorten=shorten,
         )
 
-    def target(self, replaced: int, kept: int, pinned: Message | None) -> int:
-        """The size to ask for. It accounts for the summary's wrapper, so a draft of this size saves enough."""
+    def target(self, cut: int, staying: int) -> int:
+        """The size to ask for, where pin and kept part take ``staying`` tokens."""
         full = self.budget.summary_target
-        kept += pinned.tokens if pinned else 0
-        least = full // 5
-        wanted = max(min(full, self.budget.target - kept), least)
-        if kept + least > self.budget.threshold:
-            # Not even the shortest summary brings the branch under its threshold: pruning or the next turn will, and
-            # a short summary would not help and would lose details for good.
-            wanted = full
-        return max(1, min(wanted, self.saving(replaced)))
+        wanted = max(min(full, self.budget.target - staying), full // 5)
+        return max(1, min(wanted, self.largest(cut)))
 
     def replaced(self, cut: int) -> int:
         """The tokens that the summary replaces: its base and what it covers."""
         base = self.base.tokens if self.base else 0
         return base + sum(message.tokens for message in self.covered(cut))
 
-    def saving(self, replaced: int) -> int:
-        """The largest text that saves enough; below 1 where none can."""
-        # One token more, since the ends of a text may count differently inside the wrapper.
-        return int((1 - self.settings.min_saving_ratio) * replaced) - SUMMARY_WRAPPER_TOKENS - 1
+    def largest(self, cut: int) -> int:
+        """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
+        where there is none."""
+        saving = int((1 - self.settings.min_saving_ratio) * self.replaced(cut))
+        room = room_for_summary(self.tail[cut:], self.pin(cut), self.budget.available)
+        # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
+        # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
+        return min(saving - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
 
     def lookahead_span(self, cut: int) -> tuple[Message, ...]:
         """What the summarizer may be shown after the cut. The anchor is at or below its last message."""

@@ -11,25 +11,29 @@ import logging
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connections, transaction
 from django.utils import timezone
 
 from compaction_app import signals, telemetry
-from compaction_app.conf import settings_from_snapshot
+from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
-from compaction_app.values import EventKind, RunStatus, SkipReason
+from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason
 
 logger = logging.getLogger("compaction_app.runs")
 
 #: After this many claims a run that still fails for transient reasons is abandoned.
 MAX_ATTEMPTS = 8
+#: After this many claims a run whose worker was lost is abandoned: what killed or stopped these workers would the next.
+MAX_LOST = 3
+#: A lease covers loading, planning and the commit beside the model's call, and a killed worker is replaced after this.
+LEASE_MARGIN, MAX_LEASE_SECONDS = 10.0, 120.0
 BACKOFF_SECONDS = 2.0
 MAX_BACKOFF_SECONDS = 300.0
 
@@ -69,18 +73,23 @@ def record_run_event(run: CompactionRun, kind: EventKind, payload: Mapping[str, 
     record_event(run.session_id, kind, using=database_of(run), run=run, message_id=run.tip_id, payload=payload)
 
 
-def claim(run_id: int, using: str, lease_seconds: float | None = None) -> CompactionRun | None:
-    """Take ownership of a run, by default for as long as its cascade of models can take.
+def lease_seconds(settings: Settings) -> float:
+    """Seconds until a run may be taken from a worker that no longer renews its claim (see :mod:`lease`)."""
+    return min(cascade.longest_seconds(settings) + LEASE_MARGIN, MAX_LEASE_SECONDS)
+
+
+def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
+    """Take ownership of a run, by default for :func:`lease_seconds`.
 
     Who may claim it is decided by ``CompactionRunQuerySet.claimable``. None, without an error, where another worker
     has it or it is finished or deleted.
     """
-    if lease_seconds is None:
-        known = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
+    if lease is None:
+        known = CompactionRun.objects.using(using).filter(pk=run_id).first()
         if known is None:
             log(logger, logging.INFO, "skip", run=run_id, reason="gone")
             return None
-        lease_seconds = cascade.lease_seconds(settings_from_snapshot(known.settings), known.session.model)
+        lease = lease_seconds(settings_from_snapshot(known.settings))
     now = timezone.now()
     claimed = (
         CompactionRun.objects.using(using)
@@ -89,7 +98,7 @@ def claim(run_id: int, using: str, lease_seconds: float | None = None) -> Compac
         .update(
             status=RunStatus.RUNNING,
             claim_token=uuid.uuid4(),
-            lease_expires_at=now + timedelta(seconds=lease_seconds),
+            lease_expires_at=now + timedelta(seconds=lease),
             started_at=now,
             next_attempt_at=None,
         )
@@ -144,10 +153,12 @@ def skip(run: CompactionRun, reason: SkipReason) -> bool:
 
 def fail(run: CompactionRun, code: str, detail: str) -> bool:
     """Finish without a summary, permanently; ``detail`` is for operators."""
-    if not _finish(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
-        return False
-    numbers = {"attempts": run.attempts, "input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
-    record_run_event(run, EventKind.FAILED, {"code": code, **numbers})
+    # In one transaction, as in skip().
+    with transaction.atomic(using=database_of(run), savepoint=False):
+        if not _finish(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
+            return False
+        numbers = {"attempts": run.attempts, "input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+        record_run_event(run, EventKind.FAILED, {"code": code, **numbers})
     log(logger, logging.WARNING, "failed", run=run.pk, code=code, attempts=run.attempts, session=run.session_id)
     return True
 
@@ -166,9 +177,14 @@ def _finish(run: CompactionRun, **ended: Any) -> bool:
 def announce_end(run: CompactionRun) -> None:
     """Send a finished run's signal and metrics after the commit. The instance must have the values of its row."""
     using = database_of(run)
-    transaction.on_commit(partial(telemetry.count_run, run), using=using, robust=True)
+    signals.after_commit(telemetry.count_run, run, using=using)
     signal = signals.compaction_failed if run.status == RunStatus.FAILED else signals.compaction_finished
     signals.send_after_commit(signal, CompactionRun, using=using, run=run)
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    """The code of a run that ended with an exception of this app's or the host's code."""
+    return ErrorCode.TIME_LIMIT if isinstance(error, SoftTimeLimitExceeded) else ErrorCode.PROVIDER_ERROR
 
 
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:

@@ -18,20 +18,20 @@ import secrets
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from compaction_app import telemetry
+from compaction_app import signals, telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Mode, Settings, load_function
+from compaction_app.conf import Mode, Settings, load, load_function
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
+from compaction_app.spending import find_overspending
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -71,6 +71,8 @@ class CompactionRequest:
     policy_line: str = ""
     #: Ignore cool-down and breaker.
     forced: bool = False
+    #: A policy forces it on a branch that is not over its threshold.
+    below_threshold: bool = False
     #: The partial generation that this one continues.
     previous: CompactionRun | None = None
 
@@ -129,14 +131,17 @@ def _decide(request: CompactionRequest) -> Decision:
         return Decision(None, SkipReason.MODE_OFF)
     if request.trigger == Trigger.THRESHOLD:
         tokens = pruned_history_tokens(request.tip, request.resolved)
-        if tokens <= request.resolved.budget.threshold:
+        over = tokens > request.resolved.budget.threshold
+        if not over and not _is_asked_below(request.resolved.settings):
             return _under_threshold(request, tokens)
         policy = _ask_policy(request)
+        if not over and policy.action != "force":
+            return _under_threshold(request, tokens)
         if policy.action == "defer":
             return _suppress(request, Suppression.POLICY, {"code": _reason_code(policy)})
         # The caller may have forced it already: compacting a whole session waits for no cool-down.
         forced = request.forced or policy.action == "force"
-        request = replace(request, forced=forced, policy_line=policy.prompt_line)
+        request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
         return open_under_lock(request)
@@ -147,7 +152,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
     over = branch.history_tokens > resolved.budget.threshold
-    if request.by_threshold and not over:
+    if request.by_threshold and not over and not request.below_threshold:
         return _under_threshold(request, branch.history_tokens)
     branch = branches.with_already_compacted(branch, request.using)
     plan = plan_compaction(
@@ -166,6 +171,8 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     guarded = request.by_threshold and not request.forced
     if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
         return _suppress(request, *found)
+    if overspent := find_overspending(resolved.session):
+        return _suppress(request, Suppression.SPEND, overspent)
     return _create(request, branch, plan)
 
 
@@ -193,6 +200,8 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
     """A skipped run for a person who asked; for the threshold an event, once for each tip."""
     if request.previous is not None:
         return Decision(None, SkipReason.NOTHING_TO_COMPACT)
+    if request.below_threshold:
+        return _under_threshold(request, branch.history_tokens)
     if request.trigger != Trigger.THRESHOLD:
         return Decision(_skipped_run(request, branch), SkipReason.NOTHING_TO_COMPACT)
     recorded = CompactionEvent.objects.using(request.using).filter(
@@ -208,9 +217,9 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
 
 
 def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
-    """No run, for this reason. Only a compaction that the threshold asks for leaves an event."""
+    """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached."""
     numbers = numbers or {}
-    if request.by_threshold:
+    if request.by_threshold or reason == Suppression.SPEND:
         runs.record_event(
             request.tip.session_id,
             EventKind.SUPPRESSED,
@@ -218,8 +227,8 @@ def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str
             message_id=request.tip.pk,
             payload={"reason": reason, **numbers},
         )
-    count = partial(telemetry.count_suppression, layer=Strategy.AUTO_COMPACT, trigger=request.trigger, reason=reason)
-    transaction.on_commit(count, using=request.using, robust=True)
+    labels = {"layer": Strategy.AUTO_COMPACT, "trigger": request.trigger, "reason": reason}
+    signals.after_commit(telemetry.count_suppression, **labels, using=request.using)
     return Decision(None, reason, numbers)
 
 
@@ -232,7 +241,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
     except IntegrityError:
         # Something wrote a run without the session's lock: the index still enforces one open run per anchor.
         return _suppress(request, Suppression.OPEN_RUN)
-    if request.by_threshold:
+    if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         numbers = {"history_tokens": branch.history_tokens, "threshold": budget.threshold, "window": budget.window}
         runs.record_run_event(run, EventKind.THRESHOLD_HIT, {**numbers, **_estimate_of(request)})
@@ -349,6 +358,11 @@ def breaker_until(failures: Sequence[CompactionRun], settings: Settings) -> date
         return None
     newest = failures[0].finished_at
     return newest + timedelta(seconds=settings.breaker_seconds) if newest else None
+
+
+def _is_asked_below(settings: Settings) -> bool:
+    """Whether the policy wants to be asked on every turn. For all others, deciding takes one statement."""
+    return settings.policy is not None and bool(getattr(load(settings.policy), "asked_below_threshold", False))
 
 
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_app.conf import Settings
+from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, apply_redactor, redactor_of
@@ -42,11 +43,11 @@ _TRIES = 64
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A summary's text as it is stored, and the share of what must survive that did, 0–1."""
+    """A summary's text as it is stored, and the share of what must survive that did, 0–1; None without a ledger."""
 
     text: str
-    before: float
-    after: float
+    before: float | None
+    after: float | None
 
 
 def prose_draft(draft: SummaryDraft) -> SummaryDraft:
@@ -61,6 +62,8 @@ def complete(
     Everything told comes from the request, so it has passed the redactor.
     """
     prose = prose_of(draft)
+    if settings.ledger_tokens == 0:
+        return Kept(prose, None, None)
     following = read_messages(following_messages(plan, settings))
     needed = survey(read_replaced(request), following)
     staying = [saying.text for saying in following]
@@ -130,7 +133,9 @@ def _room(
     heading = count([LEDGER_HEADING])[0]
     spare = max(budget.target - staying - size, carried, share - heading)
     saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size
-    return min(wanted - heading, spare, saving)
+    # More would leave the whole summary out of the prompt.
+    shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
+    return min(wanted - heading, spare, saving, shown)
 
 
 def _fit(prose: str, entries: Sequence[Entry], room: int, count: Count) -> str:

@@ -1,6 +1,7 @@
 """Everything that may happen while a summary is being made (design §8, §17)."""
 
 import threading
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -62,6 +63,17 @@ class TestMeanwhile:
         assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
         assert caught.value.run_id is not None
 
+    @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
+    def test_who_waits_is_told_that_another_worker_took_the_run(self, session, branch, meanwhile, compact, monkeypatch):
+        """Issue 12.9: an erasure gives the run back, and a second worker takes it at once. It was "(running)"."""
+        release = runs.release
+        monkeypatch.setattr(runs, "release", lambda run: release(run) and runs.claim(run.pk, "default"))
+        meanwhile(lambda: chat.redact_message(branch[1]))
+        with pytest.raises(CompactionFailed, match="Another worker took this run") as caught:
+            compact(branch[-1])
+        assert caught.value.error_code == "claimed"
+        assert CompactionRun.objects.get(pk=caught.value.run_id).status == "running"
+
     def test_another_summary_meanwhile_wins(self, session, branch, meanwhile):
         meanwhile(lambda: anchored_summary(branch[60], branch[40]))
         run = chat.compact(branch[-1])
@@ -83,13 +95,14 @@ class TestMeanwhile:
         assert ChatMessage.objects.summaries().count() == 1
 
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
-        """The lease expires by itself while the first worker waits for its model; another makes the summary."""
-        monkeypatch.setattr("compaction_app.summarizers.cascade.lease_seconds", lambda *_: 0.05)
+        """The first worker is stopped while it waits for its model, so nothing renews its lease; another takes over."""
+        monkeypatch.setattr("compaction_app.compaction.lease.keep", nullcontext)
+        monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.summarizers.cascade.lease_seconds", lambda *_: 60)
+            monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)

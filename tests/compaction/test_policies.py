@@ -32,6 +32,20 @@ def policy(tip: ChatMessage, budget: Budget) -> Any:
     return answer() if callable(answer) else answer
 
 
+def always_asked(tip: ChatMessage, budget: Budget) -> Any:
+    return policy(tip, budget)
+
+
+always_asked.asked_below_threshold = True  # type: ignore[attr-defined]  # what a host writes
+
+
+class AlwaysAsked:
+    asked_below_threshold = True
+
+    def __call__(self, tip: ChatMessage, budget: Budget) -> Any:
+        return policy(tip, budget)
+
+
 class Policy:
     """One whose instances are called."""
 
@@ -142,6 +156,52 @@ def test_it_is_asked_over_the_threshold_only(tip):
     assert chat.request_compaction(grow(tip.session, None, "u a")[-1]) is None
     assert chat.compact(tip).status == "succeeded"
     assert ASKED == []
+
+
+@pytest.mark.parametrize("name", ["always_asked", "AlwaysAsked"])
+class TestBelowTheThreshold:
+    """Issue 12.10: ``POLICY="force"`` below the threshold did nothing."""
+
+    @pytest.fixture
+    def quiet(self):
+        """1,000 tokens, far under the threshold of 6,000."""
+        return grow(chat.start_session(model="house-model"), None, "u a " * 5)[-1]
+
+    @pytest.fixture(autouse=True)
+    def _asked(self, settings, name):
+        settings.COMPACTION = small(POLICY=f"{__name__}.{name}")
+
+    def test_force_compacts(self, quiet):
+        ANSWER[0] = PolicyDecision(action="force", prompt_line="Keep every berth number.")
+        assert not chat.should_compact(quiet)
+        run = chat.request_compaction(quiet)
+        assert run is not None
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        run.refresh_from_db()
+        assert (run.trigger, run.policy_line) == ("threshold", "Keep every berth number.")
+        assert run.tokens_after < run.tokens_before == 1_000
+        assert not CompactionEvent.objects.filter(kind="threshold_hit").exists()
+
+    def test_force_twice_is_one_compaction(self, quiet):
+        """There is nothing new at the same tip, and no event says so at each turn."""
+        ANSWER[0] = PolicyDecision(action="force")
+        chat.compact(quiet)
+        assert chat.request_compaction(quiet) is None
+        assert suppressed() == []
+
+    @pytest.mark.parametrize("answer", [None, PolicyDecision(), PolicyDecision(action="defer", reason="later")])
+    def test_any_other_answer_changes_nothing(self, quiet, answer):
+        ANSWER[0] = answer
+        assert chat.request_compaction(quiet) is None
+        assert ASKED == [6_000]
+        assert suppressed() == []
+
+
+def test_below_the_threshold_deciding_is_one_statement_where_nobody_wants_to_be_asked(django_assert_num_queries, tip):
+    """Issue 12.10: the session, and the history's size."""
+    quiet = grow(tip.session, None, "u a")[-1]
+    with django_assert_num_queries(2):
+        assert chat.request_compaction(quiet) is None
 
 
 def test_a_class_is_made_an_instance_of_and_called(tip, settings):

@@ -85,7 +85,9 @@ class TestSetting:
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    """Its usage is in round numbers, fewer than were sent: no prompt was cut for that."""
+    monkeypatch.setattr("compaction_app.summarizers.windows._SMALLEST_CUT", 10**9)
     with ScriptedOpenAIServer(default=steps.reply(GOOD, usage=usage(100, 20))) as running:
         yield running
 

@@ -49,7 +49,7 @@ def test_a_run_that_no_worker_came_to_is_carried_out(tip, waiting, fields):
 
 
 def test_a_claim_that_was_abandoned_too(tip, waiting):
-    claim(waiting.pk, "default", lease_seconds=-1.0)
+    claim(waiting.pk, "default", lease=-1.0)
     assert chat.compact(tip).pk == waiting.pk
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_others_go_on_with_is_left_to_them(tip, waiting, fields):
 
 
 def test_one_that_is_at_work_too(tip, waiting):
-    claim(waiting.pk, "default", lease_seconds=60.0)
+    claim(waiting.pk, "default", lease=60.0)
     assert refused(tip) == ("open_run", waiting.pk)
 
 

@@ -1,0 +1,76 @@
+"""A run's lease: renewed while its worker lives, and never beyond the run's time limit.
+
+A worker that is killed stops renewing, and another takes the run when the lease ends. A worker that hangs lives: at the
+time limit the run fails for good, so that what made it hang does not occupy one worker after another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from datetime import timedelta
+
+from django.db import DatabaseError, connections
+from django.utils import timezone
+
+from compaction_app.compaction import runs
+from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.models import CompactionRun
+from compaction_app.summarizers import cascade
+from compaction_app.telemetry import log_error
+from compaction_app.tree.branches import database_of
+from compaction_app.values import ErrorCode
+
+logger = logging.getLogger("compaction_app.runs")
+
+#: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
+LOCAL_SECONDS = 600.0
+#: The lease is renewed this often before it would end.
+_RENEWALS = 3
+#: Seconds between two tries to write, where the database is away.
+_RETRY_SECONDS = 1.0
+
+
+def time_limit(settings: Settings) -> float:
+    """Seconds that one run may take."""
+    if settings.run_time_limit is not None:
+        return settings.run_time_limit
+    return cascade.longest_seconds(settings) + LOCAL_SECONDS
+
+
+@contextmanager
+def keep(run: CompactionRun) -> Iterator[None]:
+    """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own."""
+    ended = threading.Event()
+    threading.Thread(target=_renew, args=(copy(run), ended), name=f"lease-{run.pk}", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _renew(run: CompactionRun, ended: threading.Event) -> None:
+    """The thread: ends with the block, with the claim, or with the run at its time limit."""
+    settings = settings_from_snapshot(run.settings)
+    lease, limit = runs.lease_seconds(settings), time_limit(settings)
+    until = time.monotonic() + limit
+    wait = min(lease / _RENEWALS, limit)
+    while not ended.wait(wait):
+        left = until - time.monotonic()
+        wait = min(lease / _RENEWALS, max(left, 0.0))
+        try:
+            if left <= 0:
+                runs.fail(run, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s.")
+                return
+            if not runs.still_claimed(run).update(lease_expires_at=timezone.now() + timedelta(seconds=lease)):
+                return
+        except DatabaseError as error:
+            # Without a renewal the lease ends, and another worker takes the run.
+            log_error(logger, error, run=run.pk, session=run.session_id, step="renew")
+            wait = max(wait, min(_RETRY_SECONDS, lease / _RENEWALS))
+        finally:
+            connections[database_of(run)].close()

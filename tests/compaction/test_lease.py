@@ -1,0 +1,209 @@
+"""Issue 12.6 and 12.18: who lives keeps its run; who hangs loses it at the time limit, for good."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from datetime import timedelta
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import OperationalError
+from django.utils import timezone
+
+from compaction_app import chat, tasks
+from compaction_app.compaction import lease, runs
+from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.conf import get_settings
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.retention import ledger
+from compaction_app.testing.summarizers import FakeSummarizer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def short_lease(monkeypatch):
+    monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 0.3)
+
+
+def during_the_call(monkeypatch, happens):
+    """Run ``happens`` while the summarizer works."""
+    summarize = FakeSummarizer.summarize
+
+    def late(self, request):
+        happens()
+        return summarize(self, request)
+
+    monkeypatch.setattr(FakeSummarizer, "summarize", late)
+
+
+def test_a_run_that_is_still_at_work_is_never_taken_by_another(branch, short_lease, monkeypatch):
+    run = chat.request_compaction(branch[-1])
+    others = []
+
+    def work_on():
+        for _ in range(4):
+            threading.Event().wait(0.25)
+            others.append(compact_chat_history(run.pk))
+
+    during_the_call(monkeypatch, work_on)
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert others == [None] * 4
+    assert (run.status, run.attempts) == ("succeeded", 1)
+
+
+def test_local_work_after_the_model_keeps_the_lease_too(branch, short_lease, monkeypatch):
+    run = chat.request_compaction(branch[-1])
+    others = []
+    real = ledger.complete
+
+    def slow(*arguments):
+        threading.Event().wait(0.7)
+        others.append(compact_chat_history(run.pk))
+        return real(*arguments)
+
+    monkeypatch.setattr(ledger, "complete", slow)
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert (others, run.status, run.attempts) == ([None], "succeeded", 1)
+
+
+def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, settings, monkeypatch):
+    settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.5}
+    run = chat.request_compaction(branch[-1])
+    during_the_call(monkeypatch, lambda: threading.Event().wait(1.2))
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
+    assert run.error_detail == "Not finished after 0.5 s."
+    assert not ChatMessage.objects.summaries().exists()
+    assert list(run.events.values_list("kind", flat=True)) == ["threshold_hit", "started", "failed"]
+    assert compact_chat_history(run.pk) is None
+
+
+def test_the_limit_is_the_models_time_and_ten_minutes(settings):
+    settings.COMPACTION = {"SUMMARIZER_MODELS": ["gpt-4o", "gpt-4.1"], "SUMMARIZER_TIMEOUT": 30}
+    assert lease.time_limit(get_settings()) == 2 * 60 + 600
+    # Of the chat models a session has one at most.
+    settings.COMPACTION |= {"SUMMARIZER_CHAT_MODELS": ["gpt-4", {"model": "slow", "timeout": 45}]}
+    assert lease.time_limit(get_settings()) == 2 * (60 + 45) + 600
+    settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
+    assert lease.time_limit(get_settings()) == 90
+
+
+def test_a_deleted_run_is_not_renewed(branch, short_lease, monkeypatch, caplog):
+    run = chat.request_compaction(branch[-1])
+
+    def delete():
+        CompactionRun.objects.filter(pk=run.pk).delete()
+        threading.Event().wait(0.5)
+
+    during_the_call(monkeypatch, delete)
+    assert compact_chat_history(run.pk).is_gone
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_task_ends_after_its_run(branch, settings, monkeypatch):
+    """The run's own limit comes first, so that it fails with its code; then the soft limit, then the hard one."""
+    sent = []
+    monkeypatch.setattr(tasks, "_publish", lambda name, arguments, options, **_: sent.append((name, options)))
+    settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 100}
+    run = chat.request_compaction(branch[-1])
+    tasks.enqueue_session(run.session)
+    limits = {name: (options["soft_time_limit"], options["time_limit"]) for name, options in sent}
+    assert limits == {"compact_branch": (130, 160), "compact_session": (1930, 1960)}
+
+
+def test_a_task_that_continues_another_keeps_its_limits(branch, settings, monkeypatch):
+    """compact_session retries itself where another worker is in the way."""
+    tasks.compact_session.push_request(timelimit=(60, 50), called_directly=False)
+    try:
+        again = tasks.compact_session.signature_from_request(tasks.compact_session.request)
+    finally:
+        tasks.compact_session.pop_request()
+    assert (again.options["time_limit"], again.options["soft_time_limit"]) == (60, 50)
+
+
+def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, monkeypatch):
+    """Between two runs, so that no task's limit ends one in the middle."""
+    monkeypatch.setattr(tasks, "SESSION_SECONDS", -1)
+    assert tasks.compact_session(str(session.pk)) == {"tips": 1, "runs": 0, "waiting": 1}
+
+
+def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch):
+    """Celery raises it in whatever code is at work; here in the host's summarizer."""
+
+    def ended():
+        raise SoftTimeLimitExceeded
+
+    run = chat.request_compaction(branch[-1])
+    during_the_call(monkeypatch, ended)
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
+
+
+def test_the_soft_limit_while_the_request_is_prepared_too(branch, monkeypatch):
+    run = chat.request_compaction(branch[-1])
+
+    def ended(*_, **__):
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr("compaction_app.compaction.execute.plan_compaction", ended)
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error_code) == ("failed", "time_limit")
+
+
+class TestLostWorkers:
+    def lost(self, run, attempts):
+        past = timezone.now() - timedelta(seconds=1)
+        rows = CompactionRun.objects.filter(pk=run.pk)
+        rows.update(status="running", attempts=attempts, lease_expires_at=past, claim_token=uuid.uuid4())
+
+    def test_a_run_that_lost_its_worker_is_taken_over(self, branch, monkeypatch):
+        monkeypatch.setattr(tasks, "enqueue", lambda _: True)
+        run = chat.request_compaction(branch[-1])
+        self.lost(run, 2)
+        assert tasks.recover_compactions() == {"enqueued": 1, "given_up": 0}
+
+    def test_one_that_lost_three_is_not_given_a_fourth(self, branch):
+        """A message that makes a worker hang without a breath, or kills it, is not given eight of them."""
+        run = chat.request_compaction(branch[-1])
+        self.lost(run, 3)
+        assert tasks.recover_compactions() == {"enqueued": 0, "given_up": 1}
+        run.refresh_from_db()
+        assert (run.status, run.error_code, run.error_detail) == ("failed", "time_limit", "Abandoned after 3 attempts.")
+
+
+def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, short_lease, settings, monkeypatch):
+    """At the time limit too, when no renewal is due any more."""
+    settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.2}
+    tries = []
+
+    def away(*_):
+        tries.append(1)
+        raise OperationalError("the database is away")
+
+    run = chat.request_compaction(branch[-1])
+    with monkeypatch.context() as patched:
+        patched.setattr("compaction_app.compaction.runs.fail", away)
+        during_the_call(patched, lambda: threading.Event().wait(1))
+        compact_chat_history(run.pk)
+    assert 2 <= len(tries) <= 12
+
+
+def test_a_run_is_ended_and_told_of_in_one_transaction(branch, monkeypatch):
+    """Else the session could be deleted in between, and the run would have failed without an event."""
+    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default")
+
+    def away(*_, **__):
+        raise OperationalError("the database is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("compaction_app.compaction.runs.record_run_event", away)
+        with pytest.raises(OperationalError):
+            runs.fail(run, "time_limit", "")
+    assert CompactionRun.objects.get(pk=run.pk).status == "running"

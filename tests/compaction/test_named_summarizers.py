@@ -1,0 +1,66 @@
+"""A site offers summarizers by name, and a session picks one (issue 12.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.exceptions import CompactionFailed, ConfigurationError
+from compaction_app.models import ChatSession
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def local() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _offered(settings, local):
+    models = [{"model": "house-small", "base_url": local.url}]
+    offered = {"local": {"SUMMARIZER": "compaction_app.summarizers.OpenAISummarizer", "SUMMARIZER_MODELS": models}}
+    settings.COMPACTION = small(SUMMARIZERS=offered)
+
+
+def test_a_session_picks_one_and_others_have_the_sites(local):
+    picked = chat.start_session(settings={"SUMMARIZER_NAME": "local"})
+    other = chat.start_session()
+    for session in (picked, other):
+        chat.compact(grow(session, None, "u a " * 35)[-1])
+    assert [request["model"] for request in local.requests] == ["house-small"]
+    assert [run.summarizer_model for run in (picked.runs.get(), other.runs.get())] == ["house-small", "fake"]
+    assert len(FakeSummarizer.requests) == 1
+
+
+def test_a_name_that_is_not_offered_is_refused_when_it_is_chosen():
+    with pytest.raises(ConfigurationError, match="SUMMARIZER_NAME 'remote' is not in SUMMARIZERS, which has local"):
+        chat.start_session(settings={"SUMMARIZER_NAME": "remote"})
+    assert not ChatSession.objects.exists()
+
+
+def test_a_session_may_not_describe_one_of_its_own():
+    with pytest.raises(ConfigurationError, match="A session may not override SUMMARIZERS"):
+        chat.start_session(settings={"SUMMARIZERS": {"mine": {}}})
+
+
+def test_where_the_site_removes_one_its_sessions_go_on_and_only_their_compactions_fail(settings, local):
+    """The site's own is not asked instead: a session may have chosen where its conversation is sent."""
+    session = chat.start_session(settings={"SUMMARIZER_NAME": "local"})
+    tip = grow(session, None, "u a " * 35)[-1]
+    settings.COMPACTION = small()
+    assert len(chat.get_context(tip).messages) == 70
+    assert chat.append_message(session, tip, role="user", content="Still there?").depth == 71
+    with pytest.raises(CompactionFailed) as caught:
+        chat.compact(tip)
+    assert caught.value.error_code == "bad_request"
+    assert caught.value.error_detail == "SUMMARIZERS has no 'local', which this session has chosen."
+    assert (local.requests, FakeSummarizer.requests) == ([], [])
