@@ -270,7 +270,8 @@ class TestAnchors:
 
 class TestPrune:
     def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(self, settings, session):
-        settings.COMPACTION = {"CONTEXT_WINDOW": 1_000_000, "PRUNE": "always"}
+        # Only with all three old results shortened is it under the threshold: no boundary may lie behind.
+        settings.COMPACTION = {"CONTEXT_WINDOW": 60_000, "PRUNE": "always"}
         results = ["a" * 4_096, "b" * 4_097, "語" * 50_000, *["z" * 9_000] * 3]
         written = turns_with_results(*results)
         written[0]["content"] = written[3]["content"] = "x" * 50_000
@@ -299,6 +300,46 @@ class TestFit:
         assert [m.message_id for m in context.messages] == [rows[index].pk for index in kept]
         assert context.dropped == dropped == len(rows) - len(context.messages)
         assert context.history_tokens <= context.available_tokens == room
+
+    def test_a_smaller_chat_model_is_shown_the_newest_turns_until_a_summary_fits(self, settings):
+        """Issue 12.4: one message of 7 tokens was shown of 6,144, and nothing made it better."""
+        windows = {"large": 128_000, "little": 8_192}
+        settings.COMPACTION = small(CONTEXT_WINDOW=None, CONTEXT_WINDOWS=windows, RESERVED_TOKENS=2_048)
+        session = chat.start_session(model="large")
+        rows = grow(session, None, "u a " * 100 + "u(500) a(500) " * 10 + "u(7)")
+        summary = anchored_summary(rows[210], rows[199], tokens=7_570)
+        assert chat.get_context(rows[-1]).summary_id == summary.pk
+        context = chat.get_context(rows[-1], model="little")
+        assert (context.summary_id, context.strategy) == (None, "truncated")
+        assert 5_000 < context.history_tokens <= context.available_tokens == 6_144
+        assert context.messages[-1].message_id == rows[-1].pk
+        assert context.dropped == len(rows) - len(context.messages)
+        assert chat.should_compact(rows[-1], model="little")
+        run = chat.request_compaction(rows[-1], model="little")
+        tasks.compact_branch(run.pk)
+        run.refresh_from_db()
+        assert run.base_id == summary.pk
+        context = chat.get_context(rows[-1], model="little")
+        assert context.summary_id == run.summary_id is not None
+        assert (context.strategy, context.dropped) == ("auto_compact", 0)
+
+    def test_an_older_summary_that_fits_is_shown_instead(self, session):
+        """Issue 12.4: of the summaries that apply the newest that leaves room."""
+        rows = grow(session, None, "u a " * 60)
+        older = anchored_summary(rows[39], rows[37])
+        anchored_summary(rows[99], rows[99], tokens=7_900)
+        context = chat.get_context(rows[-1])
+        assert (context.summary_id, context.dropped) == (older.pk, 120 - 38 - len(context.messages) + 1)
+        assert context.history_tokens > 7_000
+
+    def test_a_tip_that_is_cutoff_and_anchor_is_shown_where_its_summary_cannot_be(self, session):
+        """Issue 12.9: the prompt was empty, nothing was dropped, and there was no error."""
+        rows = grow(session, None, "u a u a u a")
+        anchored_summary(rows[3], rows[3], tokens=900)
+        assert shown_ids(rows[3])[0] not in {row.pk for row in rows}
+        context = chat.get_context(rows[3], reserved_tokens=9_500)
+        assert [message.message_id for message in context.messages] == [row.pk for row in rows[:4]]
+        assert len(context.to_openai()) == 4
 
     def test_what_can_not_fit_is_an_error_with_the_numbers(self, session):
         tip = grow(session, None, "a u(100000)")[-1]

@@ -15,9 +15,9 @@ LEAST_EXECUTED = 2_500
 #: What has to have happened, or the machine proves less than it says.
 MUST_HAPPEN = (
     "summary with base, summary with pin, pin inherited, pin let go, follow-up generation, shown shortened, "
-    "anchor below cutoff, context truncated, context tool_result_budget, context overflow, context with pin, "
-    "retired, emptied, deleted, run skipped base_changed, run skipped branch_gone, suppressed: open_run, "
-    "suppressed: irreducible"
+    "anchor below cutoff, summary passed over, context truncated, context tool_result_budget, context overflow, "
+    "context with pin, retired, emptied, deleted, run skipped base_changed, run skipped branch_gone, "
+    "suppressed: open_run, suppressed: irreducible"
 ).split(", ")
 
 

@@ -63,6 +63,7 @@ def assemble(
         dropped=shown.dropped,
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
+        alternate_roles=settings.alternate_roles,
     )
 
 
@@ -102,7 +103,6 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         summary_tokens=base.tokens if base else 0,
         pinned=pinned,
         available=budget.available,
-        target=budget.target,
         preserve=settings.preserve_recent_messages,
         max_bytes=settings.prune_tool_result_bytes,
         count=count,
@@ -128,10 +128,14 @@ def prune_branch(
     if settings.mode == Mode.OFF or not (over or settings.prune == PruneWhen.ALWAYS):
         return branch, {}, Strategy.NONE
     keep_turns = settings.prune_keep_turns
-    pruned = prune(branch.tail, keep_turns=keep_turns, max_bytes=settings.prune_tool_result_bytes, count=count)
+    # What the messages of the tail may take: up to the threshold if that can be, or else up to what is available.
+    around = branch.history_tokens - sum(message.tokens for message in branch.tail)
+    rooms = (budget.threshold - around, budget.available - around)
+    max_bytes = settings.prune_tool_result_bytes
+    pruned = prune(branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=count, rooms=rooms)
     branch = replace(branch, tail=pruned.messages)
     if settings.micro_compact and branch.history_tokens > budget.threshold:
-        collapsed = micro_compact(branch.tail, keep_turns=keep_turns, count=count)
+        collapsed = micro_compact(branch.tail, keep_turns=keep_turns, count=count, rooms=rooms)
         if collapsed.left_out:
             branch = replace(branch, tail=collapsed.messages)
             return branch, _added(pruned.left_out, collapsed.left_out), Strategy.MICRO_COMPACT

@@ -7,13 +7,15 @@ limits before every comparison; stored counts never change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from compaction_app.conf import CONTEXT_WINDOWS, Settings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, Role
+
+Number = TypeVar("Number", int, float)
 
 #: A factor outside this range comes from cached or injected tokens, not from another tokenizer.
 CALIBRATION_RANGE = (0.8, 2.0)
@@ -47,9 +49,19 @@ def window_of(model: str, settings: Settings) -> int | None:
     if settings.context_window:
         return settings.context_window
     # The host's table extends the built-in one.
-    windows = {**CONTEXT_WINDOWS, **settings.context_windows}
-    prefixes = [prefix for prefix in windows if model.startswith(prefix)]
-    return windows[max(prefixes, key=len)] if prefixes else None
+    return _by_prefix(model, {**CONTEXT_WINDOWS, **settings.context_windows})
+
+
+def with_trigger_of(model: str, settings: Settings) -> Settings:
+    """The settings with the trigger that ``TRIGGER_RATIOS`` sets for this model, if it does."""
+    ratio = _by_prefix(model, settings.trigger_ratios)
+    return settings if ratio is None else replace(settings, trigger_ratio=ratio)
+
+
+def _by_prefix(model: str, values: Mapping[str, Number]) -> Number | None:
+    """The value of the longest key that the model's name begins with."""
+    prefixes = [prefix for prefix in values if model.startswith(prefix)]
+    return values[max(prefixes, key=len)] if prefixes else None
 
 
 def reply_reserve(window: int, settings: Settings, reserved_tokens: int | None = None) -> int:

@@ -2,13 +2,19 @@
 
 ``prune`` shortens old tool results; ``fit`` is the deterministic last resort when the prompt does not fit the window
 now. Both keep a tool call and its results together, and neither changes the newest user message.
+
+What each leaves out ends at a boundary. A boundary that moved with every turn would change the prompt's beginning with
+every turn, and a provider's prompt cache would be lost each time. So of the places that would do the roundest is taken
+(see :func:`_roundness`), which stays the same for several turns, and most turns only add to the end of the prompt.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain, pairwise
 
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
@@ -19,6 +25,12 @@ _BLANKS = re.compile(r"[ \t\r\f\v]+")
 _BLANK_LINES = re.compile(r"\s*\n\s*")
 #: A shorter result would be useless: the notice alone is a third of it.
 SMALLEST_RESULT_BYTES = 64
+#: Most tokens of a tool message whose result has been shortened to that.
+_SMALLEST_RESULT_TOKENS = 80
+#: How many turns the boundary of the free layers may lie before the turns that are never shortened.
+MOST_TURNS_BEHIND = 8
+#: A fit may leave out this share of the available tokens more than it has to.
+_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -45,14 +57,20 @@ def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
     return users[-keep_turns] if len(users) >= keep_turns else 0
 
 
-def prune(messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count) -> Pruned:
-    """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent."""
-    return _rewrite_old_results(messages, keep_turns, lambda text: shorten(text, max_bytes), count)
+def prune(
+    messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count, rooms: Sequence[int] = ()
+) -> Pruned:
+    """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent.
+
+    ``rooms``: tokens that the messages may take, the smallest first. Within the first that all pruning can reach, the
+    boundary lies up to eight turns behind; without one every old result is shortened.
+    """
+    return _rewrite_old_results(messages, keep_turns, rooms, lambda text: shorten(text, max_bytes), count)
 
 
-def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count) -> Pruned:
+def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count, rooms: Sequence[int] = ()) -> Pruned:
     """White space in old tool results collapsed. It hurts code and diffs, so it is off by default."""
-    return _rewrite_old_results(messages, keep_turns, collapse_blanks, count)
+    return _rewrite_old_results(messages, keep_turns, rooms, collapse_blanks, count)
 
 
 def collapse_blanks(text: str) -> str:
@@ -60,18 +78,45 @@ def collapse_blanks(text: str) -> str:
 
 
 def _rewrite_old_results(
-    messages: Sequence[Message], keep_turns: int, rewrite: Callable[[str], str], count: Count
+    messages: Sequence[Message], keep_turns: int, rooms: Sequence[int], rewrite: Callable[[str], str], count: Count
 ) -> Pruned:
+    rewritten = {}
+    for index, message in enumerate(messages[: protected_from(messages, keep_turns)]):
+        if message.role == Role.TOOL and (content := rewrite(message.content)) != message.content:
+            rewritten[index] = recount(message, content, count)
     result, left_out = list(messages), {}
-    for index in range(protected_from(messages, keep_turns)):
-        message = messages[index]
-        if message.role != Role.TOOL:
-            continue
-        content = rewrite(message.content)
-        if content != message.content:
-            result[index] = recount(message, content, count)
-            left_out[message.id] = len(message.content.encode()) - len(content.encode())
+    boundary = _boundary(messages, protected_from(messages, keep_turns), rewritten, rooms)
+    for index, message in rewritten.items():
+        if index < boundary:
+            result[index] = message
+            left_out[message.id] = len(messages[index].content.encode()) - len(message.content.encode())
     return Pruned(messages=tuple(result), left_out=left_out)
+
+
+def _boundary(messages: Sequence[Message], end: int, rewritten: Mapping[int, Message], rooms: Sequence[int]) -> int:
+    """Before which index old results are rewritten: at the end of one of the last turns before ``end``."""
+    ends = [0, *(index for index in range(1, end + 1) if index == end or messages[index].starts_turn)]
+    # The later one first, which is taken where nothing distinguishes two.
+    places = list(pairwise(ends[-MOST_TURNS_BEHIND - 1 :]))[::-1]
+    total = sum(message.tokens for message in messages)
+    sizes = {
+        stop: total
+        - sum(messages[index].tokens - message.tokens for index, message in rewritten.items() if index < stop)
+        for _, stop in places
+    }
+    for room in rooms:
+        if within := [(start, stop) for start, stop in places if sizes[stop] <= room]:
+            return max(within, key=lambda place: _roundness(messages[slice(*place)]))[1]
+    return end
+
+
+def _roundness(messages: Sequence[Message]) -> int:
+    """How round the place behind these messages is: which power of two divides a depth from the first to the last.
+
+    It depends on the path alone. Of neighbouring places one is the roundest, and remains so while the range of
+    possible places moves over it. 0 for no message, and the same for all without a depth.
+    """
+    return ((messages[0].depth - 1) ^ messages[-1].depth).bit_length() if messages else 0
 
 
 @dataclass(frozen=True)
@@ -102,25 +147,28 @@ def fit(
     summary_tokens: int,
     pinned: Message | None,
     available: int,
-    target: int,
     preserve: int,
     max_bytes: int,
     count: Count,
     unread: int = 0,
 ) -> Fitted:
-    """Leave out the oldest turns until the history is at most ``target``; raise only if nothing helps.
+    """Shorten tool results, then leave out the oldest turns, until the history fits; raise only if nothing helps.
 
     ``unread`` is the number of messages before the first one: they were not read, and cannot be shown.
     """
     fitting = _Fitting(messages, summary_tokens, pinned, preserve, count)
     if not unread and fitting.total() <= available:
         return fitting.result(len(messages))
-    target = min(target, available)
+    # A summary that would go last is left out first: without it there is room for the newest turns.
+    fitting.show_summary = summary_tokens <= room_for_summary(messages, pinned, available)
+    step = max(1, available // _STEPS)
+    # Of a history that was not read whole not even its shortest form fits: all of its results are shortened.
+    fitting.shorten_results(max_bytes, 0 if unread else available, step)
     # A turn whose beginning was not read cannot be shown whole, so all of it is dropped.
     cut_short = bool(unread and fitting.groups) and not fitting.groups[0][0].starts_turn
-    fitting.drop(fitting.older_turns(), target, at_least=int(cut_short))
-    fitting.shorten_results(max_bytes, target)
-    fitting.drop([[group] for group in fitting.groups if not fitting.keeps(group)], target)
+    *older, newest = fitting.turns() or [[]]
+    fitting.drop(older, available, step, at_least=int(cut_short), begun=bool(unread))
+    fitting.drop([[group] for group in newest], available, step, begun=bool(unread and not older))
     # Shorten results further before dropping preserved messages, the pin or the summary.
     limit = max_bytes
     while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
@@ -132,14 +180,28 @@ def fit(
         fitting.show_pinned = False
     if fitting.total() > available:
         fitting.show_summary = False
-    if fitting.total() > available:
-        needed = fitting.total()
-        raise ContextOverflow(
-            f"The newest user message and the last group alone take {needed} tokens; {available} are available.",
-            needed=needed,
-            available=available,
-        )
+    is_empty = not (fitting.groups or fitting.show_pinned or fitting.show_summary)
+    if fitting.total() > available or is_empty:
+        # A prompt of nothing would hide that the summary, all that there is to show, is too large.
+        needed = summary_tokens if is_empty else fitting.total()
+        what = "The summary alone takes" if is_empty else "The newest user message and the last group alone take"
+        raise ContextOverflow(f"{what} {needed} tokens; {available} are available.", needed=needed, available=available)
     return fitting.result(len(messages) + unread)
+
+
+def room_for_summary(messages: Sequence[Message], pinned: Message | None, available: int) -> int:
+    """The tokens that a summary may take to be shown, with the least that is always shown after it.
+
+    That is the newest user message, which may be the pin, and the last group, with results as short as a fit makes
+    them.
+    """
+    user = next((message for message in reversed(messages) if message.starts_turn), pinned)
+    last = call_groups(messages)[-1] if messages else []
+    always: dict[int, Message] = {message.id: message for message in (*last, *([user] if user else ()))}
+    return available - sum(
+        min(message.tokens, _SMALLEST_RESULT_TOKENS) if message.role == Role.TOOL else message.tokens
+        for message in always.values()
+    )
 
 
 class _Fitting:
@@ -174,37 +236,49 @@ class _Fitting:
     def keeps(self, group: list[Message]) -> bool:
         return group is self.newest_user or group[0].id in self.preserved
 
-    def older_turns(self) -> list[list[list[Message]]]:
-        """The groups of each turn but the newest, without those that are kept."""
+    def turns(self) -> list[list[list[Message]]]:
+        """The groups of each turn, oldest first, without those that are kept."""
         turns: list[list[list[Message]]] = []
         for group in self.groups:
             if group[0].starts_turn or not turns:
                 turns.append([])
             turns[-1].append(group)
-        return [[group for group in turn if not self.keeps(group)] for turn in turns[:-1]]
+        return [[group for group in turn if not self.keeps(group)] for turn in turns]
 
-    def drop(self, units: list[list[list[Message]]], limit: int, *, at_least: int = 0) -> None:
-        """Leave out the oldest of these units, each as a whole, while the history is over ``limit``."""
-        total = self.total()
-        gone: set[int] = set()
-        for position, unit in enumerate(units):
-            if total <= limit and position >= at_least:
-                break
-            total -= sum(message.tokens for group in unit for message in group)
-            gone.update(map(id, unit))
+    def drop(
+        self, units: list[list[list[Message]]], limit: int, step: int = 0, *, at_least: int = 0, begun: bool = False
+    ) -> None:
+        """Leave out the oldest of these units, each as a whole, while the history is over ``limit``.
+
+        Where any have to go, or older ones were left out before (``begun``), as many more go as make the boundary the
+        roundest within a ``step`` of tokens.
+        """
+        sizes = [sum(message.tokens for group in unit for message in group) for unit in units]
+        totals = list(accumulate(sizes, operator.sub, initial=self.total()))
+        least = next((n for n in range(at_least, len(units)) if totals[n] <= limit), len(units))
+        enough = [n for n in range(least, len(units) + 1) if totals[n] >= totals[least] - step]
+        if not (least or begun):
+            return
+        # Of a unit that was not read whole the first depth is not known.
+        chosen = max(enough, key=lambda n: _roundness([*chain(*units[n - 1])]) if n > at_least else 0)
+        gone = {id(group) for unit in units[:chosen] for group in unit}
         self.groups = [group for group in self.groups if id(group) not in gone]
 
-    def shorten_results(self, max_bytes: int, target: int) -> None:
-        """Tool results head-and-tail, the largest first."""
+    def shorten_results(self, max_bytes: int, limit: int, step: int = 1) -> None:
+        """Tool results head-and-tail while the history is over ``limit``: the largest first, of like size the oldest.
+
+        What is saved is rounded up to a step, so that a turn more does not shorten one result more.
+        """
         total = self.total()
+        wanted = total - -(-(total - limit) // step) * step
         places = [
-            (message.tokens, g, m)
+            (_magnitude(message.tokens), g, m)
             for g, group in enumerate(self.groups)
             for m, message in enumerate(group)
             if message.role == Role.TOOL
         ]
         for _, g, m in sorted(places, key=lambda place: (-place[0], place[1], place[2])):
-            if total <= target:
+            if total <= wanted:
                 return
             message = self.groups[g][m]
             content = shorten(message.content, max_bytes)
@@ -228,3 +302,8 @@ class _Fitting:
             summary=self.show_summary,
             pinned=self.show_pinned,
         )
+
+
+def _magnitude(tokens: int) -> int:
+    """Sizes within a factor of four are alike: two bits each."""
+    return tokens.bit_length() // 2

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget
 from compaction_app.context.assembly import assemble, tokens_after_pruning
 from compaction_app.context.budget import ReservedParts
+from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession
@@ -86,6 +88,8 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     settings = get_settings(session.settings)
     count = get_token_counter()
     model = request.model or session.model
+    if "TRIGGER_RATIO" not in session.settings:
+        settings = budget.with_trigger_of(model, settings)
     window = _window(model, settings)
     reserved_parts = budget.count_reserved_parts(
         session.system_prompt,
@@ -201,10 +205,18 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:
     settings = resolved.settings
     if settings.mode == Mode.OFF:
         return branches.load_verbatim(tip.pk, database_of(tip))
-    return branches.load_window(
+    load = partial(
+        branches.load_window,
         tip.pk,
         database_of(tip),
         limit=resolved.budget.available,
         preserve=settings.preserve_recent_messages,
         prune_bytes=settings.prune_tool_result_bytes,
     )
+    branch = load()
+    base = branch.base
+    if base is None:
+        return branch
+    room = room_for_summary(branch.tail, base.pinned, resolved.budget.available)
+    # One that a larger window was made for, most often. Without it older messages are read, as many as fit.
+    return branch if base.tokens <= room else load(largest_summary=room)

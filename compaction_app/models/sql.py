@@ -15,11 +15,11 @@ RUNS = "compaction_app_compactionrun"
 # of live summaries serves it.
 _LIVE_SUMMARY = (
     f"(SELECT max(s.id) FROM {MESSAGES} s"
-    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL)"
+    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL{which})"
 )
 _LIVE_CUTOFF_DEPTH = (
     f"(SELECT c.depth FROM {MESSAGES} s JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id"
-    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL{which}"
     " ORDER BY s.id DESC LIMIT 1)"
 )
 
@@ -27,24 +27,31 @@ _LIVE_CUTOFF_DEPTH = (
 # count the walk would stop too early and lose messages that fit. %(pruned)s is the lower bound of a pruned result.
 _LEAST = "CASE WHEN {row}.role = 'tool' AND {row}.token_count > %(pruned)s THEN %(pruned)s ELSE {row}.token_count END"
 
+
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
 # n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within the tip's own call group; users: user
-# messages so far. The first summary found ends the search, and the walk then stops above its cutoff.
-_WALK = f"""
+# messages so far. The first summary found ends the search, and the walk then stops above its cutoff. ``which`` is a
+# condition that it must meet.
+def _walk(which: str = "") -> str:
+    live, cutoff = (
+        {row: text.format(row=row, which=which) for row in ("m", "p")} for text in (_LIVE_SUMMARY, _LIVE_CUTOFF_DEPTH)
+    )
+    return f"""
 walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cutoff_depth) AS (
     SELECT m.id, m.parent_message_id, m.depth, m.role, 1, {_LEAST.format(row="m")}, 1,
            CASE WHEN m.role = 'user' THEN 1 ELSE 0 END,
-           {_LIVE_SUMMARY.format(row="m")}, {_LIVE_CUTOFF_DEPTH.format(row="m")}
+           {live["m"]}, {cutoff["m"]}
     FROM {MESSAGES} m WHERE m.id = %(tip)s
     UNION ALL
     SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_LEAST.format(row="p")},
            CASE WHEN w.newest_group = 1 AND w.role = 'tool' THEN 1 ELSE 0 END,
            w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
-           COALESCE(w.summary_id, {_LIVE_SUMMARY.format(row="p")}),
-           COALESCE(w.cutoff_depth, {_LIVE_CUTOFF_DEPTH.format(row="p")})
+           COALESCE(w.summary_id, {live["p"]}),
+           COALESCE(w.cutoff_depth, {cutoff["p"]})
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
     WHERE w.cutoff_depth IS NULL OR w.depth > w.cutoff_depth + 1
 )"""
+
 
 # The columns that ``tree.branches`` turns into values. Where only positions are needed, content is not read.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.last_summarized_message_id, m.pinned_message_id,
@@ -71,22 +78,23 @@ WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id =
 
 #: Everything a context needs, in one query: the summary, its pin and cutoff, and as much of the tail as can fit.
 #: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
-#: tip's own call group and the last %(preserve)s messages.
-CONTEXT = f"WITH RECURSIVE {_WALK} " + _tail_rows(
+#: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
+#: over.
+CONTEXT = f"WITH RECURSIVE {_walk(' AND s.token_count <= %(largest_summary)s')} " + _tail_rows(
     _WITH_CONTENT,
     "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
 )
 
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
-STRUCTURE = f"WITH RECURSIVE {_WALK} " + _tail_rows(_STRUCTURE, "")
-WHOLE_TAIL = f"WITH RECURSIVE {_WALK} " + _tail_rows(_WITH_CONTENT, "")
+STRUCTURE = f"WITH RECURSIVE {_walk()} " + _tail_rows(_STRUCTURE, "")
+WHOLE_TAIL = f"WITH RECURSIVE {_walk()} " + _tail_rows(_WITH_CONTENT, "")
 
 #: The numbers that the trigger compares: one row, no content. The walk ends at the first live summary.
 HISTORY_TOKENS = f"""
 WITH RECURSIVE up(id, parent_id, summary_id) AS (
-    SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m")} FROM {MESSAGES} m WHERE m.id = %(tip)s
+    SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m", which="")} FROM {MESSAGES} m WHERE m.id = %(tip)s
     UNION ALL
-    SELECT p.id, p.parent_message_id, {_LIVE_SUMMARY.format(row="p")}
+    SELECT p.id, p.parent_message_id, {_LIVE_SUMMARY.format(row="p", which="")}
     FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
 )
 SELECT t.path_tokens,
@@ -112,8 +120,15 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 
 #: Rows of that path, for ``get_ancestors`` and ``get_branch``: one query at any depth.
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
-#: A page of them, from a depth upwards.
-PATH_PAGE = PATH_ROWS + " WHERE m.depth <= %(start)s"
+_TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
+_LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in _TEXTS)
+#: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
+#: the first. Sixteen large messages are more than a response should contain.
+PATH_PAGE = (
+    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before"
+    f" FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.depth <= %(start)s) page"
+    " WHERE characters_before < %(characters)s"
+)
 #: Its first row only: the path is walked by id, and one row is read.
 ROOT_ROW = PATH_ROWS + " WHERE m.parent_message_id IS NULL"
 PATH_IDS = PATH + "SELECT id, depth FROM path"
@@ -124,6 +139,9 @@ _OUTSIDE = "path.depth <= %(early)s OR path.depth >= %(late)s"
 
 #: Depth and tokens of each message of that path, in order.
 PATH_PLACES = PATH + f"SELECT {_PLACE} {_JOINED} ORDER BY path.depth"
+
+#: How many of its messages end at or before a place in tokens, and their tokens.
+PATH_BEFORE = PATH + f"SELECT count(*), COALESCE(sum(m.token_count), 0) {_JOINED} WHERE m.path_tokens <= %(end)s"
 
 #: Its rows without those between two depths, in order, for a page about a long branch.
 PATH_OUTSIDE = PATH + f"SELECT m.* {_JOINED} WHERE {_OUTSIDE} ORDER BY path.depth"

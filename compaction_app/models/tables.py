@@ -264,6 +264,11 @@ class ChatMessage(AL_Node):
     def is_summary(self) -> bool:
         return self.kind == Kind.SUMMARY
 
+    @property
+    def fallback_used(self) -> bool:
+        """Of a reply: whether its prompt was cut to fit, because compaction was late or failing."""
+        return (self.sent_context or {}).get("strategy") == Strategy.TRUNCATED
+
     def get_depth(self, update: bool = False) -> int:
         if update:
             self.refresh_from_db(fields=["depth"])

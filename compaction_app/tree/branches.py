@@ -14,8 +14,11 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.db import connections
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
+from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
@@ -69,11 +72,17 @@ def history_at(tip_id: int, using: str) -> TipHistory:
     return TipHistory(tip_id=tip_id, tokens=tokens, summary_id=summary_id)
 
 
-def load_window(tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int) -> Branch:
-    """The branch as far back as ``limit`` tokens reach, in one query."""
+def load_window(
+    tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
+) -> Branch:
+    """The branch as far back as ``limit`` tokens reach, in one query.
+
+    A summary of more than ``largest_summary`` tokens is passed over for an older one, or for none.
+    """
     parameters = {
         "tip": tip_id,
         "limit": limit,
+        "largest_summary": largest_summary,
         "preserve": preserve,
         "pruned": max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN),
     }
@@ -136,7 +145,25 @@ def with_already_compacted(branch: Branch, using: str) -> Branch:
 def tips(session: ChatSession) -> list[ChatMessage]:
     """The last message of every branch, oldest first; summaries are not counted."""
     check_instance(session, ChatSession, "session")
-    return list(ChatMessage.objects.using(database_of(session)).tips_of(session.pk).order_by("id").defer("reasoning"))
+    return list(_tips(session))
+
+
+def tips_below(session: ChatSession, message_id: int) -> list[ChatMessage]:
+    """The last message of every branch that contains a message, oldest first."""
+    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message_id])  # noqa: S611  # names of tables, never a value
+    return list(_tips(session).filter(pk__in=at_or_below))
+
+
+def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
+    """The newest message at a message or below it, with its session; None if the message does not exist any more."""
+    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
+    found = ChatMessage.objects.using(database_of(message)).messages().filter(pk__in=at_or_below)
+    return found.select_related("session").defer("content", "reasoning").order_by("-id").first()
+
+
+def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
+    found: QuerySet[ChatMessage] = ChatMessage.objects.using(database_of(session)).tips_of(session.pk)
+    return found.order_by("id").defer("reasoning")
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:

@@ -77,6 +77,35 @@ class TestFigures:
         assert (event.payload["dropped"], event.payload["pruned"]) == (context.dropped, context.pruned)
 
 
+class TestPrefix:
+    """Issue 12.8: a provider's prompt cache is kept where the prompt of the turn before is a prefix of the next."""
+
+    @pytest.mark.parametrize(
+        ("changes", "size", "least"),
+        [
+            # With a boundary that moves in every turn it is 15, 2 and 16.
+            ({"PRUNE": "pressure", "CONTEXT_WINDOW": 64_000}, 3_000, 22),
+            ({"PRUNE": "always", "CONTEXT_WINDOW": 64_000}, 3_000, 19),
+            ({"CONTEXT_WINDOW": 5_000}, 200, 20),
+        ],
+    )
+    def test_over_thirty_turns_with_tools_the_beginning_mostly_stays(self, settings, changes, size, least):
+        settings.COMPACTION = small(**changes, TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        session, tip, prompt, kept = chat.start_session(), None, [], -1
+        for number in range(30):
+            call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            written = [
+                {"role": "user", "content": f"question {number}"},
+                {"role": "assistant", "tool_calls": [call]},
+                {"role": "tool", "content": f"{number:02} " * size, "tool_call_id": f"c{number}"},
+            ]
+            *_, tip = chat.append_messages(session, tip, written)
+            before, prompt = prompt, chat.get_context(tip).to_openai()
+            kept += prompt[: len(before)] == before
+            tip = chat.append_message(session, tip, role="assistant", content=f"answer {number}")
+        assert kept >= least
+
+
 class TestContributions:
     def test_they_take_room_from_the_history_and_nothing_else(self):
         """2,000 tokens more around it: threshold and target move, and what fits is less by as much."""

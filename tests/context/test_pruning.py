@@ -48,22 +48,77 @@ class TestPrune:
         before, after = self.pruned("y" * 30, limit=5)
         assert len(after.content.encode()) <= len(before.content.encode())
 
+    def test_the_boundary_lies_behind_as_long_as_there_is_room(self):
+        """Issue 12.8: with each turn one result more was shortened, in the middle of the prompt."""
+        boundaries = []
+        for turns in range(4, 34):
+            pruned = self.behind(turns, rooms=(20_000,))
+            boundaries.append(max(pruned.left_out))
+            assert len(pruned.left_out) >= turns - 3 - 8
+        assert boundaries == sorted(boundaries)
+        assert len(set(boundaries)) <= 9
+
+    def test_without_room_every_old_result_is_shortened(self):
+        assert len(self.behind(20, rooms=(100,)).left_out) == len(self.behind(20, rooms=()).left_out) == 17
+        least = sum(message.tokens for message in self.behind(20, rooms=()).messages)
+        assert len(self.behind(20, rooms=(100, least)).left_out) == 17
+
+    def behind(self, turns, rooms):
+        messages = conversation(*["z " * 300] * turns)
+        return prune(messages, keep_turns=3, max_bytes=100, count=ExactTokenCounter(), rooms=rooms)
+
     def test_white_space_is_collapsed_in_old_results_only(self):
         messages = conversation("a   b\n\n\n c", "a   b", "c", "d")
         collapsed = micro_compact(messages, keep_turns=3, count=ExactTokenCounter())
         assert [collapsed.messages[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
 
 
-def fitted(shorthand, room, *, target=None, **options):
+def fitted(shorthand, room, **options):
     options = {"summary_tokens": 0, "pinned": None, "preserve": 2, "max_bytes": 4_096, "count": count} | options
     messages = messages_of(shorthand) if isinstance(shorthand, str) else shorthand
-    return fit(messages, available=room, target=target or room, **options)
+    return fit(messages, available=room, **options)
 
 
 class TestFit:
-    def test_a_fit_goes_down_to_the_target_so_that_the_next_turn_fits_too(self):
-        result = fitted("u a u a u a u a", 700, target=420)
-        assert ids(result.messages) == [5, 6, 7, 8]
+    def test_what_is_available_is_used(self):
+        """Issue 12.8: it went down to the target, and a third of the room was empty."""
+        result = fitted("u a u a u a u a", 700)
+        assert ids(result.messages) == [3, 4, 5, 6, 7, 8]
+
+    def test_results_are_shortened_before_turns_are_left_out(self):
+        """Issue 12.8: the turns of two large results were left out, and the third was shown in full."""
+        result = fitted(conversation(*["big " * 3_000] * 3), 6_000, count=ExactTokenCounter())
+        assert result.dropped == 0
+        assert set(result.left_out) == {3, 6}, "the oldest of like size, and no more than a step"
+        result = fitted(conversation(*["big " * 3_000, "small"] * 2), 5_000, count=ExactTokenCounter())
+        assert (result.dropped, set(result.left_out)) == (0, {3})
+
+    def test_the_boundary_moves_in_steps(self):
+        """Issue 12.8: it moved in each of these turns, and with it the beginning of the prompt."""
+        starts = [ids(fitted("u a " * turns, 8_000).messages)[0] for turns in range(60, 100)]
+        assert starts == sorted(starts)
+        assert len(set(starts)) <= 12
+        shown = [sum(m.tokens for m in fitted("u a " * turns, 8_000).messages) for turns in range(60, 100)]
+        assert min(shown) >= 7_000
+
+    def test_the_boundary_does_not_depend_on_how_far_back_was_read(self):
+        """Issue 12.8: of a long branch only what can fit is read, and that begins elsewhere in each turn."""
+        whole = messages_of("u a " * 70)
+        results = [fitted(whole[unread:], 8_000, unread=unread) for unread in range(58, 61)]
+        assert {ids(result.messages)[0] for result in results} == {ids(fitted(whole, 8_000).messages)[0]}
+        assert {result.dropped + len(result.messages) for result in results} == {140}
+
+    def test_a_summary_that_cannot_be_shown_makes_room_for_the_newest_turns(self):
+        """Issue 12.4: 7 tokens were shown of 6,144, all else was left out for a summary that did not fit either."""
+        result = fitted("u(500) a(500) " * 20 + "u(7)", 6_144, summary_tokens=7_570)
+        assert not result.summary
+        assert sum(m.tokens for m in result.messages) > 5_000
+
+    def test_a_summary_alone_that_is_too_large_is_an_error(self):
+        """Issue 12.9: the prompt was empty, with nothing said."""
+        with pytest.raises(ContextOverflow) as caught:
+            fitted("", 300, summary_tokens=400)
+        assert (caught.value.needed, caught.value.available) == (400, 300)
 
     def test_the_summary_goes_only_when_all_else_is_gone(self):
         result = fitted("u(300) a(300) u(300) c(100) t(100)", 900, summary_tokens=300)
@@ -78,7 +133,6 @@ class TestFit:
             summary_tokens=300,
             pinned=None,
             available=900,
-            target=800,
             preserve=2,
             max_bytes=4_096,
             count=ExactTokenCounter(),
@@ -107,15 +161,14 @@ class TestFit:
             max_size=25,
         ),
         available=st.integers(50, 4_000),
-        share=st.floats(0.2, 1.0),
         summary=st.integers(0, 500),
     )
-    def test_every_fit_fits_and_keeps_pairs_and_the_newest_user(self, letters, available, share, summary):
+    def test_every_fit_fits_and_keeps_pairs_and_the_newest_user(self, letters, available, summary):
         messages = messages_of(" ".join(letters))
         newest = max((m.id for m in messages if m.role == Role.USER), default=None)
         result, overflow = None, None
         try:
-            result = fitted(messages, available, target=int(available * share), summary_tokens=summary)
+            result = fitted(messages, available, summary_tokens=summary)
         except ContextOverflow as error:
             overflow = error
         if overflow:

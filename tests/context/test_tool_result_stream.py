@@ -150,7 +150,6 @@ class TestTenThousand:
                 summary_tokens=0,
                 pinned=None,
                 available=available,
-                target=available // 2,
                 preserve=preserve,
                 max_bytes=limit,
                 count=count,

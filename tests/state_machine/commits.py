@@ -8,7 +8,7 @@ from itertools import pairwise
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
-from tests.state_machine.model import Node, QuarterTokenCounter, Tree, newest_user, open_calls
+from tests.state_machine.model import Node, QuarterTokenCounter, Tree, groups, newest_user, open_calls
 from tests.state_machine.teller import Told
 
 
@@ -41,6 +41,8 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
     assert row.token_count == count_summary(row.content, QuarterTokenCounter())
     assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
     assert run.messages_compacted == len(told.covered)
+    room = room_left(tree, path[at + 1 :], pin, run.budget["available"])
+    assert row.token_count <= room, "paid for, and too large to be shown"
     kept = sum(node.tokens for node in path[at + 1 :]) + (tree[pin].tokens if pin else 0)
     assert run.tokens_after == row.token_count + kept
     return Node(
@@ -151,8 +153,17 @@ def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[i
     return cuts
 
 
-def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: Settings) -> list[int]:
-    """Those of the legal cuts at which a summary can be smaller than what it replaces."""
+def room_left(tree: Tree, kept: Sequence[Node], pin: int | None, available: int) -> int:
+    """What a summary may take to be shown with the newest user message, pinned or kept, and the last group."""
+    always = {node.id: node for node in groups(kept)[-1]}
+    if user := newest_user(kept):
+        always[user.id] = user
+    least = sum(min(80, node.tokens) if node.role == "tool" else node.tokens for node in always.values())
+    return available - least - (tree[pin].tokens if pin and not user else 0)
+
+
+def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: Settings, available: int) -> list[int]:
+    """Those of the legal cuts at which a summary can be smaller than what it replaces, and can be shown."""
     found = []
     for cut in legal_cuts(tail, base, settings.preserve_recent_messages):
         users = [node.id for node in tail[:cut] if node.role == "user"]
@@ -161,7 +172,9 @@ def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: S
         covered = [*tail[:cut], *([tree[inherited]] if inherited else [])]
         replaced = sum(node.tokens for node in covered if node.id != pin) + (base.tokens if base else 0)
         # One token of text, and one that its ends may cost.
-        if int((1 - settings.min_saving_ratio) * replaced) >= SUMMARY_WRAPPER_TOKENS + 2:
+        saves = int((1 - settings.min_saving_ratio) * replaced) >= SUMMARY_WRAPPER_TOKENS + 2
+        room = room_left(tree, tail[cut:], pin, available)
+        if saves and (room - 2 * SUMMARY_WRAPPER_TOKENS) / 1.5 >= 1:
             found.append(cut)
     return found
 
@@ -177,7 +190,7 @@ def check_follow_up(tree: Tree, summary: Node, run: CompactionRun, runs: Sequenc
         return
     tail = tree.tail(run.tip_id, summary)
     kept = sum(node.tokens for node in tail) + (tree[summary.pin].tokens if summary.pin else 0)
-    left = saving_cuts(tree, tail, summary, settings_from_snapshot(run.settings))
+    left = saving_cuts(tree, tail, summary, settings_from_snapshot(run.settings), run.budget["available"])
     others = [other for other in runs if other.pk != run.pk and other.status in ("ready", "running")]
     # What is kept for good never leaves a legal cut behind it while it is over the target.
     assert kept <= target or not left or others, "over its target, a legal cut is left, and no next generation"

@@ -99,7 +99,8 @@ class CompactingWorld(CheckedWorld):
 
     def _cuts_left(self, tip: Node) -> list[int]:
         base = self.tree.newest(tip.id)
-        return saving_cuts(self.tree, self.tree.tail(tip.id, base), base, get_settings(self.session.settings))
+        settings = get_settings(self.session.settings)
+        return saving_cuts(self.tree, self.tree.tail(tip.id, base), base, settings, self.limits().available)
 
     def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
         """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""

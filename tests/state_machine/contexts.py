@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import ChatContext
 from tests.state_machine.model import Node, Tree, count, groups, newest_user, serials_in
+from tests.state_machine.tally import seen
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     settings = limits.settings
     if settings.mode == "off":
         return Expected([verbatim(node) for node in tree.path(tip_id)], "none")
-    summary = tree.newest(tip_id)
+    summary = shown_summary(tree, tip_id, limits)
     tail = tree.tail(tip_id, summary)
     head = []
     if summary:
@@ -103,11 +104,10 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
         )
         if summary.pin:
             head.append(verbatim(tree[summary.pin], "pinned"))
-    shown, strategy, raw = prune(head, tail, limits)
-    least = max(1, settings.prune_tool_result_bytes // 32)
-    reach = sum(min(n.tokens, least) if n.role == "tool" else n.tokens for n in tail)
+    shown, strategy, raw = prune(head, tail, {n.id: tree.depth(n.id) for n in tail}, limits)
+    read = read_messages(tail, limits)
     # Results that shrink more than the reader reckons with leave room for messages that it has not read.
-    beyond = reach > limits.available
+    beyond = len(read) < len(tail)
     read_short = settings.micro_compact and beyond
     total = _tokens(head) + _tokens(shown)
     over = raw > limits.threshold and total > limits.threshold
@@ -116,44 +116,106 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     if total <= limits.available:
         pieces = [*head, *shown]
         return Expected(pieces, strategy, pruned=_pruned(shown), over_threshold=over, read_short=read_short)
-    expected = fit(head, tail, shown, limits)
+    fitting = _Fitting(head, tail, shown, {n.id: tree.depth(n.id) for n in tail}, read, limits)
+    expected = fit(fitting, room_for_summary(tail, head, limits), limits)
     expected.read_short = read_short or (expected.squeezed and beyond)
     expected.over_threshold = over
     return expected
 
 
-def prune(head: Sequence[Piece], tail: Sequence[Node], limits: Limits) -> tuple[list[Piece], str, int]:
-    """The free layers: old tool results shortened, then their white space."""
+def shown_summary(tree: Tree, tip_id: int, limits: Limits) -> Node | None:
+    """The newest summary, or where it leaves no room for what is always shown the newest that is small enough."""
+    newest = tree.newest(tip_id)
+    if newest is None:
+        return None
+    pinned = [verbatim(tree[newest.pin], "pinned")] if newest.pin else []
+    room = room_for_summary(tree.tail(tip_id, newest), pinned, limits)
+    seen["summary passed over"] += newest.tokens > room
+    return newest if newest.tokens <= room else tree.newest(tip_id, at_most=room)
+
+
+def room_for_summary(tail: Sequence[Node], head: Sequence[Piece], limits: Limits) -> int:
+    """What is available without the pin, the newest user message and the last group, its results as short as can be."""
+    last = groups(tail)[-1] if tail else []
+    always = {node.id: node for node in last}
+    if user := newest_user(tail):
+        always[user.id] = user
+    least = sum(min(80, node.tokens) if node.role == "tool" else node.tokens for node in always.values())
+    # A pin that is the newest user message is shown in any case; another one goes before the summary.
+    pinned = 0 if user else sum(piece.tokens for piece in head if piece.origin == "pinned")
+    return limits.available - least - pinned
+
+
+def read_messages(tail: Sequence[Node], limits: Limits) -> set[int]:
+    """Which messages are read: as far back as they could fit, and those that are shown at any size."""
+    least = max(1, limits.settings.prune_tool_result_bytes // 32)
+    read, reach = set(), 0
+    for node in reversed(tail):
+        reach += min(node.tokens, least) if node.role == "tool" else node.tokens
+        if reach <= limits.available:
+            read.add(node.id)
+    read |= {node.id for node in tail[-limits.settings.preserve_recent_messages :]}
+    read |= {node.id for group in groups(tail)[-1:] for node in group}
+    user = newest_user(tail)
+    return read | ({user.id} if user else set())
+
+
+def roundness(depths: Sequence[int]) -> int:
+    """The largest power of two that divides one of these depths."""
+    return max(depth & -depth for depth in range(min(depths), max(depths) + 1)) if depths else 0
+
+
+def prune(
+    head: Sequence[Piece], tail: Sequence[Node], depths: dict[int, int], limits: Limits
+) -> tuple[list[Piece], str, int]:
+    """The free layers: old tool results shortened, then their white space, up to a boundary that moves in steps."""
     settings = limits.settings
     shown = [verbatim(node) for node in tail]
     raw = _tokens(head) + _tokens(shown)
     if raw <= limits.threshold and settings.prune != "always":
         return shown, "none", raw
     users = [index for index, node in enumerate(tail) if node.role == "user"]
-    old = range(users[-settings.prune_keep_turns]) if len(users) >= settings.prune_keep_turns else range(0)
+    end = users[-settings.prune_keep_turns] if len(users) >= settings.prune_keep_turns else 0
+    stops = sorted({end, *(index for index in users if 0 < index < end)} - {0})
+    begins = [0, *stops]
+    turns = {stop: [depths[node.id] for node in tail[begin:stop]] for begin, stop in zip(begins, stops, strict=False)}
+
+    def in_steps(before: list[Piece], rewrite: Callable[[str], str]) -> list[Piece]:
+        """Rewritten up to the roundest of the last eight places at which the history is small enough."""
+        done = {
+            stop: [
+                rewritten(piece, rewrite(piece.content)) if index < stop and piece.role == "tool" else piece
+                for index, piece in enumerate(before)
+            ]
+            for stop in stops
+        }
+        for room in (limits.threshold, limits.available):
+            small = [stop for stop in stops[-8:] if _tokens(head) + _tokens(done[stop]) <= room]
+            if small:
+                return done[max(small, key=lambda stop: (roundness(turns[stop]), stop))]
+        return done[end] if end else before
+
     strategy = "none"
-    for index in old:
-        if shown[index].role == "tool":
-            shown[index] = rewritten(shown[index], shorten(shown[index].content, settings.prune_tool_result_bytes))
+    shown = in_steps(shown, lambda text: shorten(text, settings.prune_tool_result_bytes))
     if _pruned(shown):
         strategy = "tool_result_budget"
     if settings.micro_compact and _tokens(head) + _tokens(shown) > limits.threshold:
-        before = list(shown)
-        for index in old:
-            if shown[index].role == "tool":
-                shown[index] = rewritten(shown[index], collapse_blanks(shown[index].content))
+        before = shown
+        shown = in_steps(before, collapse_blanks)
         strategy = strategy if before == shown else "micro_compact"
     return shown, strategy, raw
 
 
-def fit(head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], limits: Limits) -> Expected:
+def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
     """The last resort of design §9, on the whole tail: which pieces are left when not all fit."""
-    fitting = _Fitting(head, tail, shown, limits.settings.preserve_recent_messages)
-    max_bytes = limits.settings.prune_tool_result_bytes
-    target = min(limits.target, limits.available)
-    fitting.drop_turns(target)
-    fitting.shorten_results(target, max_bytes)
-    fitting.drop(fitting.unprotected(), target)
+    if "summary" in fitting.heads and fitting.heads["summary"].tokens > room:
+        del fitting.heads["summary"]
+    fitting.shorten_results(limits.available, limits.settings.prune_tool_result_bytes, limits.available // 8)
+    unread = fitting.leave_out_unread()
+    older = fitting.older_turns()
+    fitting.drop_in_steps(older, limits.available, begun=unread)
+    newest = [[n] for n in fitting.unprotected() if n in fitting.turns()[-1]]
+    fitting.drop_in_steps(newest, limits.available, begun=unread and not older)
     # From here on only while it is over what is available.
     squeezed = fitting.total() > limits.available
     if squeezed:
@@ -165,7 +227,7 @@ def fit(head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], lim
         [*fitting.heads.values(), *pieces],
         "truncated",
         pruned=_pruned(pieces),
-        dropped=len(tail) - len(pieces),
+        dropped=len(fitting.tail) - len(pieces),
         overflow=fitting.total() if fitting.total() > limits.available else None,
         squeezed=squeezed,
     )
@@ -174,14 +236,24 @@ def fit(head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], lim
 class _Fitting:
     """Call groups by number, oldest first, and which of them are still here."""
 
-    def __init__(self, head: Sequence[Piece], tail: Sequence[Node], shown: Sequence[Piece], preserve: int) -> None:
+    def __init__(
+        self,
+        head: Sequence[Piece],
+        tail: Sequence[Node],
+        shown: Sequence[Piece],
+        depths: dict[int, int],
+        read: set[int],
+        limits: Limits,
+    ) -> None:
+        self.tail, self.depths, self.read = tail, depths, read
+        self.step = limits.available // 8
         self.left = {piece.id: piece for piece in shown}
         self.heads = {piece.origin: piece for piece in head}
         self.groups = [[node.id for node in group] for group in groups(tail)]
         self.starts = [self.left[group[0]].role == "user" for group in self.groups]
         self.here = list(range(len(self.groups)))
         self.newest = max((n for n in self.here if self.starts[n]), default=None)
-        floor = {node.id for node in tail[-preserve:]}
+        floor = {node.id for node in tail[-limits.settings.preserve_recent_messages :]}
         self.preserved = {n for n in self.here if floor & set(self.groups[n])}
 
     def pieces(self) -> list[Piece]:
@@ -190,19 +262,52 @@ class _Fitting:
     def total(self) -> int:
         return _tokens(self.pieces()) + _tokens(list(self.heads.values()))
 
-    def drop_turns(self, target: int) -> None:
-        """Whole turns, oldest first, but for what is preserved and the newest user message."""
-        turns = [sum(self.starts[: n + 1]) for n in range(len(self.groups))]
-        for old in sorted(set(turns))[:-1]:
-            if self.total() > target:
-                self.here = [n for n in self.here if turns[n] != old or n in self.preserved or n == self.newest]
+    def turns(self) -> list[list[int]]:
+        numbers = [sum(self.starts[: n + 1]) for n in range(len(self.groups))]
+        return [[n for n in range(len(self.groups)) if numbers[n] == turn] for turn in sorted(set(numbers))]
 
-    def shorten_results(self, target: int, max_bytes: int) -> None:
-        """Tool results of what is left, the largest first."""
+    def is_read(self, n: int) -> bool:
+        return self.read >= set(self.groups[n])
+
+    def leave_out_unread(self) -> bool:
+        """Groups that were not read whole, and the rest of a turn whose beginning was not; whether there are any."""
+        for turn in self.turns()[:-1]:
+            if not all(self.is_read(n) for n in turn):
+                self.here = [n for n in self.here if n not in turn or n in self.preserved or n == self.newest]
+        self.here = [n for n in self.here if self.is_read(n)]
+        return len(self.read) < len(self.tail)
+
+    def older_turns(self) -> list[list[int]]:
+        """What was read of each turn but the newest, without what is preserved and the newest user message."""
+        left = set(self.unprotected())
+        return [[n for n in turn if n in left] for turn in self.turns()[:-1] if any(self.is_read(n) for n in turn)]
+
+    def drop_in_steps(self, units: Sequence[Sequence[int]], limit: int, *, begun: bool) -> None:
+        """The oldest units until it fits; then, where any had to go, up to the roundest place that a step reaches."""
+        best, spared = 0, 0
+        waiting: list[int] = []
+        for unit in units:
+            place = roundness([self.depths[i] for n in unit for i in self.groups[n]])
+            if self.total() > limit:
+                self.here = [n for n in self.here if n not in unit]
+                best, begun = place, True
+                continue
+            spared += sum(self.left[i].tokens for n in unit for i in self.groups[n])
+            waiting += unit
+            if not begun or spared > self.step:
+                return
+            if place > best:
+                self.here = [n for n in self.here if n not in waiting]
+                best, waiting = place, []
+
+    def shorten_results(self, target: int, max_bytes: int, step: int = 1) -> None:
+        """Tool results of what is left, the largest first, until a whole number of steps is saved."""
         results = [piece for piece in self.pieces() if piece.role == "tool"]
-        for piece in sorted(results, key=lambda piece: (-piece.tokens, results.index(piece))):
+        missing = -(-(self.total() - target) // max(1, step)) * max(1, step)
+        goal = self.total() - missing
+        for piece in sorted(results, key=lambda piece: (-(piece.tokens.bit_length() // 2), results.index(piece))):
             shorter = rewritten(piece, shorten(piece.content, max_bytes))
-            if self.total() > target and shorter.tokens < piece.tokens:
+            if self.total() > goal and shorter.tokens < piece.tokens:
                 self.left[piece.id] = shorter
 
     def unprotected(self) -> list[int]:
@@ -277,7 +382,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         assert [m.message_id for m in history] == [node.id for node in path]
         return
     assert context.history_tokens <= limits.available
-    summary = tree.newest(tip_id)
+    summary = shown_summary(tree, tip_id, limits)
     tail = tree.tail(tip_id, summary)
     ids = [m.message_id for m in history if m.origin not in ("summary", "pinned")]
     tail_ids = [node.id for node in tail]

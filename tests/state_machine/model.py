@@ -123,10 +123,11 @@ class Tree:
                 return below
             below |= more
 
-    def newest(self, tip_id: int) -> Node | None:
-        """Rule 4 by brute force: up from the tip; at an anchor the live summary with the highest id."""
+    def newest(self, tip_id: int, at_most: int | None = None) -> Node | None:
+        """Rule 4 by brute force: up from the tip; at an anchor the live summary with the highest id. ``at_most``: of
+        those with no more tokens."""
         for node in reversed(self.path(tip_id)):
-            anchored = [s for s in self.live() if s.parent == node.id]
+            anchored = [s for s in self.live() if s.parent == node.id and (at_most is None or s.tokens <= at_most)]
             if anchored:
                 return max(anchored, key=lambda s: s.id)
         return None

@@ -1,5 +1,7 @@
 """Which summary applies to which branch, and what a context reads: design §2 and §17."""
 
+from functools import partial
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -109,6 +111,24 @@ class TestReading:
         assert len(branch.tail) == 20
         assert branch.unread == 580
         assert branch.history_tokens == 60_000
+
+    def test_a_summary_of_more_tokens_than_asked_for_is_passed_over(self, session):
+        messages = grow(session, None, "u a " * 20)
+        older = anchored_summary(messages[20], messages[18], tokens=50)
+        newer = anchored_summary(messages[30], messages[28], tokens=60)
+        load = partial(branches.load_window, messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        assert [load().base.id, load(largest_summary=60).base.id] == [newer.pk] * 2
+        passed_over = load(largest_summary=59)
+        assert (passed_over.base.id, passed_over.base.cutoff_id) == (older.pk, messages[18].pk)
+        assert passed_over.tail[-1].id == messages[-1].pk
+        assert load(largest_summary=49).base is None
+
+    def test_a_summary_without_room_costs_one_query_more(self, session):
+        messages = grow(session, None, "u a " * 20)
+        anchored_summary(messages[30], messages[28], tokens=7_950)
+        with CaptureQueriesContext(connection) as captured:
+            chat.get_context(messages[-1])
+        assert len(captured) == 3
 
     def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
         messages = grow(session, None, "u " + "c t " * 200)
