@@ -20,7 +20,7 @@ from typing import Any
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load, settings_from
 from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_after_pruning
-from compaction_app.context.budget import make_budget, reply_reserve, window_of
+from compaction_app.context.budget import make_budget, reply_reserve, window_of, with_trigger_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages import validation
@@ -110,7 +110,7 @@ def check_and_compact(
     validation.check_budget_arguments(model, tools, reserved_tokens)
     validation.check_text(summary, "summary")
     validation.check_summarize(summarize)
-    settings = settings_from({} if options is None else options, where="options")
+    settings = with_trigger_of(model, settings_from({} if options is None else options, where="options"))
     count: Count = load(settings.token_counter)()
     history = _History(messages, summary, count)
     window = window_of(model, settings) or settings.default_context_window

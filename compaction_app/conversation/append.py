@@ -6,18 +6,21 @@ key, and a second request with it gets the stored message.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
-from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
+from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
 from compaction_app.messages import validation
+from compaction_app.messages.openai_format import split_content
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role
@@ -69,8 +72,25 @@ def start_session(
         external_id=external_id or "",
         metadata=dict(metadata or {}),
     )
-    session.save(using=using)
+    same = ChatSession.objects.using(using).filter(owner=owner, external_id=session.external_id)
+    try:
+        with transaction.atomic(using=using):
+            session.save(using=using)
+    except IntegrityError as error:
+        _raise_typed(error, same)
     return session
+
+
+def _raise_typed(error: IntegrityError, same: QuerySet[Any]) -> NoReturn:
+    """Raise :class:`DuplicateExternalId` if ``same`` has a row, whose external_id was to be stored again."""
+    taken = same.exclude(external_id="").values_list("external_id", flat=True).first()
+    if taken is None:
+        raise error
+    raise _duplicate(taken) from error
+
+
+def _duplicate(external_id: str) -> DuplicateExternalId:
+    return DuplicateExternalId(f"{DuplicateExternalId.__doc__} It is {external_id!r}.")
 
 
 def append_message(
@@ -78,7 +98,7 @@ def append_message(
     parent: ChatMessage | None = None,
     *,
     role: str,
-    content: str = "",
+    content: str | Sequence[Mapping[str, Any]] = "",
     tool_calls: Sequence[Mapping[str, Any]] | None = None,
     tool_call_id: str = "",
     name: str = "",
@@ -94,11 +114,13 @@ def append_message(
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
-    ``context``: what was sent to get this reply. It is recorded, with an event where messages had to be left out, and
-    with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that is not a token count is
-    stored and ignored. ``idempotency_key``: with the same message again it returns the stored one, with another one it
-    raises :class:`IdempotencyConflict`. ``created_at`` without a time zone is in ``TIME_ZONE``, whichever zone is
-    active. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored.
+    ``content``: a text, or content parts in the OpenAI chat format; their texts are joined, images and files become
+    attachments. ``context``: what was sent to get this reply. It is recorded, with an event where messages had to be
+    left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that is not a
+    token count is stored and ignored. ``idempotency_key``: with the same message again it returns the stored one, with
+    another one it raises :class:`IdempotencyConflict`. ``created_at`` without a time zone is in ``TIME_ZONE``,
+    whichever zone is active. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored;
+    :class:`DuplicateExternalId` where another message of the session has its ``external_id``.
     """
     message = {
         "role": role,
@@ -150,15 +172,17 @@ def append_once(
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent, using)) is not None:
             return Appended(found, is_new=False)
+    same = ChatMessage.objects.using(using).filter(session_id=node.session_id, external_id=node.external_id)
     try:
         with transaction.atomic(using=using):
             stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
             record_reply(session, stored, report, context, using)
-    except IntegrityError:
-        # Sent twice at once: the other one got the session's lock first, and the database took one of them.
-        if not idempotency_key or (found := _stored_before(node, parent, using)) is None:
-            raise
-        return Appended(found, is_new=False)
+    except IntegrityError as error:
+        # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
+        # external_id is the same, but that is no conflict.
+        if idempotency_key and (found := _stored_before(node, parent, using)) is not None:
+            return Appended(found, is_new=False)
+        _raise_typed(error, same)
     return Appended(stored, is_new=True)
 
 
@@ -211,13 +235,34 @@ def append_messages(
             session.system_prompt = str(opening.get("content") or "")
             session.save(using=using, update_fields=["system_prompt"])
         nodes = [_node(session, message) for message in messages]
-        return ChatMessage.objects.db_manager(using).append_chain(parent, nodes)
+        given = Counter(node.external_id for node in nodes if node.external_id)
+        for external_id, times in given.items():
+            if times > 1:
+                raise _duplicate(external_id)
+        same = ChatMessage.objects.using(using).filter(session_id=session.pk, external_id__in=given)
+        try:
+            with transaction.atomic(using=using):
+                return ChatMessage.objects.db_manager(using).append_chain(parent, nodes)
+        except IntegrityError as error:
+            _raise_typed(error, same)
+
+
+def _with_text(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with its content as text: content parts that are no text are added to its attachments."""
+    parts = message.get("content")
+    if not isinstance(parts, list | tuple):
+        return message
+    text, attachments = split_content(parts)
+    given = message.get("attachments") or []
+    validation.check_list_of_dicts(given, "attachments", "dicts")
+    return {**message, "content": text, "attachments": [*given, *attachments]}
 
 
 def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     check_instance(session, ChatSession, "session")
     if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
         raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
+    message = _with_text(message)
     values = {key: message[key] for key in _MESSAGE_KEYS if message.get(key) not in (None, "")}
     for key in ("tool_calls", "attachments"):
         if key in values and isinstance(values[key], list | tuple):

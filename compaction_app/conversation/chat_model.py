@@ -7,10 +7,14 @@ provider says so.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import openai
@@ -48,17 +52,49 @@ class ProviderOverflow(Exception):
     """The provider says that the prompt is too long; the cause is its own error."""
 
 
+#: The client reads these when it is made.
+_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+
+
+def _default_client() -> openai.OpenAI:
+    """One for each process, so that its connections are kept; another where the environment has changed."""
+    return _client_for(os.getpid(), *map(os.environ.get, _VARIABLES))
+
+
+@lru_cache(maxsize=1)
+def _client_for(*_environment: Any) -> openai.OpenAI:
+    return openai.OpenAI()
+
+
+class _AsyncClient(threading.local):
+    """The asynchronous client of a thread's event loop. Its connections belong to that loop, and a thread runs one."""
+
+    made_for: Any = None
+    client: openai.AsyncOpenAI | None = None
+
+
+_async_client = _AsyncClient()
+
+
+def _default_async_client() -> openai.AsyncOpenAI:
+    """One for each event loop; another where the environment has changed."""
+    wanted = (asyncio.get_running_loop(), *map(os.environ.get, _VARIABLES))
+    if _async_client.client is None or _async_client.made_for != wanted:
+        _async_client.client, _async_client.made_for = openai.AsyncOpenAI(), wanted
+    return _async_client.client
+
+
 def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
-        completion = (client or openai.OpenAI()).chat.completions.create(**request)
+        completion = (client or _default_client()).chat.completions.create(**request)
     return _reply_of(completion)
 
 
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     """:func:`ask`, awaited."""
     with _errors_translated():
-        completion = await (client or openai.AsyncOpenAI()).chat.completions.create(**request)
+        completion = await (client or _default_async_client()).chat.completions.create(**request)
     return _reply_of(completion)
 
 
@@ -75,7 +111,7 @@ class OpenedStream:
 
 def open_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
     """Send the request as a stream; the errors are those of :func:`ask`."""
-    client = client or openai.OpenAI()
+    client = client or _default_client()
     with _errors_translated():
         source = client.chat.completions.create(**_streaming(request))
         try:
@@ -87,7 +123,7 @@ def open_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
 
 async def aopen_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
     """:func:`open_stream`, awaited."""
-    client = client or openai.AsyncOpenAI()
+    client = client or _default_async_client()
     with _errors_translated():
         source = await client.chat.completions.create(**_streaming(request))
         try:

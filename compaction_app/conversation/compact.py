@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from compaction_app import tasks
+from compaction_app import signals, tasks
 from compaction_app.compaction.execute import afinish_now, finish_now, run_to_end
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
@@ -21,8 +19,9 @@ from compaction_app.context.reading import ContextRequest, resolve_request_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.spending import describe_overspending
 from compaction_app.tree.branches import check_tip, database_of
-from compaction_app.values import Trigger
+from compaction_app.values import Suppression, Trigger
 
 #: Characters.
 MAX_INSTRUCTIONS = 2000
@@ -60,7 +59,7 @@ def open_and_enqueue(request: CompactionRequest) -> Decision:
     decision = open_run(request)
     if decision.run is not None and decision.run.is_open:
         inline = request.resolved.settings.mode == Mode.DETERMINISTIC
-        transaction.on_commit(partial(_start, decision.run, inline), using=request.using, robust=True)
+        signals.after_commit(_start, decision.run, inline, using=request.using)
     return decision
 
 
@@ -77,8 +76,8 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
-    a worker has a run of this branch or the mode is off, :class:`CompactionFailed` where no summary could be made;
-    then nothing is changed.
+    a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
+    :class:`CompactionFailed` where no summary could be made; then nothing is changed.
     """
     return finish_now(open_now(tip, Trigger.MANUAL, ContextRequest(), instructions))
 
@@ -98,8 +97,13 @@ def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instru
     if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, instructions, database_of(tip))):
         return waiting
     if decision.run is None:
-        message = f"No compaction was started: {decision.reason}."
-        raise CompactionRefused(message, reason=decision.reason, run_id=decision.open_run_id)
+        why = describe_overspending(decision.numbers) if decision.reason == Suppression.SPEND else ""
+        raise CompactionRefused(
+            f"No compaction was started: {decision.reason}. {why}".strip(),
+            reason=decision.reason,
+            run_id=decision.open_run_id,
+            numbers=decision.numbers,
+        )
     return decision.run
 
 

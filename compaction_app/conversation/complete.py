@@ -56,7 +56,8 @@ def complete(
     :class:`ContextOverflow`. A reply without content and tool calls raises :class:`EmptyReply`, one that cannot be read
     or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
-    Must not run inside a transaction: none is held while the model is called.
+    ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
+    :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
@@ -119,6 +120,8 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
     resolved = resolve_request_at(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
+    context = _context(tip, resolved, include_reasoning)
+    _require_answered(context)
     if resolved.settings.mode != Mode.OFF:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip.session_id, params, declared, using)
@@ -128,10 +131,27 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
         request=request,
         params=params,
         include_reasoning=include_reasoning,
-        context=_context(tip, resolved, include_reasoning),
+        context=context,
     )
     give_back_connection(using)
     return turn
+
+
+def _require_answered(context: ChatContext) -> None:
+    """Refuse a tip with open tool calls: the model would be told that they have no result."""
+    answered = set()
+    for message in reversed(context.messages):
+        if message.role == Role.TOOL:
+            answered.add(message.tool_call_id)
+            continue
+        waiting = [str(call.get("id")) for call in message.tool_calls if str(call.get("id")) not in answered]
+        if waiting:
+            raise InvalidMessage(
+                f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
+                "call's id as tool_call_id, then ask from the last one.",
+                field="tip",
+            )
+        return
 
 
 def _check_params(params: Mapping[str, Any]) -> None:

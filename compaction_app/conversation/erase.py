@@ -15,15 +15,18 @@ from django.db import connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from compaction_app import signals
+from compaction_app import signals, tasks
 from compaction_app.compaction.runs import record_event
-from compaction_app.conf import get_token_counter
+from compaction_app.conf import Mode, get_settings, get_token_counter
+from compaction_app.conversation.compact import request_compaction
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.managers import UNLIMITED, lock_session
+from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import count_messages
+from compaction_app.tree import branches
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import EventKind, Kind, Role
 
@@ -69,6 +72,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
                 payload={"summaries": len(ids), "summary": summary.pk},
             )
             _announce_retired(summary.session_id, ids, reason[:255], using)
+            _compact_after_commit(summary.session_id, summary.parent_message_id, using)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
@@ -102,6 +106,23 @@ def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: s
     signals.send_after_commit(
         signals.summary_retired, ChatMessage, using=using, session_id=session_id, summary_ids=list(ids), reason=reason
     )
+
+
+def _compact_after_commit(session_id: Any, message_id: int | None, using: str) -> None:
+    """Ask for what is now needed at or below a message whose summaries are out of use."""
+    signals.after_commit(_compact_below, session_id, message_id, using, using=using)
+
+
+def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
+    """Compact the branches that contain a message in the background, where they are over their threshold."""
+    session = ChatSession.objects.using(using).filter(pk=session_id).first()
+    if session is None or message_id is None or get_settings(session.settings).mode == Mode.OFF:
+        return
+    is_inline = get_settings(session.settings).mode == Mode.DETERMINISTIC
+    if is_inline or not tasks.enqueue_session(session, message_id):
+        # Without a broker the run is the record of what is needed, which the sweep finds.
+        for tip in branches.tips_below(session, message_id)[-1:]:
+            request_compaction(tip)
 
 
 def _blank(row: ChatMessage, replacement: str) -> int:
@@ -170,6 +191,7 @@ def _empty_summaries_below(row: ChatMessage, using: str) -> None:
     record_event(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
     if retired:
         _announce_retired(row.session_id, retired, "redaction", using)
+        _compact_after_commit(row.session_id, row.pk, using)
     log(logger, logging.INFO, "erased", session=row.session_id, message=row.pk, by="redaction", summaries=emptied)
 
 
@@ -206,8 +228,16 @@ def delete_message(message: ChatMessage) -> int:
             using=using,
             payload={"messages": deleted, "erasure": "deletion"},
         )
+        signals.after_commit(_compact_above, message.parent_message_id, using, using=using)
     log(logger, logging.INFO, "erased", session=message.session_id, message=message.pk, by="deletion", rows=deleted)
     return deleted
+
+
+def _compact_above(parent_id: int | None, using: str) -> None:
+    """The parent of what was deleted may now be a tip, of a branch that was compacted only below it."""
+    tip = ChatMessage.objects.using(using).tips().filter(pk=parent_id).select_related("session").first()
+    if tip is not None:
+        request_compaction(tip)
 
 
 def delete_session(session: ChatSession) -> None:
@@ -221,6 +251,7 @@ def delete_session(session: ChatSession) -> None:
     using = database_of(session)
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
+        keep_used(session)
         roots = ChatMessage.objects.db_manager(using)
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)

@@ -22,6 +22,7 @@ from compaction_app.conversation.chat_model import END, OpenedStream, Reply, Rep
 from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
+from compaction_app.values import ChatContext
 
 
 def stream(
@@ -80,10 +81,17 @@ class _ReplyCollector:
     def __init__(self) -> None:
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
+        #: What was sent; of an asynchronous stream None until it is open.
+        self.context: ChatContext | None = None
         self._draft = ReplyDraft()
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[Any] = deque()
+
+    @property
+    def fallback_used(self) -> bool:
+        """Whether the prompt was cut to fit, because compaction is late or failing."""
+        return self.context is not None and self.context.fallback_used
 
     @property
     def text(self) -> str:
@@ -128,6 +136,7 @@ class ReplyStream(_ReplyCollector):
     def __init__(self, turn: Turn, opened: OpenedStream) -> None:
         super().__init__()
         self._turn = turn
+        self.context = turn.context
         self._opened = opened
 
     def __iter__(self) -> Self:
@@ -209,6 +218,7 @@ class AsyncReplyStream(_ReplyCollector):
     async def _open(self) -> tuple[Turn, OpenedStream]:
         if self._opened is None:
             self._opened = await self._open_it()
+            self.context = self._opened[0].context
         return self._opened
 
     def __aiter__(self) -> Self:

@@ -24,12 +24,9 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
-from django.db import transaction
-
-from compaction_app import telemetry
+from compaction_app import signals, telemetry
 from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
@@ -37,7 +34,7 @@ from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session
 from compaction_app.telemetry import log
-from compaction_app.values import ChatContext, EventKind, Strategy
+from compaction_app.values import ChatContext, EventKind
 
 logger = logging.getLogger("compaction_app.sendings")
 
@@ -204,9 +201,8 @@ def record_prompt(reply: ChatMessage, context: ChatContext, using: str) -> None:
 
     Compaction is late or failing then.
     """
-    count = partial(telemetry.count_prompt, layer=str(context.strategy))
-    transaction.on_commit(count, using=using, robust=True)
-    if context.strategy == Strategy.TRUNCATED:
+    signals.after_commit(telemetry.count_prompt, layer=str(context.strategy), using=using)
+    if context.fallback_used:
         payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
         log(
             logger,
@@ -241,7 +237,7 @@ def calibrate(session: ChatSession, counted: int, context: ChatContext, using: s
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     model = context.model
     error = _estimate_error(context, row.token_calibration, counted)
-    transaction.on_commit(partial(telemetry.record_estimate_error, error, model=model), using=using, robust=True)
+    signals.after_commit(telemetry.record_estimate_error, error, model=model, using=using)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     factor = observe_calibration(row.token_calibration.get(model), counted, context.tokens)

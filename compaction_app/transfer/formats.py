@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
+from compaction_app.messages.openai_format import split_content
 from compaction_app.messages.validation import open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
@@ -261,7 +262,10 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) ->
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
         raise InvalidMessage("function_call is not supported; write it as tool_calls and messages of role tool.")
-    content, attachments = _flatten(item.get("content"))
+    content: Any = item.get("content")
+    attachments: list[dict[str, Any]] = []
+    if isinstance(content, list):
+        content, attachments = split_content(content)
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
         fields["tool_calls"] = [_with_text_arguments(call) for call in fields["tool_calls"]]
@@ -274,7 +278,7 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
     others = {key: item[key] for key in item if key not in _OPENAI_KEYS and item[key] is not None}
     fields |= {
         "role": item.get("role"),
-        "content": content,
+        "content": "" if content is None else content,
         "external_id": _text_id(item.get("id")),
         "created_at": _moment(item.get("created_at")),
         "attachments": [*given, *attachments] or None,
@@ -289,44 +293,6 @@ def _with_text_arguments(call: Any) -> Any:
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
         return call
     return {**call, "function": {**function, "arguments": json.dumps(function["arguments"], ensure_ascii=False)}}
-
-
-def _flatten(content: Any) -> tuple[Any, list[dict[str, Any]]]:
-    """Text and attachments of a content, which may be a list of parts."""
-    if content is None:
-        return "", []
-    if not isinstance(content, list):
-        return content, []
-    texts: list[str] = []
-    attachments: list[dict[str, Any]] = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-        elif not isinstance(part, dict):
-            raise InvalidMessage(f"a part of a content must be an object, not {_kind(part)}.")
-        elif (text := part.get("text", part.get("refusal"))) is not None:
-            if not isinstance(text, str):
-                raise InvalidMessage(f"the text of a part must be a text, not {_kind(text)}.")
-            texts.append(text)
-        else:
-            attachments.append(_attachment(part, len(attachments) + 1))
-    return "\n\n".join(texts), attachments
-
-
-def _attachment(part: Mapping[str, Any], number: int) -> dict[str, Any]:
-    kind = str(part.get("type") or "attachment")
-    label = "image" if "image" in kind else "audio" if "audio" in kind else "file" if "file" in kind else kind
-    inner = part.get(kind)
-    inner = inner if isinstance(inner, dict) else {"url": inner} if isinstance(inner, str) else {}
-    url = inner.get("url") or inner.get("file_data") or inner.get("file_id") or ""
-    # Always with a name: without one the address is shown and counted instead, and a data: address has a hundred
-    # thousand characters.
-    attachment = {"type": label, "name": str(inner.get("filename") or f"{label} {number}")}
-    if url:
-        attachment["url"] = str(url)
-    if mime := re.match(r"data:([\w.+-]+/[\w.+-]+)[;,]", str(url)):
-        attachment["mime_type"] = mime[1]
-    return attachment
 
 
 # -- Both formats ---------------------------------------------------------------------------------------

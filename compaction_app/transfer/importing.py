@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db import IntegrityError, connections, transaction
+from django.db import connections, transaction
 
 from compaction_app import chat
 from compaction_app.conf import site_setting
-from compaction_app.exceptions import ImportFailed, InvalidMessage
+from compaction_app.exceptions import DuplicateExternalId, ImportFailed, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.transfer.formats import Conversation, children_of, is_one_value, read_json, read_lines
 
@@ -138,7 +138,7 @@ def _start(conversation: Conversation, owner: Any, title: str, external_id: str,
             external_id=external_id,
             using=using,
         )
-    except IntegrityError as error:
+    except DuplicateExternalId as error:
         raise ImportFailed("Another import of the same file is running; nothing was written.") from error
     if conversation.created_at is not None:
         session.created_at = conversation.created_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -17,6 +18,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import acompact_chat_history
@@ -118,6 +120,8 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
     first = chat.compact(trunk, instructions=f"Dwell on {mark('instruction')}.").summary
     confirm = reverse("admin:compaction_app_chatmessage_retire", query={"ids": first.pk})
     assert admin_client.post(confirm, {"reason": f"It says {mark('reason')}."}).status_code == 302
+    # The retirement requested a compaction, and no worker came.
+    assert CompactionRun.objects.filter(status="ready").update(created_at=timezone.now() - timedelta(hours=1)) == 1
     second = chat.compact(trunk).summary
     forks = [grow(session, trunk, "u a " * 30)[-1] for _ in range(2)]
     built = [chat.compact(tip).summary for tip in forks]

@@ -281,7 +281,7 @@ BROKEN: list[Any] = [
     pytest.param([user(created_at=1e300)], 2, "is not a time", id="far time"),
     pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
     pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a string", id="system prompt"),
-    pytest.param([user([{"type": "text", "text": 7}])], 2, "text of a part", id="part text"),
+    pytest.param([user([{"type": "text", "text": 7}])], 2, "text of part 1", id="part text"),
     pytest.param([user(metadata=[1])], 2, "metadata must be", id="metadata"),
     pytest.param([user(extra=float("nan"))], 2, "not JSON", id="NaN"),
     pytest.param("[" * 200_000, 1, "nested too deeply", id="deep"),

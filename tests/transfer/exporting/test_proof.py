@@ -104,7 +104,8 @@ class TestErased:
         """With the rest of the prompt at hand, a short text could be guessed at by it."""
         messages = self.two_generations(session)
         erase(messages[12])
-        first, second = CompactionRun.objects.order_by("generation")
+        # A redaction asks for the compaction that is needed then: a third run, without a generation.
+        first, second = CompactionRun.objects.exclude(generation=None).order_by("generation")
         assert second.request == {}
         assert first.request["digest"]
 
