@@ -1,8 +1,7 @@
 """Settings of the example project, driven by the environment.
 
-It is an example: by default ``DEBUG`` is on, the database is a SQLite file and the secret key is published, so that a
-first run needs no preparation. ``DEBUG=false`` requires a ``SECRET_KEY`` of your own. All settings of compaction are in
-the dict ``COMPACTION`` at the end.
+``DEBUG`` is off unless the environment asks for it, as the demo and the tests do; without it a ``SECRET_KEY`` is
+required. By default the database is a SQLite file. All settings of compaction are in ``COMPACTION`` at the end.
 """
 
 from pathlib import Path
@@ -17,7 +16,7 @@ from project import environment
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
 
-DEBUG = environment.flag("DEBUG", default=True)
+DEBUG = environment.flag("DEBUG", default=False)
 
 
 def _secret_key() -> str:
@@ -26,8 +25,9 @@ def _secret_key() -> str:
     if DEBUG:
         return "only-for-development-everyone-can-read-it-in-the-source"
     raise ImproperlyConfigured(
-        "DEBUG is off and the environment variable SECRET_KEY is not set. Set it to a long random text, "
-        "such as the output of: python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+        "The environment variable SECRET_KEY is not set. Set it to a long random text, such as the output of: "
+        "python -c 'import secrets; print(secrets.token_urlsafe(50))'. To try the project on this machine only, set "
+        "DEBUG=true instead, which uses a key that everyone can read. `make demo` does so."
     )
 
 
@@ -55,6 +55,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "project.chat.large_posts.refuse_large_posts",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -171,7 +172,7 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- Logging ----------------------------------------------------------------------------------------------
 
-LOGGING = {
+LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},

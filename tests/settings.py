@@ -3,6 +3,9 @@
 import copy
 import os
 
+# Also for the processes that tests start with the project's own settings.
+os.environ.setdefault("DEBUG", "true")
+
 from project.settings import *  # noqa: F403
 from project.settings import COMPACTION, DATABASES, INSTALLED_APPS, LOGGING
 

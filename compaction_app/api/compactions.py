@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Router, Schema, Status
@@ -18,22 +14,19 @@ from pydantic import Field
 from compaction_app import chat
 from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.errors import Code, Problem, refusal, responses
 from compaction_app.api.lookup import find_generations, find_message, find_run, find_session, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, page, parse_cursor
+from compaction_app.api.throttle import count_request
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
-from compaction_app.conf import site_setting
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
-
-logger = logging.getLogger("compaction_app.api")
 
 router = Router(tags=["compactions"])
 
@@ -167,6 +160,7 @@ class Retired(Schema):
         Code.NOTHING_TO_COMPACT,
         Code.MODE_OFF,
         Code.THROTTLED,
+        Code.SPEND,
         Code.COMPACTION_FAILED,
         changes=True,
         headers={202: {"Location": "The address to poll the run at."}},
@@ -180,7 +174,7 @@ def compact(
     options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
     tip = _tip(session, options.message_id)
-    _count_manual_compaction(user_of(request))
+    count_request(user_of(request))
     if options.wait:
         return Status(200, _compact_now(tip, options.instructions))
     run = _open_run(session, tip, options.instructions)
@@ -217,7 +211,7 @@ def get_compaction(
 @router.delete(
     "/summaries/{int:summary_id}",
     summary="Retire a summary",
-    **responses({200: Retired}, Code.NOT_FOUND, changes=True),
+    **responses({200: Retired}, Code.NOT_FOUND, Code.THROTTLED, changes=True),
 )
 def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     """Takes it out of use, with every live summary built on it. The next context has the original messages again. The
@@ -225,6 +219,8 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     summary = find_message(request, summary_id, Action.RETIRE)
     if not summary.is_summary:
         raise Problem(Code.NOT_FOUND)
+    # What is back in the context may be compacted again.
+    count_request(user_of(request))
     return {"retired": chat.retire_summary(summary, reason=RETIRED_REASON)}
 
 
@@ -269,40 +265,8 @@ def _open_run(session: ChatSession, tip: ChatMessage, instructions: str) -> Comp
     )
     run = decision.run
     if run is None:
-        # A manual request is refused for two reasons only: the mode is off, or a run is open.
-        raise Problem(Code(decision.reason), run_id=decision.open_run_id)
+        # A manual request is refused if the mode is off, a run is open, or a limit of spending is reached.
+        raise refusal(decision.reason, decision.numbers, decision.open_run_id)
     if run.status == RunStatus.SKIPPED:
         raise Problem(Code(run.skip_reason))
     return run
-
-
-_PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def _count_manual_compaction(user: Any) -> None:
-    """Count a request of this user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
-
-    It is counted in Django's default cache, in windows of fixed length, with ``add`` and ``incr``. These are atomic in
-    Redis, Memcached and within one process, so a burst of simultaneous requests gets no more than the rate allows.
-    django-ninja's own throttles read a list, change it and write it back, so such requests may all read the same list.
-    Counting runs in the database would need a query over all the user's sessions, and refused requests leave no run.
-    """
-    rate = site_setting("MANUAL_THROTTLE")
-    if rate is None:
-        return
-    allowed, _, unit = rate.partition("/")
-    now, seconds = time.time(), _PERIODS[unit]
-    window = int(now // seconds)
-    # The rate is part of the key, so a changed setting starts a new count.
-    key = f"compaction_app.manual.{user.pk}.{rate}.{window}"
-    try:
-        cache.add(key, 0, timeout=2 * seconds)
-        count = int(cache.incr(key))
-    except Exception as error:
-        # The throttle only limits costs: without a cache, compactions are not limited.
-        log_error(logger, error, step="throttle")
-        return
-    if count > int(allowed):
-        wait = max(1, math.ceil((window + 1) * seconds - now))
-        detail = f"{rate} manual compactions are allowed; try again in {wait} seconds."
-        raise Problem(Code.THROTTLED, detail, headers={"Retry-After": str(wait)})

@@ -81,6 +81,10 @@ class ContextOut(Schema):
     model_config = examples.shown(examples.CONTEXT)
 
     figures: Figures
+    fallback_used: bool = Field(
+        description="Whether the prompt was cut to fit, because compaction is late or failing: tool results are "
+        "shortened, or `dropped` messages left out."
+    )
     messages: list[ContextMessageOut] = Field(description="In the order they are sent.")
     openai: list[JsonObject] = Field(
         description="The same as `messages` of a chat completion. A tool call without a result is given one."
@@ -127,6 +131,7 @@ def get_context(
     context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens)
     return {
         "figures": context,
+        "fallback_used": context.fallback_used,
         "messages": context.messages,
         "openai": context.to_openai(include_reasoning=include_reasoning),
     }

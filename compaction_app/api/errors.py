@@ -20,6 +20,7 @@ from pydantic import Field
 from compaction_app.api import examples
 from compaction_app.compaction.execute import CLAIMED
 from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, ConfigurationError
+from compaction_app.spending import describe_overspending
 
 #: In characters. A detail may quote a key of the request, however long.
 MAX_DETAIL = 1000
@@ -74,7 +75,12 @@ class Code(StrEnum):
     )
     NOTHING_TO_COMPACT = "nothing_to_compact", 422, "Nothing to summarize, or nothing new since the last compaction."
     MODE_OFF = "mode_off", 422, "Compaction is turned off for this session."
-    THROTTLED = "throttled", 429, "Too many manual compactions; try again after `Retry-After` seconds."
+    THROTTLED = (
+        "throttled",
+        429,
+        "Too many requests that compact, or that make a compaction necessary; try again after `Retry-After` seconds.",
+    )
+    SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
@@ -150,7 +156,7 @@ def to_problem(error: BaseException) -> Problem:
 def _from_compaction_error(error: CompactionError) -> Problem:
     detail = str(error)
     if isinstance(error, CompactionRefused):
-        return Problem(Code(error.reason), run_id=error.run_id)
+        return refusal(error.reason, error.numbers or {}, error.run_id)
     if isinstance(error, CompactionFailed):
         if error.error_code == CLAIMED:
             return Problem(Code.OPEN_RUN, run_id=error.run_id)
@@ -159,6 +165,13 @@ def _from_compaction_error(error: CompactionError) -> Problem:
         detail = detail[:1].upper() + detail[1:]
     known = error.code in list(Code)
     return Problem(Code(error.code), detail) if known else Problem(Code.INTERNAL)
+
+
+def refusal(reason: str, numbers: Mapping[str, Any], run_id: int | None) -> Problem:
+    """The error for a compaction that was not started, from the trigger's reason and numbers."""
+    if reason == Code.SPEND:
+        return Problem(Code.SPEND, describe_overspending(numbers), headers={"Retry-After": str(numbers["seconds"])})
+    return Problem(Code(reason), run_id=run_id)
 
 
 def _describe(errors: Iterable[Mapping[str, Any]]) -> str:

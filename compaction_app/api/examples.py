@@ -88,6 +88,7 @@ _SENT = [
 ]
 CONTEXT = {
     "figures": FIGURES,
+    "fallback_used": False,
     "messages": _SENT,
     "openai": [{"role": message["role"], "content": message["content"]} for message in _SENT],
 }
@@ -129,7 +130,7 @@ MESSAGE = {
     "metadata": {},
     "external_id": "",
 }
-MESSAGE_CREATED = {"message": MESSAGE, "compaction_requested": False, "run_id": None}
+MESSAGE_CREATED = {"message": MESSAGE, "compaction_requested": False, "run_id": None, "fallback_used": False}
 NODE = {**_NODE, "sib_order": 2, "cutoff_id": None, "pinned_id": None, "retired_at": None}
 SUMMARY_NODE = {**NODE, "id": 42, "kind": "summary", "sib_order": 1, "token_count": 3_012, "path_tokens": 90_112} | {
     "cutoff_id": 39

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router, Schema, Status
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from compaction_app import chat
 from compaction_app.api import examples
+from compaction_app.api.authentication import user_of
 from compaction_app.api.contexts import SentContext
 from compaction_app.api.errors import Code, Problem, responses
 from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
@@ -33,6 +33,7 @@ from compaction_app.api.schemas import (
     parse_cursor,
     whole,
 )
+from compaction_app.api.throttle import count_request
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.validation import MAX_REPORTED
@@ -44,6 +45,9 @@ from compaction_app.values import ChatContext, Kind, Strategy
 logger = logging.getLogger("compaction_app.api")
 
 router = Router(tags=["messages"])
+
+#: Of text and JSON on one page of a branch; the message that exceeds it is the page's last.
+PAGE_CHARACTERS = 1_000_000
 
 REPLAYED = "Idempotency-Replayed"
 #: In characters.
@@ -75,7 +79,11 @@ class MessageIn(Body):
         description="The message that it follows. Null: a new root. A second child of the same parent is a fork.",
     )
     role: RoleName
-    content: str = ""
+    content: str | list[JsonObject] = Field(
+        default="",
+        description="A text, or content parts in the OpenAI chat format: their texts are joined, and images and files "
+        "become attachments.",
+    )
     tool_calls: list[JsonObject] | None = Field(
         default=None,
         description="As in the OpenAI chat format: `id`, `type`, `function` with `name` and `arguments` (JSON text).",
@@ -130,6 +138,9 @@ class MessageCreated(Schema):
     message: MessageOut
     compaction_requested: bool = Field(description="Whether a compaction of this branch starts in the background.")
     run_id: int | None = Field(description="Its run, for `GET runs/{id}`.")
+    fallback_used: bool = Field(
+        description="Whether the `context` of this reply was cut to fit, because compaction is late or failing."
+    )
 
 
 class NodeOut(Schema):
@@ -199,10 +210,7 @@ def append_message(
     context = None
     if body.context is not None:
         context = ChatContext(messages=(), **body.context.model_dump() | {"strategy": Strategy(body.context.strategy)})
-    try:
-        appended = append_once(session, parent, fields, context=context, idempotency_key=idempotency_key or "")
-    except IntegrityError as error:
-        raise Problem(Code.DUPLICATE, "Another message of this session has this external_id.") from error
+    appended = append_once(session, parent, fields, context=context, idempotency_key=idempotency_key or "")
     message = appended.message
     if not appended.is_new:
         response[REPLAYED] = "true"
@@ -210,7 +218,8 @@ def append_message(
     is_tip = not idempotency_key or message.is_leaf()
     run = _request_compaction(message, context) if is_tip else None
     run_id = run.pk if run is not None and run.is_open else None
-    return Status(201, {"message": message, "compaction_requested": run_id is not None, "run_id": run_id})
+    answer = {"message": message, "fallback_used": message.fallback_used}
+    return Status(201, {**answer, "compaction_requested": run_id is not None, "run_id": run_id})
 
 
 @router.get(
@@ -240,27 +249,31 @@ def get_message(request: HttpRequest, message_id: Id) -> ChatMessage:
     **responses({200: Page[MessageOut]}, Code.NOT_FOUND, Code.INVALID_PARENT),
 )
 def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Cursor) -> dict[str, Any]:
-    """The transcript that people see, without summaries: from this message up to the root."""
+    """The transcript that people see, without summaries: from this message up to the root. A page ends early after a
+    million characters: follow `next_cursor` whatever the number of items."""
     tip = find_tip(request, message_id)
     # Depths are unique on a branch, so the cursor of a page is a depth.
     start = tip.depth if cursor is None else min(parse_cursor(cursor), tip.depth)
     top = max(1, start - limit + 1)
     rows = ChatMessage.objects.using(database_of(tip)).raw(
-        sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start}
+        sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start, "characters": PAGE_CHARACTERS}
     )
     shown = sorted(rows, key=lambda row: -row.depth)
-    return {"items": shown, "next_cursor": str(top - 1) if top > 1 else None}
+    # Empty if the branch was deleted meanwhile.
+    last = shown[-1].depth if shown else 1
+    return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
 
 
 @router.delete(
     "/messages/{int:message_id}",
     summary="Delete a message and everything below it",
-    **responses({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
+    **responses({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
 )
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
     _refuse_summary(message, "deleted")
+    count_request(user_of(request))
     chat.delete_message(message)
     return Status(204, None)
 
@@ -268,12 +281,13 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
 @router.post(
     "/messages/{int:message_id}/redact",
     summary="Redact a message",
-    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
+    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
 )
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)
     _refuse_summary(message, "redacted")
+    count_request(user_of(request))
     return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
 
 

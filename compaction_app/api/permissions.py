@@ -20,7 +20,7 @@ class Action(StrEnum):
     #: Read a session's title, model, system prompt and settings.
     VIEW = "view"
     CHANGE = "change"
-    #: Override keys of ``COMPACTION`` other than :data:`FREE_SETTINGS`. Asked in addition to CREATE or CHANGE.
+    #: Override keys of ``COMPACTION``. Asked in addition to CREATE or CHANGE.
     CONFIGURE = "configure"
     DELETE = "delete"
     #: Read messages: the tree, a branch, a context.
@@ -35,9 +35,6 @@ class Action(StrEnum):
     INSPECT = "inspect"
     RETIRE = "retire"
 
-
-#: What everyone who may change a session may set. The other keys decide when compactions run and what they cost.
-FREE_SETTINGS = frozenset({"MODE"})
 
 _INSPECT = ("compaction_app.view_compactionrun", "compaction_app.view_chatmessage")
 

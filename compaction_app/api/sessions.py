@@ -20,7 +20,7 @@ from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem, responses
 from compaction_app.api.lookup import database, find_session
-from compaction_app.api.permissions import FREE_SETTINGS, Action, is_allowed
+from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     CURSOR,
     Body,
@@ -52,7 +52,7 @@ class SessionIn(Body):
     system_prompt: str = Field(default="", description="Sent first and never compacted.")
     settings: JsonObject = Field(
         default_factory=dict,
-        description="Overrides of `COMPACTION` keys: `MODE`, and others with the permission to `configure`.",
+        description="Overrides of `COMPACTION` keys, with the permission to `configure`.",
     )
     external_id: ShortText = Field(default="", description="Your own id. Unique per owner unless empty.")
     metadata: JsonObject = Field(default_factory=dict, description="Your own data. Never sent to a model.")
@@ -101,10 +101,7 @@ def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]
     if not is_allowed(user, None, Action.CREATE):
         raise Problem(Code.FORBIDDEN)
     _check_settings(user, None, body.settings)
-    using = database()
-    with _unique_external_id(using):
-        session = start_session(owner=user, using=using, **body.model_dump())
-    return Status(201, session)
+    return Status(201, start_session(owner=user, using=database(), **body.model_dump()))
 
 
 @router.get("/sessions", summary="List your sessions", **responses({200: Page[SessionListed]}))
@@ -184,11 +181,9 @@ def _check_settings(user: Any, session: ChatSession | None, given: dict[str, Any
         rows = ChatSession.objects.using(database_of(session))
         stored = rows.values_list("settings", flat=True).get(pk=session.pk)
     changed = sorted(key for key in {*given, *stored} if given.get(key, _NOT_SET) != stored.get(key, _NOT_SET))
-    refused = [key for key in changed if key not in FREE_SETTINGS]
-    if refused and not is_allowed(user, session, Action.CONFIGURE):
-        free = " and ".join(sorted(FREE_SETTINGS))
-        detail = f"body.settings: This user may set {free} and not {', '.join(refused)}, which needs `configure`."
-        raise Problem(Code.FORBIDDEN, detail)
+    # Settings decide how hard a request works, what is sent where, and what it costs.
+    if changed and not is_allowed(user, session, Action.CONFIGURE):
+        raise Problem(Code.FORBIDDEN, f"body.settings: Setting {', '.join(changed)} needs the permission `configure`.")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from django.contrib import messages
 from compaction_app import chat
 from compaction_app.conf import Mode, get_settings
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.spending import find_overspending
 from compaction_app.values import RunStatus, Trigger
 from project.chat.shown import COMPACTION_ERRORS
 from project.chat.turns import model_for
@@ -63,6 +64,8 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
     if get_settings(session.settings).mode == Mode.OFF:
         return Notice(messages.WARNING, "Compaction is off for this conversation.")
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
+    if run is None and find_overspending(session):
+        return Notice(messages.WARNING, "Too much was compacted lately, so nothing is compacted for now.")
     if run is None:
         return Notice(messages.INFO, "This branch is already being compacted; this page shows the progress.")
     # It is finished by now in deterministic mode, or if a worker was quick.

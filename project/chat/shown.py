@@ -33,6 +33,7 @@ OPEN_RUNS = {
 COMPACTION_ERRORS: dict[str, str] = {
     ErrorCode.PROVIDER_ERROR: "the provider had an error",
     ErrorCode.TIMEOUT: "the summarizer took too long",
+    ErrorCode.TIME_LIMIT: "it took longer than its time limit",
     ErrorCode.QUOTA: "the provider's quota is used up",
     ErrorCode.AUTHENTICATION: "the provider did not accept the API key",
     ErrorCode.BAD_REQUEST: "the provider did not accept the request",
@@ -46,6 +47,7 @@ COMPACTION_ERRORS: dict[str, str] = {
     ErrorCode.LEAKED_WRAPPER: "the summary repeated its instructions",
     ErrorCode.OVERSIZE: "the summary was too long",
     ErrorCode.NO_PROGRESS: "the summary saved too little",
+    ErrorCode.ERROR_TEXT: "the summarizer answered with an error message",
 }
 
 

@@ -114,5 +114,5 @@ def _problem(error: openai.OpenAIError | CompactionError, model: str) -> str:
         )
     if isinstance(error, CompactionError):
         return str(error)
-    failure = failure_of(error, model=model, key=settings.OPENAI_API_KEY, prompt="")
+    failure = failure_of(error, model=model, prompt="")
     return f"{REPLY_ERRORS[failure.code]} ({model}: {failure.detail})"

@@ -31,8 +31,10 @@ def own_database_url(environ: MutableMapping[str, str] = os.environ) -> str:
 
 
 def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Set the variables that are not set: database, window, sweep. An empty variable counts as not set."""
+    """Set the variables that are not set. An empty variable counts as not set."""
     defaults = {
+        # For the key of the project's settings that everyone can read: the demo listens on this machine only.
+        "DEBUG": "true",
         "DATABASE_URL": own_database_url(environ),
         "COMPACTION_CONTEXT_WINDOW": str(CONTEXT_WINDOW),
         "COMPACTION_SWEEP_SECONDS": str(SWEEP_SECONDS),

@@ -74,22 +74,38 @@ def test_who_may_ask_for_a_compaction_may_poll_it(world):
 class TestConfigure:
     """What decides how dear a session's compactions are is not its owner's to set."""
 
-    def test_an_owner_sets_the_mode_and_nothing_else(self, ask):
-        made = ask.post("sessions", {"settings": {"MODE": "aggressive"}})
-        assert made.json()["settings"] == {"MODE": "aggressive"}
-        for given in ({"BREAKER_FAILURES": 10**9}, {"MODE": "off", "SUMMARIZER_TIMEOUT": 9999}):
+    def test_an_owner_sets_none(self, ask):
+        """Issue 12.17: the mode "deterministic" compacts inside the request, and others change what is sent where."""
+        made = ask.post("sessions", {"settings": {}}).json()
+        for given in ({"MODE": "deterministic"}, {"SUMMARIZER_NAME": "fast"}, {"BREAKER_FAILURES": 9, "MODE": "off"}):
             detail = problem(ask.post("sessions", {"settings": given}), 403, "forbidden")
-            assert "MODE and not" in detail
-            assert "BREAKER_FAILURES" in detail or "SUMMARIZER_TIMEOUT" in detail
-            problem(ask("PATCH", f"sessions/{made.json()['id']}", {"settings": given}), 403, "forbidden")
-        assert ask.get(f"sessions/{made.json()['id']}").json()["settings"] == {"MODE": "aggressive"}
+            assert detail == f"body.settings: Setting {', '.join(sorted(given))} needs the permission `configure`."
+            problem(ask("PATCH", f"sessions/{made['id']}", {"settings": given}), 403, "forbidden")
+        assert ask.get(f"sessions/{made['id']}").json()["settings"] == {}
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_compaction_runs_inside_a_request_only_where_somebody_with_configure_says_so(self, ask, ann, branch):
+        """Design §13, issue 12.17."""
+        sue = Asker(user("sue", "change_chatsession", "view_chatsession"))
+        session = branch[-1].session
+        ChatSession.objects.filter(pk=session.pk).update(owner=ann)
+        body = {"role": "user", "content": "x", "parent_id": branch[-1].pk}
+        path = f"sessions/{session.pk}"
+        problem(ask("PATCH", path, {"settings": {"MODE": "deterministic"}}), 403, "forbidden")
+        ask.post(f"{path}/messages", body)
+        run = CompactionRun.objects.get()
+        assert run.status == "ready"
+        run.delete()
+        assert sue("PATCH", path, {"settings": {"MODE": "deterministic"}}).status_code == 200
+        ask.post(f"{path}/messages", body)
+        assert CompactionRun.objects.get().status == "succeeded"
 
     def test_what_the_staff_have_set_an_owner_leaves_as_it_is(self, ask, ann):
         session = chat.start_session(owner=ann, settings={"CONTEXT_WINDOW": 5_000})
         path = f"sessions/{session.pk}"
         for taken_back in ({}, {"MODE": "off"}, {"CONTEXT_WINDOW": 5_001}):
             assert "CONTEXT_WINDOW" in problem(ask("PATCH", path, {"settings": taken_back}), 403, "forbidden")
-        kept = {"MODE": "off", "CONTEXT_WINDOW": 5_000}
+        kept = {"CONTEXT_WINDOW": 5_000}
         assert ask("PATCH", path, {"settings": kept, "title": "Winds"}).json()["settings"] == kept
 
     def test_what_the_staff_set_meanwhile_stays_too(self, ask, ann, monkeypatch):
@@ -129,6 +145,7 @@ class TestConfigure:
         detail = problem(ask.post("sessions", {"settings": given}), 422, "configuration")
         assert detail == f"body.settings: {said}"
 
-    def test_a_wrong_value_is_told_of_in_a_sentence(self, ask):
+    def test_a_wrong_value_is_told_of_in_a_sentence(self):
+        ask = Asker(user("sue", "change_chatsession", "view_chatsession"))
         detail = problem(ask.post("sessions", {"settings": {"MODE": "warp"}}), 422, "configuration")
         assert detail.startswith("The session's settings['MODE'] must be one of ")

@@ -156,6 +156,22 @@ class TestThrottle:
         problem(answers[2], 429, "throttled")
         assert 1 <= int(answers[2]["Retry-After"]) <= 86_400
 
+    def test_what_makes_a_compaction_necessary_counts_too(self, ask, path, ann, settings):
+        """Issue 12.16: only `compact` was counted, and retiring again and again cost as much."""
+        settings.COMPACTION = small(MANUAL_THROTTLE="4/d")
+        world = World(ann)
+        assert ask("DELETE", f"summaries/{world.summary.pk}").status_code == 200
+        assert ask.post(f"messages/{world.tip.pk}/redact").status_code == 200
+        assert ask("DELETE", f"messages/{world.tip.pk}").status_code == 204
+        assert ask.post(path).status_code == 200
+        for method, where in (
+            ("DELETE", f"summaries/{world.summary.pk}"),
+            ("POST", f"messages/{world.branch[0].pk}/redact"),
+            ("DELETE", f"messages/{world.branch[0].pk}"),
+            ("POST", path),
+        ):
+            problem(ask(method, where), 429, "throttled")
+
     def test_each_user_is_counted_by_themselves(self, ask, path, session, settings):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
         staff = Asker(user("sue", "compact_chatsession", "view_compactionrun", "view_chatmessage"))
@@ -177,7 +193,7 @@ class TestThrottle:
     def test_a_new_window_begins_anew(self, ask, path, settings, monkeypatch):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/m")
         now = 1_000_000_000.0
-        monkeypatch.setattr("compaction_app.api.compactions.time.time", lambda: now)
+        monkeypatch.setattr("compaction_app.api.throttle.time.time", lambda: now)
         assert ask.post(path).status_code == 200
         assert ask.post(path)["Retry-After"] == "20"
         now += 20

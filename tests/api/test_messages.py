@@ -57,9 +57,34 @@ class TestAppend:
         problem(ask.post(f"{world.path}/messages", body), 422, "invalid_parent")
 
     def test_an_external_id_is_taken_once_a_session(self, ask, path):
+        """Issue 12.12: a typed conflict, which names the id."""
         body = {"role": "user", "content": "x", "external_id": "m-1"}
         assert ask.post(path, body).status_code == 201
-        problem(ask.post(path, body), 409, "duplicate")
+        assert "'m-1'" in problem(ask.post(path, body), 409, "duplicate")
+        assert ChatMessage.objects.count() == 1
+
+    def test_content_may_be_parts(self, ask, path):
+        """Issue 12.10."""
+        picture = "https://boats.example/1.png"
+        parts = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": picture}}]
+        said = ask.post(path, {"role": "user", "content": parts}).json()["message"]
+        assert said["content"] == "Look."
+        assert said["attachments"] == [{"type": "image", "name": "image 1", "url": picture}]
+        problem(ask.post(path, {"role": "user", "content": [{"type": "text", "text": 7}]}), 422, "invalid_message")
+        problem(ask.post(path, {"role": "user", "content": ["text"]}), 422, "invalid")
+
+    @pytest.mark.parametrize("turns", [2, 45])
+    def test_a_client_sees_that_a_prompt_was_cut_to_fit(self, ask, session, path, turns):
+        """Issue 12.10: 9,100 tokens, 8,000 available, and no worker has compacted them."""
+        tip = grow(session, None, "u a " * turns + "u")[-1]
+        late = turns == 45
+        context = ask.get(f"messages/{tip.pk}/context").json()
+        assert context["fallback_used"] is late
+        assert (context["figures"]["dropped"] > 0) is late
+        reply = {"parent_id": tip.pk, "role": "assistant", "content": "Aye.", "context": context["figures"]}
+        assert ask.post(path, reply).json()["fallback_used"] is late
+        question = {"parent_id": tip.pk, "role": "user", "content": "And?"}
+        assert ask.post(path, question).json()["fallback_used"] is False
 
     def test_a_message_over_the_limit_is_refused(self, ask, path, settings):
         settings.COMPACTION = small(MAX_MESSAGE_BYTES=100)
@@ -234,6 +259,29 @@ class TestRead:
         seen = [item["id"] for item in first["items"] + second["items"]]
         assert seen == [message.pk for message in reversed(world.branch)]
         assert second["next_cursor"] is None
+
+    def test_a_page_of_large_messages_ends_early(self, ask, ann, monkeypatch):
+        """Issue 12.19: a page by count alone was 36 MiB. Each message once, whatever made it large."""
+        monkeypatch.setattr("compaction_app.api.messages.PAGE_CHARACTERS", 1_000)
+        session = chat.start_session(owner=ann)
+        large = ({"content": "ä" * 600}, {"metadata": {"n": "x" * 1_100}}, {"reasoning": [{"text": "x" * 600}]})
+        parent = None
+        for number in range(6):
+            parent = chat.append_message(session, parent, role="user", **{"content": "x", **large[number % 3]})
+        ids, pages, cursor = [], [], ""
+        while cursor is not None:
+            page = ask.get(f"messages/{parent.pk}/branch?limit=4{cursor}").json()
+            pages.append(len(page["items"]))
+            ids += [item["id"] for item in page["items"]]
+            cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+        assert ids == sorted(session.messages.values_list("pk", flat=True), reverse=True)
+        assert pages == [2, 2, 1, 1]
+
+    def test_one_message_is_a_page_however_large(self, ask, world, monkeypatch):
+        monkeypatch.setattr("compaction_app.api.messages.PAGE_CHARACTERS", 1)
+        page = ask.get(f"messages/{world.tip.pk}/branch").json()
+        assert [item["id"] for item in page["items"]] == [world.tip.pk]
+        assert page["next_cursor"] == str(world.tip.depth - 1)
 
     def test_a_branch_is_one_of_messages(self, ask, ann):
         problem(ask.get(f"messages/{World(ann).summary.pk}/branch"), 422, "invalid_parent")

@@ -18,7 +18,7 @@ class TestBegin:
             "title": "Tides",
             "model": "gpt-4o-mini",
             "system_prompt": "You know the harbour.",
-            "settings": {"MODE": "aggressive"},
+            "settings": {},
             "external_id": "crm-7",
             "metadata": {"team": ["harbour"]},
         }
@@ -76,13 +76,13 @@ class TestList:
 class TestChange:
     def test_only_what_is_given_changes(self, ask, ann):
         session = chat.start_session(owner=ann, title="Tides", system_prompt="You know the harbour.")
-        response = ask("PATCH", f"sessions/{session.pk}", {"title": "Winds", "settings": {"MODE": "off"}})
+        response = ask("PATCH", f"sessions/{session.pk}", {"title": "Winds", "metadata": {"team": "harbour"}})
         assert response.status_code == 200
         assert response.json()["title"] == "Winds"
         stored = ChatSession.objects.get(pk=session.pk)
-        assert (stored.title, stored.settings, stored.system_prompt) == (
+        assert (stored.title, stored.metadata, stored.system_prompt) == (
             "Winds",
-            {"MODE": "off"},
+            {"team": "harbour"},
             "You know the harbour.",
         )
         assert response.json()["updated_at"] > str(session.updated_at)
@@ -91,7 +91,7 @@ class TestChange:
         session = chat.start_session(owner=ann, title="Tides")
         other = chat.start_session(owner=ann, external_id="crm-7")
         path = f"sessions/{session.pk}"
-        problem(ask("PATCH", path, {"title": "x", "settings": {"MODE": "warp"}}), 422, "configuration")
+        problem(ask("PATCH", path, {"title": "x", "settings": {"MODE": "off"}}), 403, "forbidden")
         problem(ask("PATCH", path, {"title": "x", "external_id": other.external_id}), 409, "duplicate")
         problem(ask("PATCH", path, {"title": None}), 422, "invalid")
         problem(ask("PATCH", path, {"owner": 1}), 422, "invalid")

@@ -349,6 +349,10 @@ class TestEnvironment:
         places.prepare_environment(environ)
         assert environ["DATABASE_URL"] == "postgresql://x/y"
         assert environ["COMPACTION_CONTEXT_WINDOW"] == "9000"
+        assert environ["DEBUG"] == "true", "issue 12.19: only the demo asks for it"
+        environ["DEBUG"] = "false"
+        places.prepare_environment(environ)
+        assert environ["DEBUG"] == "false"
 
 
 @pytest.mark.pure

@@ -20,15 +20,15 @@ from tests.conftest import REPOSITORY
 
 def run_python(*arguments, env):
     """Python with nothing of this process's environment but PATH."""
-    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", **env}
+    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "true", **env}
     return subprocess.run(
         [sys.executable, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
     )
 
 
 def settings_with(**env):
-    """The settings as they are read where nothing is set but these variables."""
-    with mock.patch.dict(os.environ, env, clear=True):
+    """The settings as they are read where nothing is set but these variables, and by default a key."""
+    with mock.patch.dict(os.environ, {"SECRET_KEY": "a-key-of-our-own", **env}, clear=True):
         return SimpleNamespace(**runpy.run_path(project_settings.__file__))
 
 
@@ -98,11 +98,31 @@ def test_a_database_url_that_can_not_be_read_is_refused_without_showing_its_pass
 
 
 @pytest.mark.pure
-def test_without_debug_a_secret_key_is_demanded():
-    assert "SECRET_KEY is not set. Set it to a long random text" in refusal(DEBUG="false")
-    assert settings_with(DEBUG="false", SECRET_KEY="my-own").SECRET_KEY == "my-own"
-    default = settings_with()
-    assert (default.DEBUG, bool(default.SECRET_KEY)) == (True, True)
+def test_debug_is_off_and_a_secret_key_is_demanded():
+    """Issue 12.19: DEBUG was on by default, with a key that everyone can read."""
+    for env in ({}, {"DEBUG": ""}, {"DEBUG": "false"}):
+        said = refusal(SECRET_KEY="", **env)
+        assert "SECRET_KEY is not set. Set it to a long random text" in said
+        assert "set DEBUG=true instead" in said
+    default = settings_with(SECRET_KEY="my-own")
+    assert (default.DEBUG, default.SECRET_KEY, default.SESSION_COOKIE_SECURE) == (False, "my-own", True)
+    asked = settings_with(SECRET_KEY="", DEBUG="true")
+    assert (asked.DEBUG, bool(asked.SECRET_KEY)) == (True, True)
+
+
+@pytest.mark.pure
+def test_a_command_without_a_key_says_what_is_missing():
+    done = run_python("manage.py", "runserver", "--noreload", "127.0.0.1:0", env={"DEBUG": ""})
+    assert done.returncode != 0
+    assert "The environment variable SECRET_KEY is not set." in done.stderr
+    assert "To try the project on this machine only, set DEBUG=true" in done.stderr
+
+
+@pytest.mark.pure
+def test_looking_for_a_missing_migration_needs_no_key(tmp_path):
+    env = {"DEBUG": "", "DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3"}
+    done = run_python("manage.py", "makemigrations", "--check", "--dry-run", env=env)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.pure
@@ -141,6 +161,7 @@ class TestDatabase:
         environment = {
             "PATH": os.environ["PATH"],
             "DJANGO_SETTINGS_MODULE": "project.settings",
+            "DEBUG": "true",
             "DATABASE_URL": f"sqlite:///{quote(str(path))}",
         }
         started = [

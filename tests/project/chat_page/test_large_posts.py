@@ -1,0 +1,70 @@
+"""Issue 12.12: three megabytes over real HTTP, to the chat page and to the API."""
+
+import http.client
+import json
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings as django_settings
+from django.test import AsyncClient
+
+from compaction_app.models import ChatMessage
+from tests.project.chat_page.pages import url
+
+MEGABYTES = 3
+TEXT = "x" * (MEGABYTES * 1_000_000)
+
+
+def post(live_server, browser, path, body, content_type):
+    """As a browser or a program sends it; its status, type and text."""
+    cookie = browser.cookies[django_settings.SESSION_COOKIE_NAME].value
+    headers = {"Content-Type": content_type, "Cookie": f"{django_settings.SESSION_COOKIE_NAME}={cookie}"}
+    connection = http.client.HTTPConnection(urlsplit(live_server.url).netloc, timeout=20)
+    try:
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type"), response.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("name", ["post", "post_async"])
+def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, browser, session, settings, debug, name):
+    settings.DEBUG = debug
+    body = urlencode({"content": TEXT})
+    form = "application/x-www-form-urlencoded"
+    status, kind, text = post(live_server, browser, url(name, session), body, form)
+    assert (status, kind) == (413, "text/html; charset=utf-8")
+    assert "A message may have 200,000 characters" in text
+    assert "2.6 MB" in text
+    assert not ChatMessage.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_api_answers_in_the_shape_of_its_errors(live_server, browser, session):
+    body = json.dumps({"role": "user", "content": TEXT})
+    path = f"/api/v1/sessions/{session.pk}/messages"
+    status, kind, text = post(live_server, browser, path, body, "application/json")
+    assert (status, kind) == (413, "application/json")
+    problem = json.loads(text)
+    assert problem == {"code": "too_large", "detail": "The body is larger than 2,621,440 bytes."}
+    assert not ChatMessage.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_under_asgi_it_is_the_same(marit, session):
+    browser = AsyncClient()
+    browser.force_login(marit)
+    response = async_to_sync(browser.post)(url("post_async", session), {"content": TEXT})
+    assert response.status_code == 413
+    assert "too long" in response.content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("length", ["9" * 5000, "many", ""])
+def test_a_length_that_is_none_breaks_nothing(browser, session, length):
+    response = browser.generic("POST", url("post", session), b"content=x", CONTENT_LENGTH=length)
+    assert response.status_code in (400, 413, 422)
