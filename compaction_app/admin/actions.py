@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import partial
 
 from django import forms
 from django.contrib import admin, messages
@@ -25,12 +26,14 @@ from compaction_app import chat, tasks
 from compaction_app.admin.display import joined, number, plural, words
 from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, count_up_to, is_id, page
+from compaction_app.admin.unseen import Unseen, unseen_at
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.tree.branches import database_of, is_on_branch
+from compaction_app.spending import find_overspending
+from compaction_app.tree.branches import database_of, is_on_branch, newest_tip_below
 from compaction_app.tree.lanes import Lane, histories_at, read_lanes
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Kind, RunStatus, Trigger
@@ -96,6 +99,7 @@ class Outcome(Enum):
     BLOCKED = messages.WARNING, "A compaction of the branch is already open: {links}."
     NOTHING = messages.INFO, "Nothing to compact: {links}."
     OFF = messages.WARNING, "Compaction is off in this session: {links}."
+    SPENT = messages.WARNING, "A limit of SPENDING_LIMITS is reached, so nothing was started for {links}."
     SESSIONS_STARTED = (
         messages.SUCCESS,
         "Compacting every branch over its threshold in the background, in {sessions}: {links}.",
@@ -103,6 +107,7 @@ class Outcome(Enum):
     SESSIONS_BELOW = messages.INFO, "Nothing to compact: no branch is over its threshold in {sessions}: {links}."
     SESSIONS_EMPTY = messages.INFO, "Nothing to compact: there are no messages in {sessions}: {links}."
     SESSIONS_OFF = messages.WARNING, "Compaction is off (MODE) in {sessions}: {links}."
+    SESSIONS_SPENT = messages.WARNING, "A limit of SPENDING_LIMITS is reached in {sessions}: {links}."
     SESSIONS_UNANSWERED = (
         messages.ERROR,
         "The message broker did not answer, so nothing was started in {sessions}: {links}. Try again later.",
@@ -134,9 +139,11 @@ class Report:
         try:
             run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions)
             if run is None:
-                # A manual request is refused for one of two reasons only.
+                # A manual request is refused for one of three reasons only.
                 if is_off(tip.session):
                     self.found[Outcome.OFF].append(link)
+                elif find_overspending(tip.session):
+                    self.found[Outcome.SPENT].append(link)
                 else:
                     runs = joined((self.admin.link_to_run(pk) for pk in _blocking_runs(tip)), ", ")
                     self.found[Outcome.BLOCKED].append(format_html("{} (blocks {})", runs, link))
@@ -177,6 +184,8 @@ class Report:
             outcome = Outcome.SESSIONS_OFF
         elif not (lanes := read_lanes(session, limit=MOST_LOOKED_AT + 1 if below_threshold else 1)):
             outcome = Outcome.SESSIONS_EMPTY
+        elif find_overspending(session):
+            outcome = Outcome.SESSIONS_SPENT
         elif below_threshold and _are_all_below(lanes, resolved.budget.threshold, database_of(session)):
             outcome = Outcome.SESSIONS_BELOW
         else:
@@ -284,6 +293,10 @@ class VerifyingAdmin(RecordAdmin):
 # -- retiring -----------------------------------------------------------------------------------------------
 
 
+#: Of so many summaries a page says what their branches leave out without them.
+_MOST_UNSEEN = 20
+
+
 class RetireForm(forms.Form):
     reason = forms.CharField(
         max_length=_LONGEST_REASON,
@@ -332,6 +345,8 @@ class RetiringAdmin(RecordAdmin):
             template="retire.html",
             retiring=retiring,
             selected=selected,
+            # Called by the template: after a POST nothing is counted.
+            unseen=partial(_unseen_without, retiring),
             form=RetireForm,
             button="Retire",
             back=back,
@@ -347,6 +362,17 @@ class RetiringAdmin(RecordAdmin):
                 self.log_change(request, summary, "Retired.")
         links = joined((self.link_to_message(pk, "Summary") for pk in retired), ", ")
         self.message_user(request, format_html("Retired {}: {}.", len(retired), links), messages.SUCCESS)
+
+
+def _unseen_without(retiring: Sequence[ChatMessage]) -> list[Unseen]:
+    """Without these summaries, for each branch that used one: what its oldest one was built on still applies."""
+    found: dict[int, Unseen | None] = {}
+    for summary in retiring[:_MOST_UNSEEN]:
+        tip = newest_tip_below(summary.parent) if summary.parent else None
+        if tip is not None and tip.pk not in found:
+            run = summary.made_by.select_related("base__last_summarized_message").first()
+            found[tip.pk] = unseen_at(tip, run.base if run else None)
+    return [unseen for unseen in found.values() if unseen]
 
 
 def _live_on(selected: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
+
+from django.utils import timezone
+from django.utils.formats import localize
 
 from compaction_app import chat
 from compaction_app.admin import display
@@ -19,9 +23,9 @@ from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.models import ChatMessage, sql
+from compaction_app.models import ChatMessage, CompactionEvent, sql
 from compaction_app.tree import branches
-from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
+from compaction_app.values import ChatContext, ContextMessage, EventKind, Origin, Role, Strategy
 
 #: Rows that a page lists from the beginning and from the end of a context.
 MOST_FIRST, MOST_LAST = 60, 140
@@ -53,6 +57,13 @@ STRATEGY_WORDS: dict[str, str] = {
     Strategy.AUTO_COMPACT: "A summary is used",
     Strategy.TRUNCATED: "Messages left out: the history does not fit the window",
 }
+#: Why messages are left out.
+_NOT_YET = "The messages left out do not fit, and no summary covers them yet."
+_NOT_SINCE = (
+    "The messages left out do not fit. A summary on this branch was taken out of use by {} on {}: until the branch is "
+    "compacted again, none covers them."
+)
+_ERASURES: dict[str, str] = {EventKind.RETIRED: "a person (retired)", EventKind.INVALIDATED: "a redaction"}
 _EVERYTHING = (
     "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much for this page."
 )
@@ -331,6 +342,18 @@ def summary_note(cutoff_id: int | None) -> str:
     return f"Summarizes everything up to message {cutoff_id}" if cutoff_id else ""
 
 
+def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
+    """Whether a summary of the branch was taken out of use since the newest one was ``made``."""
+    using = branches.database_of(tip)
+    of_session = CompactionEvent.objects.using(using).filter(session_id=tip.session_id)
+    erasures = of_session.filter(kind__in=_ERASURES, message__depth__lte=tip.depth).select_related("message")
+    event = (erasures.filter(created_at__gt=made) if made else erasures).order_by("-id").first()
+    message = event.message if event else None
+    if event and message and branches.is_on_branch(message.pk, message.depth, tip.pk, using):
+        return _NOT_SINCE.format(_ERASURES[event.kind], localize(timezone.localtime(event.created_at)))
+    return _NOT_YET
+
+
 def _left_out(
     tip: ChatMessage, context: ChatContext, summary_id: int | None
 ) -> tuple[dict[int, Stretch], tuple[str, ...]]:
@@ -339,13 +362,15 @@ def _left_out(
         return {}, ()
     using = branches.database_of(tip)
     rows = ChatMessage.objects.using(using).filter(pk=summary_id)
-    found = rows.values_list("last_summarized_message__depth", "pinned_message_id").first()
-    cutoff_depth, pinned_id = found or (0, None)
+    found = rows.values_list("last_summarized_message__depth", "pinned_message_id", "created_at").first()
+    cutoff_depth, pinned_id, made = found or (0, None, None)
     notes = []
     if summary_id and context.summary_id is None:
         notes.append(f"Summary {summary_id} was left out as well.")
     if pinned_id and context.pinned_id is None:
         notes.append(f"The pinned message {pinned_id} was left out as well.")
+    if context.dropped:
+        notes.append(_why_left_out(tip, made))
     if not context.dropped or context.first_shown_depth is None:
         return {}, tuple(notes)
     shown = [m.message_id or 0 for m in context.messages if m.origin in (Origin.VERBATIM, Origin.PRUNED)]

@@ -18,11 +18,12 @@ from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from compaction_app import chat
-from compaction_app.admin.display import plural
+from compaction_app.admin.display import number, plural
 from compaction_app.admin.records import RecordAdmin, page
+from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.tree.branches import database_of
+from compaction_app.tree.branches import database_of, history_at
 from compaction_app.values import Kind, RunStatus
 
 #: Live summaries that a page names.
@@ -61,7 +62,7 @@ class Affected:
 
 
 def affected_by(message: ChatMessage) -> Affected:
-    """Three queries, however much there is."""
+    """A constant number of queries, however much there is."""
     using = database_of(message)
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
@@ -83,6 +84,17 @@ def affected_by(message: ChatMessage) -> Affected:
         ended_runs=of_runs["all"] - of_runs["open"],
         named=tuple(nodes.filter(is_live).defer("content", "metadata").order_by("id")[:_MOST_NAMED]),
     )
+
+
+def _unseen_above(message: ChatMessage) -> Unseen | None:
+    """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
+    using, parent = database_of(message), message.parent_message_id
+    beside = ChatMessage.objects.using(using).messages().filter(parent=parent).exclude(pk=message.pk)
+    if parent is None or beside.exists():
+        return None
+    rows = ChatMessage.objects.using(using).select_related("session", "last_summarized_message")
+    base = rows.filter(pk=history_at(parent, using).summary_id).first()
+    return unseen_at(rows.filter(pk=parent).first(), base)
 
 
 class ErasingAdmin(RecordAdmin):
@@ -110,6 +122,7 @@ class ErasingAdmin(RecordAdmin):
             template="redact.html",
             # Called by the template: after a POST nothing is counted.
             affected=partial(affected_by, message),
+            unseen=partial(unseen_without_own, message),
             form=RedactForm,
             back=here,
             is_final=True,
@@ -147,6 +160,10 @@ class ErasingAdmin(RecordAdmin):
             plural(affected.retired, "retired summary", "retired summaries"),
             f"{runs}: kept as records, without instructions and without links to the messages",
         ]
+        if unseen := _unseen_above(objs[0]):
+            left_out = f"{plural(unseen.messages, 'message')} ({number(unseen.tokens)} tokens)"
+            ends = f"{unseen.tip} becomes the end of its branch"
+            below.append(f"{ends}. Until that is compacted, about {left_out} of it do not fit the window")
         if affected.open_runs:
             below.append(f"{plural(affected.open_runs, 'open run', 'open runs')} among them: no summary is written")
         return [str(objs[0]), [part for part in below if part]], {}, set(), []

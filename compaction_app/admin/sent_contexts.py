@@ -15,7 +15,7 @@ from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, rows_of, t
 from compaction_app.admin.display import number, plural
 from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
-from compaction_app.context.pruning import Pruned, micro_compact, prune
+from compaction_app.context.pruning import MOST_TURNS_BEHIND, Pruned, micro_compact, prune
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage, sql
@@ -189,11 +189,15 @@ class ContextThen:
         if not self.record.pruned:
             return untouched
         if self.settings and not is_long and not self._inner_gap:
-            keep, size = self.settings.prune_keep_turns, self.settings.prune_tool_result_bytes
-            pruned = prune(values, keep_turns=keep, max_bytes=size, count=get_token_counter())
-            if len(pruned.left_out) == self.record.pruned:
-                return pruned
-            pruned = micro_compact(pruned.messages, keep_turns=keep, count=get_token_counter())
+            count, keep_turns = get_token_counter(), self.settings.prune_keep_turns
+            max_bytes = self.settings.prune_tool_result_bytes
+            # A boundary that lay behind shortened what more protected turns would.
+            for turns in range(keep_turns, keep_turns + MOST_TURNS_BEHIND):
+                pruned = prune(values, keep_turns=turns, max_bytes=max_bytes, count=count)
+                if len(pruned.left_out) == self.record.pruned:
+                    return pruned
+            pruned = prune(values, keep_turns=keep_turns, max_bytes=max_bytes, count=count)
+            pruned = micro_compact(pruned.messages, keep_turns=keep_turns, count=count)
             if self.settings.micro_compact and len(pruned.left_out) == self.record.pruned:
                 return pruned
         self.is_whole = False

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from compaction_app import chat
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 
@@ -112,6 +113,38 @@ def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
     wrong, excused = looked_at(conversations.superuser(), admin_pages.addresses(harbour))
     assert not wrong, "\n" + "\n".join(wrong)
     assert excused == STOCK_DJANGO.keys(), "an exception that no page needs any more"
+
+
+def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(looked_at, open_page):
+    """Issue 12.7: in words, with a link that the keyboard reaches, in a list that a screen reader announces."""
+    admin = conversations.superuser()
+    session = chat.start_session(title="Harbour", settings=conversations.SMALL_WINDOW)
+    path = chat.append_messages(session, None, conversations.turns(1, 40))
+    chat.compact(path[-1])
+    summary = chat.find_summary(path[-1])
+    pages = [
+        admin_pages.url("chatmessage_redact", path[2].pk),
+        admin_pages.url("chatmessage_retire", ids=summary.pk),
+        admin_pages.url("chatmessage_delete", summary.parent_message_id),
+    ]
+    wrong, _ = looked_at(admin, pages)
+    assert not wrong, "\n" + "\n".join(wrong)
+    page = open_page(admin)
+    for address in pages[:2]:
+        page.goto(address)
+        said = page.get_by_role("listitem").filter(has_text="the model does not see about")
+        assert said.count() == 1
+        link = said.get_by_role("link")
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if link.evaluate("node => node === document.activeElement"):
+                break
+        else:
+            pytest.fail("the keyboard does not reach the branch")
+    chat.retire_summary(summary)
+    after = [admin_pages.url("chatmessage_change", path[-1].pk)]
+    wrong, _ = looked_at(conversations.superuser("second"), after)
+    assert not wrong, "\n" + "\n".join(wrong)
 
 
 def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):

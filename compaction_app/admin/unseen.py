@@ -1,0 +1,52 @@
+"""What a branch leaves out of the prompt once summaries are out of use, until it is compacted again.
+
+A page says so before somebody redacts, retires or deletes. The numbers are estimates from stored sums: the fit leaves
+out whole turns, up to an eighth of the window more than it has to, and shortens tool results first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import connections
+
+from compaction_app.conf import Mode
+from compaction_app.context.reading import resolve_request
+from compaction_app.models import ChatMessage, sql
+from compaction_app.tree.branches import database_of, history_at, newest_tip_below
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The oldest messages of a branch, after the cutoff, that do not fit its window."""
+
+    messages: int
+    tokens: int
+    tip: ChatMessage
+
+
+def unseen_without_own(message: ChatMessage) -> Unseen | None:
+    """On the newest branch with the message, without the summaries whose anchor is at the message or below it."""
+    parent, using = message.parent_message_id, database_of(message)
+    summary_id = history_at(parent, using).summary_id if parent else None
+    summaries = ChatMessage.objects.using(using).select_related("last_summarized_message")
+    base = summaries.filter(pk=summary_id).first() if summary_id else None
+    return unseen_at(newest_tip_below(message), base)
+
+
+def unseen_at(tip: ChatMessage | None, base: ChatMessage | None) -> Unseen | None:
+    """At a tip to which ``base`` applies; None if all of it fits, or compaction is off."""
+    if tip is None:
+        return None
+    resolved = resolve_request(tip.session)
+    if resolved.settings.mode == Mode.OFF:
+        return None
+    cutoff = base.last_summarized_message if base else None
+    start, depth = (cutoff.path_tokens, cutoff.depth) if cutoff else (0, 0)
+    over = tip.path_tokens - start + (base.token_count if base else 0) - resolved.budget.available
+    if over <= 0:
+        return None
+    with connections[database_of(tip)].cursor() as cursor:
+        cursor.execute(sql.PATH_BEFORE, {"node": tip.parent_message_id, "min_depth": depth + 1, "end": start + over})
+        messages, tokens = cursor.fetchone()
+    return Unseen(messages=messages, tokens=tokens, tip=tip) if messages else None
