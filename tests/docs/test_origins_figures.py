@@ -66,9 +66,9 @@ def test_a_single_message_over_the_tail_budget_is_kept_and_logged(caplog: pytest
     ("previous_tokens", "said"),
     [
         (0, ["no previous summary"]),
-        (599, ["take it over whole", "do not shorten it"]),
-        (600, ["condense its oldest sections lightly", "leave the recent ones as they are"]),
-        (850, ["condense its oldest sections where the matter is fully resolved", "leave recent and open matter"]),
+        (599, ["keep all of it", "do not shorten it"]),
+        (600, ["shorten its oldest sections a little", "leave the recent ones as they are"]),
+        (850, ["shorten its oldest sections where the topic is fully resolved", "leave recent and open topics"]),
     ],
 )
 def test_the_hint_says_what_to_shorten(previous_tokens: int, said: list[str]) -> None:
