@@ -237,12 +237,12 @@ def learn(work: Work, result: SummaryDraft | SummarizerError) -> Work | None:
 
 
 def _prepare_smaller(work: Work, error: SummarizerError) -> Work | None:
+    if error.capacity is None and error.error_code != ErrorCode.INPUT_TOO_LARGE:
+        return None
     size = count_request(work.request, work.count)
-    at_most = error.capacity
-    if at_most is None and error.error_code == ErrorCode.INPUT_TOO_LARGE:
-        # A host's own summarizer, which does not say what it takes.
-        at_most = windows.halved(size, work.capacity)
-    if at_most is None or at_most.input_tokens >= size or (work.capacity and at_most == work.capacity):
+    # A host's own summarizer does not say what it takes.
+    at_most = error.capacity or windows.halved(size, work.capacity)
+    if at_most.input_tokens >= size or at_most == work.capacity:
         return None
     # They are paid for, whatever becomes of the smaller request.
     add_spending(work.run, error.calls, work.settings.prices)
