@@ -293,7 +293,7 @@ class VerifyingAdmin(RecordAdmin):
 # -- retiring -----------------------------------------------------------------------------------------------
 
 
-#: Of so many summaries a page says what their branches leave out without them.
+#: For at most this many summaries the page before a retirement says what the model will no longer see.
 _MOST_UNSEEN = 20
 
 

@@ -18,7 +18,7 @@ from compaction_app.api.errors import Code, Problem, refusal, responses
 from compaction_app.api.lookup import find_generations, find_message, find_run, find_session, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, page, parse_cursor
-from compaction_app.api.throttle import count_request
+from compaction_app.api.throttle import count_against_throttle
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.context.reading import resolve_request
@@ -174,7 +174,7 @@ def compact(
     options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
     tip = _tip(session, options.message_id)
-    count_request(user_of(request))
+    count_against_throttle(user_of(request))
     if options.wait:
         return Status(200, _compact_now(tip, options.instructions))
     run = _open_run(session, tip, options.instructions)
@@ -220,7 +220,7 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     if not summary.is_summary:
         raise Problem(Code.NOT_FOUND)
     # What is back in the context may be compacted again.
-    count_request(user_of(request))
+    count_against_throttle(user_of(request))
     return {"retired": chat.retire_summary(summary, reason=RETIRED_REASON)}
 
 

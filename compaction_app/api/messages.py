@@ -33,7 +33,7 @@ from compaction_app.api.schemas import (
     parse_cursor,
     whole,
 )
-from compaction_app.api.throttle import count_request
+from compaction_app.api.throttle import count_against_throttle
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.validation import MAX_REPORTED
@@ -273,7 +273,7 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
     _refuse_summary(message, "deleted")
-    count_request(user_of(request))
+    count_against_throttle(user_of(request))
     chat.delete_message(message)
     return Status(204, None)
 
@@ -287,7 +287,7 @@ def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None =
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)
     _refuse_summary(message, "redacted")
-    count_request(user_of(request))
+    count_against_throttle(user_of(request))
     return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
 
 

@@ -21,7 +21,7 @@ logger = logging.getLogger("compaction_app.api")
 _PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def count_request(user: Any) -> None:
+def count_against_throttle(user: Any) -> None:
     """Count a request of this user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
 
     It is counted in Django's default cache, in windows of fixed length, with ``add`` and ``incr``. These are atomic in

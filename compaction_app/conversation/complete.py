@@ -138,7 +138,7 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
 
 
 def _require_answered(context: ChatContext) -> None:
-    """Refuse a tip with open tool calls: the model would be told that they have no result."""
+    """Refuse a tip with open tool calls: the prompt would contain "[no result]" for each of them."""
     answered = set()
     for message in reversed(context.messages):
         if message.role == Role.TOOL:

@@ -1,4 +1,4 @@
-"""Nothing is asked from a tip with open tool calls (issue 12.11): the model would be told that they have no result."""
+"""A tip with open tool calls is refused (issue 12.11): the prompt would contain "[no result]" for each of them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class TestBlocks:
         ]
 
     def test_the_first_message_of_a_turn_has_its_day_and_hour(self):
-        """Issue 12.14: nobody could resolve "tomorrow". A summarizer computes no days of the week, so it is told."""
+        """Issue 12.14: "tomorrow" needs the day it was said, and "Friday" the weekday, which models compute badly."""
         oslo = timezone(timedelta(hours=1))
         moment = datetime(2026, 3, 6, 9, 5, 59, tzinfo=oslo)
         blocks = render_messages(
