@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, cast
 
+from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.db.models import Case, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
@@ -57,6 +58,17 @@ def find_overspending(session: ChatSession) -> dict[str, Any] | None:
                 numbers = {"limit": int(limit), "unit": unit, "period": period, "of": spender}
                 return {**numbers, "used": used, "seconds": seconds}
     return None
+
+
+def lock_owner(session: ChatSession) -> None:
+    """Where a limit counts over a user's sessions, make this transaction the only one that opens a run for the user.
+
+    Without it, runs of several sessions that are opened at once would each find the limit not yet reached.
+    """
+    if session.owner_id is not None and site_setting("SPENDING_LIMITS").get("user"):
+        owners = get_user_model()._base_manager.using(database_of(session)).filter(pk=session.owner_id)
+        # SQLite ignores it: there the session's lock is the lock of the whole database.
+        list(owners.select_for_update(no_key=True).values_list("pk"))
 
 
 def describe_overspending(numbers: Mapping[str, Any]) -> str:

@@ -12,10 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from datetime import timedelta
 
 from django.db import DatabaseError, connections
-from django.utils import timezone
 
 from compaction_app.compaction import runs
 from compaction_app.conf import Settings, settings_from_snapshot
@@ -66,7 +64,7 @@ def _renew(run: CompactionRun, ended: threading.Event) -> None:
             if left <= 0:
                 runs.fail(run, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s.")
                 return
-            if not runs.still_claimed(run).update(lease_expires_at=timezone.now() + timedelta(seconds=lease)):
+            if not runs.renew(run, lease):
                 return
         except DatabaseError as error:
             # Without a renewal the lease ends, and another worker takes the run.

@@ -122,6 +122,11 @@ def still_claimed(run: CompactionRun) -> Any:
     )
 
 
+def renew(run: CompactionRun, lease: float) -> bool:
+    """Keep the run for ``lease`` seconds from now; False if this worker's claim is no longer valid."""
+    return bool(still_claimed(run).update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
+
+
 def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
     """Back to ready, to be tried again after the delay."""
     due = timezone.now() + timedelta(seconds=delay_seconds) if delay_seconds else None

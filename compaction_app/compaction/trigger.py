@@ -31,7 +31,7 @@ from compaction_app.context.reading import ResolvedRequest, pruned_history_token
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
-from compaction_app.spending import find_overspending
+from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -171,6 +171,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     guarded = request.by_threshold and not request.forced
     if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
         return _suppress(request, *found)
+    lock_owner(resolved.session)
     if overspent := find_overspending(resolved.session):
         return _suppress(request, Suppression.SPEND, overspent)
     return _create(request, branch, plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.admin.pages import page_of
 from tests.api.asking import Asker, problem
+from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -223,3 +225,11 @@ class TestSeen:
         for given in ({}, {"instructions": "Keep the times."}):
             page = admin_client.post(address, given, follow=True).text
             assert "A limit of SPENDING_LIMITS is reached" in page
+
+
+def test_sessions_of_one_user_that_ask_at_once_do_not_pass_the_limit_together(settings, ann, monkeypatch):
+    monkeypatch.setattr(tasks, "enqueue", lambda run, *, countdown=0.0: True)
+    tips = [grow(chat.start_session(owner=ann), None, "u a " * 35)[-1] for _ in range(8)]
+    limit(settings, user=["2 runs/h"])
+    assert at_once([partial(chat.request_compaction, tip) for tip in tips]) == []
+    assert CompactionRun.objects.count() == 2

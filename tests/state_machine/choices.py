@@ -55,4 +55,9 @@ _SETTINGS = {
 }
 settings = st.fixed_dictionaries(_SETTINGS)
 some_settings = st.fixed_dictionaries({}, optional=_SETTINGS)
+#: What one session may use; mostly there is no limit, or the machine would compact little.
+spending_limits = st.sampled_from(
+    [{}] * 5
+    + [{"session": limits} for limits in (["1 runs/h"], ["3 runs/h"], ["2000 tokens/h"], ["4 runs/d", "9000 tokens/d"])]
+)
 max_input = st.sampled_from([None, None, None, 900, 1300, 2500])

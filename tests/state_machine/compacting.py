@@ -37,7 +37,7 @@ class CompactingWorld(CheckedWorld):
         """Ask for a compaction in the background; what comes of it must follow from the model."""
         before = {run.pk for run in self.runs()}
         reaching, others = self.reaching(tip), self.open_runs()
-        wanted = self._is_wanted(tip)
+        wanted, overspent = self._is_wanted(tip), self.is_overspent()
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         last_event = max(events.values_list("id", flat=True), default=0)
         asked = len(self.enqueued)
@@ -48,10 +48,11 @@ class CompactingWorld(CheckedWorld):
             reasons = set(events.filter(id__gt=last_event, kind="suppressed").values_list("payload__reason", flat=True))
             assert {r.pk for r in self.runs()} == before
             if trigger != "threshold":
-                assert mode == "off" or others
+                assert mode == "off" or others or overspent
+                seen["not opened: spend"] += reasons == {"spend"}
             elif wanted or reasons:
                 assert wanted is not False
-                self._check_suppressed(tip, reasons, others, events)
+                self._check_suppressed(tip, reasons, others, events, overspent=overspent)
             return None
         assert mode != "off"
         if run.status == "skipped":
@@ -59,6 +60,7 @@ class CompactingWorld(CheckedWorld):
             assert trigger != "threshold"
             return run
         assert wanted is not False or trigger != "threshold"
+        assert not overspent, "opened beyond the limit"
         assert not reaching, "an open run's work reaches into this branch already"
         if mode == "deterministic":
             seen["run inline"] += 1
@@ -79,7 +81,9 @@ class CompactingWorld(CheckedWorld):
         expected = expected_context(self.tree, tip.id, self.limits())
         return None if expected.read_short else expected.over_threshold
 
-    def _check_suppressed(self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any) -> None:
+    def _check_suppressed(
+        self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any, *, overspent: bool
+    ) -> None:
         settings = get_settings(self.session.settings)
         if not reasons:
             said = events.filter(kind="suppressed", message_id=tip.id, payload__reason="irreducible")
@@ -93,6 +97,8 @@ class CompactingWorld(CheckedWorld):
             assert not self._cuts_left(tip), "a legal cut is left"
         elif reason == "cooldown":
             assert settings.cooldown_seconds > 0
+        elif reason == "spend":
+            assert overspent
         else:
             assert reason == "breaker"
             assert [run for run in self.runs() if run.status == "failed"]
@@ -177,7 +183,7 @@ class CompactingWorld(CheckedWorld):
         """Compact while somebody waits."""
         known = {run.pk for run in self.runs()}
         others, calls = self.open_runs(), self.teller.calls
-        mode = get_settings(self.session.settings).mode
+        mode, overspent = get_settings(self.session.settings).mode, self.is_overspent()
         self.teller.script.clear()
         self.teller.script.append(answer)
         run = failed = refused = None
@@ -191,8 +197,7 @@ class CompactingWorld(CheckedWorld):
         self.raise_faults()
         made = [run for run in self.runs() if run.pk not in known]
         if refused:
-            assert refused.reason == ("mode_off" if mode == "off" else "open_run")
-            assert mode == "off" or others
+            assert {"mode_off": mode == "off", "open_run": others, "spend": overspent}[refused.reason]
             assert not made
             seen[f"manual refused: {refused.reason}"] += 1
             return None
@@ -223,7 +228,7 @@ class CompactingWorld(CheckedWorld):
         """After ``compact_session``: at or under the threshold, or with a reason that can be shown."""
         runs = self.runs()
         for tip in self.tree.tips():
-            if not self._is_wanted(tip) or self.open_runs() or not self._cuts_left(tip):
+            if not self._is_wanted(tip) or self.open_runs() or not self._cuts_left(tip) or self.is_overspent():
                 continue
             failed = [run for run in runs if run.tip_id == tip.id and run.status == "failed"]
             assert failed, "over the threshold, a legal cut is left, and nothing was tried"

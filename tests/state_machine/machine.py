@@ -328,6 +328,11 @@ class ConversationMachine(RuleBasedStateMachine):
         self.world.change_settings(overrides)
         self.done("change_settings")
 
+    @rule(limits=choices.spending_limits)
+    def limit_spending(self, limits: dict[str, list[str]]) -> None:
+        self.world.limit_spending(limits)
+        self.done("limit_spending")
+
     @rule(limit=choices.max_input)
     def change_summarizer(self, limit: int | None) -> None:
         TellingSummarizer.max_input_tokens = limit

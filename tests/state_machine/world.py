@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
+
 from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
@@ -14,6 +16,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
 from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, open_calls
+from tests.state_machine.spending import reached
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Teller, TellingSummarizer
 
@@ -70,6 +73,9 @@ class World:
         self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
+        #: As the site has them, and the newest run when that was set.
+        self.spending_limits: dict[str, list[str]] = {}
+        self.limited_from = 0
         self.teller = Teller(self.meanwhile)
         # An on_commit that fails says so in a log only.
         self.log = _Faults(self.teller.faults)
@@ -79,6 +85,7 @@ class World:
 
     def close(self) -> None:
         logging.getLogger("django.db.backends.base").removeHandler(self.log)
+        settings.COMPACTION.pop("SPENDING_LIMITS", None)
         for session in (self.session, self.stranger):
             chat.delete_session(session)
             assert not ChatMessage.objects.filter(session_id=session.pk).exists()
@@ -252,6 +259,11 @@ class World:
         session.save()
         self.session = session
 
+    def limit_spending(self, limits: dict[str, list[str]]) -> None:
+        self.spending_limits = limits
+        self.limited_from = max((run.pk for run in self.runs()), default=0)
+        settings.COMPACTION["SPENDING_LIMITS"] = limits
+
     def limits(self, **extra: Any) -> Limits:
         return Limits.of(get_settings(self.session.settings), self.session.system_prompt, self.factor, **extra)
 
@@ -279,6 +291,9 @@ class World:
 
     def open_runs(self) -> list[CompactionRun]:
         return [run for run in self.runs() if run.status in OPEN]
+
+    def is_overspent(self) -> bool:
+        return bool(reached(self.spending_limits, self.runs(), self.clock.now()))
 
     def why_stale(self, run: CompactionRun) -> str | None:
         """Why a run can not be carried out any more."""
