@@ -38,7 +38,7 @@ logger = logging.getLogger("compaction_app.spending")
 
 MILLION = 1_000_000
 _HOUR = timedelta(hours=1)
-_PERIODS = {"h": _HOUR, "d": timedelta(days=1)}
+_PERIODS = {"hour": _HOUR, "day": timedelta(days=1)}
 #: As the column stores it.
 _SMALLEST = Decimal("0.00000001")
 
@@ -52,7 +52,8 @@ def find_overspending(session: ChatSession) -> dict[str, Any] | None:
         if spender == "user" and session.owner_id is None:
             continue
         for text in texts:
-            limit, unit, period = cast(re.Match[str], SPENDING_LIMIT.fullmatch(text)).groups()
+            limit, unit, letter = cast(re.Match[str], SPENDING_LIMIT.fullmatch(text)).groups()
+            period = next(name for name in _PERIODS if name.startswith(letter))
             used, seconds = _used(session, spender, unit, _PERIODS[period])
             if used >= int(limit):
                 numbers = {"limit": int(limit), "unit": unit, "period": period, "of": spender}
@@ -73,9 +74,11 @@ def lock_owner(session: ChatSession) -> None:
 
 def describe_overspending(numbers: Mapping[str, Any]) -> str:
     """A sentence for people."""
-    period = {"h": "an hour", "d": "a day"}[numbers["period"]]
-    limit = f"{numbers['limit']:,} {numbers['unit']} {period} for this {numbers['of']}"
-    return f"SPENDING_LIMITS allows compactions {limit}; {numbers['used']:,} are used."
+    used = f"{numbers['used']:,} {numbers['unit'].removesuffix('s') if numbers['used'] == 1 else numbers['unit']}"
+    return (
+        f"In the last {numbers['period']} compactions of this {numbers['of']} used {used}; "
+        f"SPENDING_LIMITS allows {numbers['limit']:,}."
+    )
 
 
 def _used(session: ChatSession, spender: str, unit: str, period: timedelta) -> tuple[int, int]:

@@ -107,7 +107,10 @@ class Outcome(Enum):
     SESSIONS_BELOW = messages.INFO, "Nothing to compact: no branch is over its threshold in {sessions}: {links}."
     SESSIONS_EMPTY = messages.INFO, "Nothing to compact: there are no messages in {sessions}: {links}."
     SESSIONS_OFF = messages.WARNING, "Compaction is off (MODE) in {sessions}: {links}."
-    SESSIONS_SPENT = messages.WARNING, "A limit of SPENDING_LIMITS is reached in {sessions}: {links}."
+    SESSIONS_SPENT = (
+        messages.WARNING,
+        "A limit of SPENDING_LIMITS is reached, so nothing was started in {sessions}: {links}.",
+    )
     SESSIONS_UNANSWERED = (
         messages.ERROR,
         "The message broker did not answer, so nothing was started in {sessions}: {links}. Try again later.",
@@ -339,8 +342,8 @@ class RetiringAdmin(RecordAdmin):
             title="Retire" if len(retiring) == 1 else "Retire summaries",
             crumbs=above,
             question=(
-                "These summaries are taken out of use. The messages that they replace are in the context again on the "
-                "next read, and a branch is compacted again when needed."
+                f"{'This summary is' if len(retiring) == 1 else 'These summaries are'} taken out of use. The messages "
+                "that were summarized are sent in full again, as far as they fit."
             ),
             template="retire.html",
             retiring=retiring,

@@ -60,10 +60,10 @@ STRATEGY_WORDS: dict[str, str] = {
 #: Why messages are left out.
 _NOT_YET = "The messages left out do not fit, and no summary covers them yet."
 _NOT_SINCE = (
-    "The messages left out do not fit. A summary on this branch was taken out of use by {} on {}: until the branch is "
-    "compacted again, none covers them."
+    "The messages left out do not fit. A summary of this branch was {} on {}: until the branch is compacted again, "
+    "none covers them."
 )
-_ERASURES: dict[str, str] = {EventKind.RETIRED: "a person (retired)", EventKind.INVALIDATED: "a redaction"}
+_ERASURES: dict[str, str] = {EventKind.RETIRED: "retired", EventKind.INVALIDATED: "emptied by a redaction"}
 _EVERYTHING = (
     "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much for this page."
 )

@@ -18,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from compaction_app import chat
-from compaction_app.admin.display import number, plural
+from compaction_app.admin.display import plural
 from compaction_app.admin.records import RecordAdmin, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -160,13 +160,12 @@ class ErasingAdmin(RecordAdmin):
             plural(affected.retired, "retired summary", "retired summaries"),
             f"{runs}: kept as records, without instructions and without links to the messages",
         ]
-        if unseen := _unseen_above(objs[0]):
-            left_out = f"{plural(unseen.messages, 'message')} ({number(unseen.tokens)} tokens)"
-            ends = f"{unseen.tip} becomes the end of its branch"
-            below.append(f"{ends}. Until that is compacted, about {left_out} of it do not fit the window")
         if affected.open_runs:
             below.append(f"{plural(affected.open_runs, 'open run', 'open runs')} among them: no summary is written")
         return [str(objs[0]), [part for part in below if part]], {}, set(), []
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        return super().render_delete_form(request, {**context, "unseen": _unseen_above(context["object"])})
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         self.deleted_from = obj.session_id

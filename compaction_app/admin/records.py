@@ -299,7 +299,7 @@ class RecordAdmin(AnyModelAdmin):
         obj = context["object"]
         title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
         own = {"crumbs": crumbs, "original": obj, "title": title, "back": crumbs[-1][0], "is_final": True}
-        return super().render_delete_form(request, {**context, **own})
+        return super().render_delete_form(request, {**context, **own, "records": self})
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         """Back to the list: Django sends people without the change permission, here everybody, to its front page."""

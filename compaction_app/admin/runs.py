@@ -19,7 +19,7 @@ from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReaso
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
-from compaction_app.values import EventKind, RunStatus
+from compaction_app.values import ErrorCode, EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
 CHART_DAYS = 30
@@ -35,6 +35,13 @@ _STATUS_WORDS = {
     RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
     RunStatus.FAILED: "Failed permanently.",
 }
+#: Error codes that do not say enough.
+_ERROR_WORDS: dict[str, str] = {
+    ErrorCode.TIME_LIMIT: "it was not finished within RUN_TIME_LIMIT, or its workers were lost",
+    ErrorCode.LEAKED_WRAPPER: "the model repeated its prompt",
+    ErrorCode.NO_PROGRESS: "the summary would have saved too little",
+    ErrorCode.ERROR_TEXT: "the model answered with an error message or a refusal instead of a summary",
+}
 SECTIONS: records.Sections = (
     (None, ["outcome", "why", "error_text", "in_session"]),
     ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
@@ -45,7 +52,7 @@ SECTIONS: records.Sections = (
     (
         "Model",
         [
-            "summarizer prompt_version",
+            "summarizer_name prompt_version",
             "instructions_text",
             "policy_text",
             "input_tokens_shown cached_tokens_shown",
@@ -123,10 +130,7 @@ class CompactionRunAdmin(DatedAdmin):
     base_link = records.message_column("base_id", "base", "Summary")
     summary_link = records.message_column("summary_id", "summary", "Summary")
     compacted = display.shown("messages_compacted", display.number)
-    tokens = display.column(
-        "history tokens",
-        lambda _, run: f"{display.number(run.tokens_before)} → {display.number(run.tokens_after)}",
-    )
+    tokens = display.column("history tokens", lambda _, run: _tokens(run))
     retained_before = display.shown("retention_before", display.percent)
     retained_after = display.shown("retention_after", display.percent)
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
@@ -141,6 +145,7 @@ class CompactionRunAdmin(DatedAdmin):
         ),
     )
     summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
+    summarizer_name = display.shown("summarizer_model", display.line, "model")
     instructions_text = display.shown("instructions", display.text_block)
     policy_text = display.shown("policy_line", display.text_block)
     input_tokens_shown = display.shown("input_tokens", display.number)
@@ -180,7 +185,8 @@ class CompactionRunAdmin(DatedAdmin):
             reasons.append(f"Reason: {display.words(obj.skip_reason)}.")
         if obj.error_code:
             name = "Error code" if obj.status == RunStatus.FAILED else "Previous attempt"
-            reasons.append(f"{name}: {display.words(obj.error_code)}.")
+            meaning = _ERROR_WORDS.get(obj.error_code)
+            reasons.append(f"{name}: {display.words(obj.error_code)}" + (f" ({meaning})." if meaning else "."))
         return display.joined(reasons, " ")
 
     @admin.display(description="previous and next")
@@ -297,6 +303,12 @@ class CompactionRunAdmin(DatedAdmin):
             is_work=True,
             back=here,
         )
+
+
+def _tokens(run: CompactionRun) -> str:
+    if run.tokens_before is None and run.tokens_after is None:
+        return display.EMPTY
+    return f"{display.number(run.tokens_before)} → {display.number(run.tokens_after)}"
 
 
 def _overdue(run: CompactionRun, due: datetime, now: datetime) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,13 +29,14 @@ from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
+from compaction_app.admin.unseen import held_back
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.spending import Spending, describe_overspending, find_overspending, session_spending
+from compaction_app.spending import Spending, session_spending
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus
 
@@ -245,7 +245,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
-            "overspent": _overspent(obj) if resolved and not is_off else "",
+            "held_back": held_back(obj) if resolved and not is_off else "",
             "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
             "compact_url": self.url("chatsession_compact", obj.pk),
         }
@@ -339,15 +339,6 @@ class ChatSessionAdmin(VerifyingAdmin):
             is_work=True,
             back=self.page_of(session),
         )
-
-
-def _overspent(session: ChatSession) -> str:
-    """Which limit of ``SPENDING_LIMITS`` holds back compactions, and until when; "" if none."""
-    numbers = find_overspending(session)
-    if numbers is None:
-        return ""
-    until = timezone.localtime(timezone.now() + timedelta(seconds=numbers["seconds"]))
-    return f"{describe_overspending(numbers)} Nothing is compacted before {until:%H:%M}; chats continue."
 
 
 def _untitled(session: ChatSession) -> ChatSession:

@@ -1,4 +1,4 @@
-"""What a branch leaves out of the prompt once summaries are out of use, until it is compacted again.
+"""What a branch leaves out of the prompt once summaries are out of use, and what holds back the next compaction.
 
 A page says so before somebody redacts, retires or deletes. The numbers are estimates from stored sums: the fit leaves
 out whole turns, up to an eighth of the window more than it has to, and shortens tool results first.
@@ -7,12 +7,17 @@ out whole turns, up to an eighth of the window more than it has to, and shortens
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import connections
+from django.utils import timezone
+from django.utils.html import format_html
 
+from compaction_app.admin.display import moment
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
-from compaction_app.models import ChatMessage, sql
+from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.spending import describe_overspending, find_overspending
 from compaction_app.tree.branches import database_of, history_at, newest_tip_below
 
 
@@ -23,6 +28,17 @@ class Unseen:
     messages: int
     tokens: int
     tip: ChatMessage
+    #: What holds back the compaction that is requested then; "" if nothing does.
+    held_back: str
+
+
+def held_back(session: ChatSession) -> str:
+    """Which limit of ``SPENDING_LIMITS`` holds back compactions, and until when; "" if none."""
+    numbers = find_overspending(session)
+    if numbers is None:
+        return ""
+    until = moment(timezone.now() + timedelta(seconds=numbers["seconds"]))
+    return format_html("{} Until {} nothing is compacted.", describe_overspending(numbers), until)
 
 
 def unseen_without_own(message: ChatMessage) -> Unseen | None:
@@ -49,4 +65,4 @@ def unseen_at(tip: ChatMessage | None, base: ChatMessage | None) -> Unseen | Non
     with connections[database_of(tip)].cursor() as cursor:
         cursor.execute(sql.PATH_BEFORE, {"node": tip.parent_message_id, "min_depth": depth + 1, "end": start + over})
         messages, tokens = cursor.fetchone()
-    return Unseen(messages=messages, tokens=tokens, tip=tip) if messages else None
+    return Unseen(messages, tokens, tip, held_back(tip.session)) if messages else None

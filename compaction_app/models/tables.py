@@ -411,4 +411,4 @@ class CompactionEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.pk})"
+        return f"Event {self.pk} ({self.get_kind_display().lower()})"

@@ -89,7 +89,7 @@ class TestPage:
             "status": "outcome", "session": "in_session", "error_detail": "error_text", "skip_reason": "why",
             "error_code": "why", "tip": "tip_link", "anchor": "anchor_link", "cutoff": "cutoff_link",
             "base": "base_link", "summary": "summary_link", "previous_run": "runs_around",
-            "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer",
+            "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer_name",
             "settings": "settings_block", "budget": "budget_block", "request": "request_block",
             "shortened_inputs": "shortened", "input_tokens": "input_tokens_shown", "cost": "price",
             "output_tokens": "output_tokens_shown", "cached_tokens": "cached_tokens_shown",
@@ -102,6 +102,16 @@ class TestPage:
         # The id is in the title; the claim's token is of no use to anybody but its holder.
         stored = {field.name for field in CompactionRun._meta.concrete_fields} - {"id", "claim_token"}
         assert {named.get(name, name) for name in stored} <= shown
+
+    def test_a_code_that_does_not_say_enough_is_explained(self, viewer, tip):
+        """Issue 12.1: a model's error message that was taken for no summary; 12.18: a run that used up its time."""
+        name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
+        run = run_of(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
+        page = page_text(viewer, run)
+        assert "error text (the model answered with an error message or a refusal instead of a summary)" in page
+        assert name in page
+        run = run_of(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
+        assert "not finished within RUN_TIME_LIMIT" in page_text(viewer, run)
 
     def test_how_long_it_waited_is_counted_to_its_first_attempt(self, viewer, tip):
         opened = timezone.now() - timedelta(hours=1)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.builders import grow
 from tests.admin.pages import VIEW, log_in, page_of, queries_of, told, url
 from tests.small import small
@@ -82,7 +82,26 @@ def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacte
     summary = chat.find_summary(compacted[-1])
     page = eraser.get(url("chatmessage_delete", summary.parent_message_id)).text
     assert "becomes the end of its branch" in page
-    assert "do not fit the window" in page
+    assert "A compaction is requested at once" in page
+    chat.delete_message(ChatMessage.objects.get(pk=summary.parent_message_id))
+    dropped = chat.get_context(ChatMessage.objects.messages().latest("id")).dropped
+    assert number_said(page) == pytest.approx(dropped, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["redact", "retire", "delete"])
+def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, settings, name):
+    summary = chat.find_summary(compacted[-1])
+    settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
+    address = {
+        "redact": url("chatmessage_redact", compacted[200].pk),
+        "retire": url("chatmessage_retire", ids=summary.pk),
+        "delete": url("chatmessage_delete", summary.parent_message_id),
+    }[name]
+    page = eraser.get(address).text
+    assert number_said(page)
+    assert "No compaction starts now" in page
+    assert "In the last day compactions of this session used 1 run; SPENDING_LIMITS allows 1." in page
+    assert "requested at once" not in page
 
 
 def test_the_page_takes_the_same_queries_at_any_length(eraser, settings):
@@ -96,15 +115,15 @@ def test_the_page_takes_the_same_queries_at_any_length(eraser, settings):
     assert len(counts) == 1
 
 
-@pytest.mark.parametrize("by", ["redaction", "retirement"])
+@pytest.mark.parametrize("by", ["emptied by a redaction", "retired"])
 def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted, by):
     """It is not a late compaction that leaves the messages out."""
-    if by == "redaction":
+    if "redaction" in by:
         chat.redact_message(compacted[3])
     else:
         chat.retire_summary(chat.find_summary(compacted[-1]))
     page = eraser.get(page_of(compacted[-1])).text
-    assert "A summary on this branch was taken out of use" in page
+    assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
 
@@ -114,7 +133,7 @@ def test_after_the_next_compaction_nothing_is_left_out(eraser, compacted):
     CompactionRun.objects.filter(status="ready").delete()
     chat.compact(compacted[-1])
     page = eraser.get(page_of(compacted[-1])).text
-    assert "taken out of use" not in page
+    assert "none covers them" not in page
     assert "do not fit" not in page
 
 

@@ -92,7 +92,7 @@ def test_the_attack_ends_at_the_limit_and_reading_goes_on(session, branch, setti
     assert 0 < context.tokens <= context.available_tokens
     told = suppressed(session)
     assert told
-    numbers = {"limit": 5, "unit": "runs", "period": "h", "of": "session", "used": 5}
+    numbers = {"limit": 5, "unit": "runs", "period": "hour", "of": "session", "used": 5}
     assert {name: told[-1][name] for name in numbers} == numbers
     assert "reason=spend" in caplog.text
 
@@ -179,7 +179,8 @@ def test_every_trigger_is_refused(session, branch, settings, server):
     limit(settings, session=["1 runs/h"])
     CompactionRun.objects.create(session=session, status="failed", trigger="manual")
     tip = branch[-1]
-    with pytest.raises(CompactionRefused, match="SPENDING_LIMITS allows compactions 1 runs an hour") as refused:
+    said = "In the last hour compactions of this session used 1 run; SPENDING_LIMITS allows 1"
+    with pytest.raises(CompactionRefused, match=said) as refused:
         chat.compact(tip)
     assert (refused.value.reason, refused.value.numbers["used"]) == ("spend", 1)
     server.script([steps.context_overflow()])
@@ -205,7 +206,7 @@ class TestSeen:
     @pytest.mark.parametrize("wait", [True, False])
     def test_the_api_answers_429_and_when_to_come_again(self, ann, session, wait):
         response = Asker(ann).post(f"sessions/{session.pk}/compact", {"wait": wait})
-        assert "1 runs an hour for this session" in problem(response, 429, "spend")
+        assert "In the last hour compactions of this session used 1 run;" in problem(response, 429, "spend")
         assert 3500 < int(response["Retry-After"]) <= 3600
 
     def test_a_message_is_stored_all_the_same(self, ann, session, branch):
@@ -216,7 +217,7 @@ class TestSeen:
     def test_the_sessions_page_warns_and_the_event_is_listed(self, session, branch, admin_client):
         chat.request_compaction(branch[-1])
         page = admin_client.get(page_of(session)).text
-        assert "SPENDING_LIMITS allows compactions 1 runs an hour for this session; 1 are used." in page
+        assert "In the last hour compactions of this session used 1 run; SPENDING_LIMITS allows 1." in page
         events = admin_client.get("/admin/compaction_app/compactionevent/").text
         assert "reason spend" in events
 

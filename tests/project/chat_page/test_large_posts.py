@@ -38,7 +38,7 @@ def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, brows
     form = "application/x-www-form-urlencoded"
     status, kind, text = post(live_server, browser, url(name, session), body, form)
     assert (status, kind) == (413, "text/html; charset=utf-8")
-    assert "A message may have 200,000 characters" in text
+    assert "A message can have at most 200,000 characters" in text
     assert "2.6 MB" in text
     assert not ChatMessage.objects.exists()
 
