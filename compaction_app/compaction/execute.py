@@ -89,12 +89,12 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span, lease.keep(run):
+    with telemetry.run_span(run) as span, lease.keep(run) as held:
         follow_up = None
         try:
             work = prepare(run)
             while work:
-                result = _ask(work)
+                result = _ask(work, held)
                 smaller = learn(work, result)
                 follow_up = None if smaller else finish(work, result)
                 work = smaller
@@ -113,12 +113,12 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
     if run is None:
         return None
     claimed = copy(run)
-    with telemetry.run_span(run) as span, lease.keep(run):
+    with telemetry.run_span(run) as span, lease.keep(run) as held:
         follow_up = None
         try:
             work = await sync_to_async(prepare)(run)
             while work:
-                result = await _aask(work)
+                result = await _aask(work, held)
                 smaller = await sync_to_async(learn)(work, result)
                 follow_up = None if smaller else await sync_to_async(finish)(work, result)
                 work = smaller
@@ -131,18 +131,26 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
         return await sync_to_async(_outcome)(run, span, follow_up)
 
 
-def _ask(work: Work) -> SummaryDraft | SummarizerError:
+def _ask(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
+    _limit_time(work, held)
     try:
         return run_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
     except SummarizerError as error:
         return error
 
 
-async def _aask(work: Work) -> SummaryDraft | SummarizerError:
+async def _aask(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
+    _limit_time(work, held)
     try:
         return await arun_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
     except SummarizerError as error:
         return error
+
+
+def _limit_time(work: Work, held: lease.Held) -> None:
+    # A model that answers after the run's end is paid for nothing. A host's own summarizer limits itself.
+    if isinstance(work.summarizer, OpenAISummarizer):
+        work.summarizer.time_left = held.time_left
 
 
 def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:

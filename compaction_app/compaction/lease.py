@@ -29,6 +29,9 @@ logger = logging.getLogger("compaction_app.runs")
 LOCAL_SECONDS = 600.0
 #: The lease is renewed this often before it would end.
 _RENEWALS = 3
+#: A worker that asks no model any more has so long to fail its run itself, with what was spent: at most so many
+#: seconds, and this share of the limit.
+_GRACE_SECONDS, _GRACE_SHARE = 2.0, 0.1
 #: Seconds between two tries to write, where the database is away.
 _RETRY_SECONDS = 1.0
 
@@ -40,31 +43,45 @@ def time_limit(settings: Settings) -> float:
     return cascade.longest_seconds(settings) + LOCAL_SECONDS
 
 
+class Held:
+    """A claimed run's time: what is left of it, as its worker and the thread that renews its lease see it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+        #: The block has ended, or the claim is lost: nothing is left to renew.
+        self.ended = threading.Event()
+
+    def time_left(self) -> float:
+        """Seconds; 0 where another worker has the run, or where it has ended."""
+        return 0.0 if self.ended.is_set() else max(self.until - time.monotonic(), 0.0)
+
+
 @contextmanager
-def keep(run: CompactionRun) -> Iterator[None]:
+def keep(run: CompactionRun) -> Iterator[Held]:
     """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own."""
-    ended = threading.Event()
-    threading.Thread(target=_renew, args=(copy(run), ended), name=f"lease-{run.pk}", daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _renew(run: CompactionRun, ended: threading.Event) -> None:
-    """The thread: ends with the block, with the claim, or with the run at its time limit."""
     settings = settings_from_snapshot(run.settings)
-    lease, limit = runs.lease_seconds(settings), time_limit(settings)
-    until = time.monotonic() + limit
+    held = Held(time_limit(settings))
+    arguments = (copy(run), held, runs.lease_seconds(settings), time_limit(settings))
+    threading.Thread(target=_renew, args=arguments, name=f"lease-{run.pk}", daemon=True).start()
+    try:
+        yield held
+    finally:
+        held.ended.set()
+
+
+def _renew(run: CompactionRun, held: Held, lease: float, limit: float) -> None:
+    """The thread: ends with the block, with the claim, or with the run at its time limit."""
+    until = held.until + min(_GRACE_SECONDS, limit * _GRACE_SHARE)
     wait = min(lease / _RENEWALS, limit)
-    while not ended.wait(wait):
-        left = until - time.monotonic()
-        wait = min(lease / _RENEWALS, max(left, 0.0))
+    while not held.ended.wait(wait):
+        left = max(until - time.monotonic(), 0.0)
+        wait = min(lease / _RENEWALS, left)
         try:
             if left <= 0:
                 runs.fail(run, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s.")
                 return
             if not runs.renew(run, lease):
+                held.ended.set()
                 return
         except DatabaseError as error:
             # Without a renewal the lease ends, and another worker takes the run.

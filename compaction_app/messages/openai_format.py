@@ -92,7 +92,7 @@ def split_content(parts: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
             )
         text = part.get("text", part.get("refusal"))
         if text is None:
-            attachments.append(_attachment_of(part, len(attachments) + 1))
+            attachments.append(_attachment_of(part, number, len(attachments) + 1))
         elif isinstance(text, str):
             texts.append(text)
         else:
@@ -102,18 +102,30 @@ def split_content(parts: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
     return "\n\n".join(texts), attachments
 
 
-def _attachment_of(part: Mapping[str, Any], number: int) -> dict[str, Any]:
-    kind = str(part.get("type") or "attachment")
-    label = "image" if "image" in kind else "audio" if "audio" in kind else "file" if "file" in kind else kind
-    inner = part.get(kind)
-    inner = inner if isinstance(inner, Mapping) else {"url": inner} if isinstance(inner, str) else {}
-    url = inner.get("url") or inner.get("file_data") or inner.get("file_id") or ""
+def _attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
+    """The attachment of an image, a sound or a file. ``count``: how many attachments there are with it."""
+    kind = str(part.get("type") or "")
+    label = next((label for label in ("image", "audio", "file") if label in kind), "")
+    inner = part.get(kind, part)
+    inner = {"url": inner} if isinstance(inner, str) else inner if isinstance(inner, Mapping) else {}
+    url = str(inner.get("url") or inner.get("image_url") or inner.get("file_data") or "")
+    if not url and inner.get("data"):
+        url = f"data:audio/{inner.get('format') or 'wav'};base64,{inner['data']}"
+    name = str(inner.get("filename") or inner.get("file_id") or "")
+    if not label or (label == "image" and not url):
+        raise InvalidMessage(
+            f"Part {number} of content must be text, an image with its URL, a sound or a file, "
+            f"not {kind or 'untyped'!r}{' without a URL' if label else ''}. Pass what else there is in attachments.",
+            field="content",
+        )
     # Always with a name: without one the address is shown and counted instead, and a data: address has a hundred
     # thousand characters.
-    attachment = {"type": label, "name": str(inner.get("filename") or f"{label} {number}")}
+    attachment = {"type": label, "name": name or f"{label} {count}"}
     if url:
-        attachment["url"] = str(url)
-    if mime := _DATA_URL.match(str(url)):
+        attachment["url"] = url
+    if detail := inner.get("detail"):
+        attachment["detail"] = str(detail)
+    if mime := _DATA_URL.match(url):
         attachment["mime_type"] = mime[1]
     return attachment
 
@@ -129,7 +141,8 @@ def _content_with_attachments(message: ContextMessage) -> Any:
     images = []
     for attachment in message.attachments:
         if message.role == "user" and attachment.get("type") == "image" and attachment.get("url"):
-            images.append({"type": "image_url", "image_url": {"url": str(attachment["url"])}})
+            detail = {"detail": str(attachment["detail"])} if attachment.get("detail") else {}
+            images.append({"type": "image_url", "image_url": {"url": str(attachment["url"]), **detail}})
         else:
             lines.append(attachment_line(attachment))
     text = "\n".join(lines)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -73,6 +74,14 @@ class _Question:
     entry: ModelEntry | None = None
 
 
+#: With less time than this no model is asked.
+_LEAST_SECONDS = 0.1
+
+
+def _unlimited() -> float:
+    return math.inf
+
+
 _Answer = SummaryDraft | Failure
 _Dialogue = Generator[_Question, _Answer, SummaryDraft]
 
@@ -91,6 +100,8 @@ class _Attempt:
     earlier: int = 0
     #: What each model takes for which the request was too large.
     too_small: list[Capacity] = field(default_factory=list)
+    #: Seconds until nobody waits for a draft any more.
+    time_left: Callable[[], float] = _unlimited
 
     def ask(
         self, name: str, entry: ModelEntry | None = None, size: int = 0, usual_share: float | None = None
@@ -101,6 +112,8 @@ class _Attempt:
         :func:`windows.read_usage`.
         """
         for question in (self.request, tighter(self.request)):
+            if self.time_left() < _LEAST_SECONDS:
+                return None
             answer = yield _Question(question, entry)
             if isinstance(answer, Failure):
                 self.fail(answer)
@@ -144,6 +157,8 @@ class _Attempt:
 
     def error(self) -> SummarizerError:
         """The error of all failures. It is transient if one of them was: that model may still answer."""
+        if self.time_left() < _LEAST_SECONDS:
+            return self._out_of_time()
         if not self.failures:
             return SummarizerError(
                 "No model is configured: SUMMARIZER_MODELS is empty, and SUMMARIZER_CHAT_MODELS lists no other.",
@@ -163,6 +178,15 @@ class _Attempt:
             attempts=[(failure.model, failure.code) for failure in self.failures],
             calls=tuple(self.calls),
             capacity=max(self.too_small, key=lambda capacity: capacity.input_tokens, default=None),
+        )
+
+    def _out_of_time(self) -> SummarizerError:
+        asked = "; ".join(f"{failure.model}: {failure.code}" for failure in self.failures)
+        return SummarizerError(
+            f"No time is left to ask a model. {asked}".rstrip(),
+            error_code=ErrorCode.TIME_LIMIT,
+            attempts=[(failure.model, failure.code) for failure in self.failures],
+            calls=tuple(self.calls),
         )
 
     @contextmanager
@@ -254,6 +278,8 @@ class OpenAISummarizer:
         #: By the same: the share of a request that a provider said it had read.
         self._shares: dict[tuple[str, str], float] = {}
         self._clients = clients
+        #: Seconds that its run has left, set by whoever carries it out.
+        self.time_left: Callable[[], float] = _unlimited
         self._count: Count = load(settings.token_counter)()
 
     @property
@@ -277,17 +303,18 @@ class OpenAISummarizer:
     def summarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        dialogue = self._cascade(_Attempt(request, accept, on_event))
+        dialogue = self._cascade(_Attempt(request, accept, on_event, time_left=self.time_left))
         return _drive(dialogue, lambda question: _run(self._answer(question)))
 
     async def asummarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        return await _adrive(self._cascade(_Attempt(request, accept, on_event)), self._answer)
+        return await _adrive(self._cascade(_Attempt(request, accept, on_event, time_left=self.time_left)), self._answer)
 
     async def _answer(self, question: _Question) -> _Answer:
         assert question.entry is not None
-        return await ask(question.entry, question.request, self._clients)
+        entry = replace(question.entry, timeout=min(question.entry.timeout, self.time_left()))
+        return await ask(entry, question.request, self._clients)
 
     def _cascade(self, attempt: _Attempt) -> _Dialogue:
         size = count_request(attempt.request, self._count)
@@ -296,6 +323,8 @@ class OpenAISummarizer:
             draft = yield from self._ask_entry(attempt, entry, size)
             if draft:
                 return draft
+            if attempt.time_left() < _LEAST_SECONDS:
+                break
         raise attempt.error()
 
     def _ask_entry(
@@ -309,7 +338,7 @@ class OpenAISummarizer:
             if size > entry.max_input_tokens:
                 break
             draft = yield from attempt.ask(entry.model, entry, size, self._shares.get(entry.place))
-            overflow = attempt.failures[-1].overflow if draft is None else None
+            overflow = attempt.failures[-1].overflow if draft is None and attempt.failures else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):
                     # It counts fewer tokens, and nothing was cut.

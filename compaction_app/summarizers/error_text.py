@@ -26,7 +26,13 @@ _PAGE = re.compile(
 )
 #: Keys of a JSON object that only says why there is no answer.
 _SAYING = ("message", "msg", "detail", "reason", "error_description")
+_ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errormessage", "fault")
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
+#: Above an apology a model writes the heading that it was asked for.
+_FIRST_HEADINGS = re.compile(r"\A(?:#{1,6} [^\n]*\n+)+")
+_NOTHING = re.compile(r"(?:(?:null|none|nil|undefined|nan|n/a)\W*)+", re.IGNORECASE)
+#: Characters that a JSON object holds beside its error where it is a summary.
+_CONTENT_BESIDE = 200
 _SPEAKS_OF_THE_USER = re.compile(
     r"\b(?:the|our) users?\b|\bnutzer|\bbenutzer|\butilisat(?:eur|rice)|\busu[aá]ri[oa]|\bl['\u2019]utente\b"
     r"|пользовател|用户(?!额度)|用戶|使用者|利用者|ユーザー|사용자|المستخدم|użytkowni|\bgebruiker|kullanıcı|उपयोगकर्ता",
@@ -84,7 +90,7 @@ _ERROR = _beginning(
     "this model'?s maximum context length",
     r"(?:cuda|gpu|torch)?\W*out of memory\b",
     # "The request timed out", "The AI model encountered an issue", "Your account has been suspended"
-    rf"{_THING} (?:has |was |is |had |have |been |currently |temporarily )*"
+    rf"{_THING} (?:[`'\"][^`'\"\n]{{1,80}}[`'\"] )?(?:has |was |is |had |have |been |currently |temporarily )*"
     r"(?:timed out|failed\W*(?:\Z|\n|[.:;!]|please|with|due|because)"
     r"|(?:blocked|filtered|rejected|denied|flagged|refused)\b|overloaded|unavailable|busy|loading|suspended|disabled"
     r"|deactivated|unable|encountered|an error|does not exist|not (?:found|available|supported)|cancel+ed due)",
@@ -177,8 +183,14 @@ def is_error_text(text: str) -> bool:
     body = _STREAM.sub("", fenced[1].strip() if fenced else text)
     if _PAGE.match(body) or _reports_error(body):
         return True
-    if len(body) > _LONGEST or _HEADING.search(body):
-        return False
+    if len(body) > _LONGEST or _NOTHING.fullmatch(body):
+        return len(body) <= _LONGEST
+    if _HEADING.search(body):
+        below = _FIRST_HEADINGS.sub("", body)
+        is_short = (
+            len(below) <= _LONGEST_NOTICE and not _HEADING.search(below) and not _SPEAKS_OF_THE_USER.search(below)
+        )
+        return bool(is_short and (_REFUSAL.match(below) or _APOLOGY.match(below)))
     if _REFUSAL.match(body):
         return True
     if _SPEAKS_OF_THE_USER.search(body):
@@ -199,11 +211,17 @@ def _reports_error(text: str) -> bool:
     return isinstance(value, Mapping) and _is_error({key.lower(): item for key, item in value.items()})
 
 
+def _content_beside(value: Mapping[str, Any]) -> int:
+    """Characters of text under keys that no error has."""
+    own = {*_SAYING, *_ERROR_KEYS, "title", "type", "trace", "traceback", "stack", "help", "documentation_url"}
+    return sum(len(item) for key, item in value.items() if isinstance(item, str) and key not in own)
+
+
 def _is_error(value: Mapping[str, Any]) -> bool:
     """By the keys: an ``error``, or nothing but a message with a code or a status."""
-    if any(key.endswith("summary") for key in value):
+    if any(key.endswith("summary") for key in value) or _content_beside(value) > _CONTENT_BESIDE:
         return False
-    if any(value.get(key) for key in ("error", "errors", "error_code", "error_message", "errormessage", "fault")):
+    if any(value.get(key) and not _NOTHING.fullmatch(str(value[key])) for key in _ERROR_KEYS):
         return True
     says = " ".join(item for key in (*_SAYING, "title") if isinstance(item := value.get(key), str))
     if not says or _SPEAKS_OF_THE_USER.search(says):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from datetime import timedelta
 
@@ -17,7 +18,9 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.retention import ledger
+from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
+from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,6 +84,40 @@ def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, setti
     assert not ChatMessage.objects.summaries().exists()
     assert list(run.events.values_list("kind", flat=True)) == ["threshold_hit", "started", "failed"]
     assert compact_chat_history(run.pk) is None
+
+
+def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatch):
+    """One that hangs is cancelled then; those after it get nothing of the conversation."""
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    models = [entry(server, model, timeout=30) for model in ("m1", "m2", "m3")]
+    openai = {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": models}
+    settings.COMPACTION = {**settings.COMPACTION, **openai, "RUN_TIME_LIMIT": 2}
+    spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
+    server.script([steps.reply("No.", usage=spent), steps.hang(20)])
+    run = chat.request_compaction(branch[-1])
+    started = time.monotonic()
+    compact_chat_history(run.pk)
+    assert time.monotonic() - started < 10
+    run.refresh_from_db()
+    assert [body["model"] for body in server.requests] == ["m1", "m2"]
+    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
+    assert run.events.get(kind="failed").payload["input_tokens"] == run.input_tokens == 700
+
+
+def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, settings, server, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    models = [entry(server, model) for model in ("m1", "m2")]
+    openai = {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": models}
+    settings.COMPACTION = {**settings.COMPACTION, **openai}
+    run = chat.request_compaction(branch[-1])
+
+    def lose(exchange):
+        CompactionRun.objects.filter(pk=run.pk).update(claim_token=uuid.uuid4())
+        steps.late(0.5, steps.server_error())(exchange)
+
+    server.script([lose])
+    compact_chat_history(run.pk)
+    assert [body["model"] for body in server.requests] == ["m1"]
 
 
 def test_the_limit_is_the_models_time_and_ten_minutes(settings):

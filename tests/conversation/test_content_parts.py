@@ -59,7 +59,14 @@ def test_files_and_sounds_keep_their_names_and_refusals_their_text(session):
     message = chat.append_message(session, role="user", content=parts)
     assert message.content == "I would rather not."
     assert [(one["type"], one["name"]) for one in message.attachments] == [("file", "log.txt"), ("audio", "audio 2")]
-    assert message.attachments[0]["url"] == "data:text/plain;base64,aGk="
+    addresses = [attachment["url"] for attachment in message.attachments]
+    assert addresses == ["data:text/plain;base64,aGk=", "data:audio/wav;base64,aGk="]
+
+
+def test_the_detail_of_an_image_is_sent_with_it(session):
+    cheap = {"type": "image_url", "image_url": {"url": "https://boats.example/1.png", "detail": "low"}}
+    message = chat.append_message(session, role="user", content=[text("Look."), cheap])
+    assert chat.get_context(message).to_openai()[-1]["content"] == [text("Look."), cheap]
 
 
 def test_a_chain_of_messages_takes_parts_too(session):
@@ -73,6 +80,9 @@ def test_a_chain_of_messages_takes_parts_too(session):
         ([5], "Part 1 of content must be an object, not int."),
         ([text("fine"), text(7)], "The text of part 2 of content must be a string, not int."),
         ([text("a\x00b")], "content contains a NUL character"),
+        ([{"type": "text"}], "Part 1 of content must be text, an image with its URL, a sound or a file, not 'text'."),
+        ([{"type": "image_url", "image_url": {}}], "not 'image_url' without a URL"),
+        ([text("fine"), {"type": "video", "video": {"url": "x"}}], "Part 2 of content .* not 'video'"),
     ],
 )
 def test_what_cannot_be_stored_names_the_part(session, parts, detail):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from compaction_app.summarizers.error_text import is_error_text
@@ -434,6 +436,31 @@ MORE_SUMMARIES = [
     "Sorry, Charlie is a film of 1963? Ann says 1961; the list has 31 titles.",
     "Ошибка в отчёте исправлена: сумма 238 евро, НДС 19 %. Срок — 9 мая.",
 ]
+
+
+def test_an_apology_below_the_heading_that_was_asked_for_is_one():
+    assert is_error_text("## Summary\n\nI'm sorry, but I can't help with summarizing this conversation.")
+    assert is_error_text("# Recap\n\n## Status\n\nUnfortunately, I cannot process this request.")
+    assert not is_error_text("## Errors\n\nI can't log in, says the user; the server answers 503 since noon.")
+    assert not is_error_text("## Errors\n\nError: disk full. It stopped the build of release 4.2 twice.")
+
+
+def test_a_model_that_does_not_exist_is_an_error_under_any_name():
+    assert is_error_text("The model `gpt-9` does not exist or you do not have access to it.")
+    assert not is_error_text("The model of the lighthouse does not exist any more: the user burnt it in May.")
+
+
+def test_nothing_said_again_and_again_is_an_error():
+    assert is_error_text("null null null null null null null null")
+
+
+def test_a_summary_in_json_may_have_a_key_for_errors():
+    told = "The user moves the clinic to Gerberstrasse on 13 April, and you keep the list of what is packed. " * 3
+    assert not is_error_text(json.dumps({"recap": told, "error": "none so far"}))
+    assert not is_error_text(json.dumps({"recap": told, "error": "the disk was full on 3 May"}))
+    assert is_error_text(
+        json.dumps({"error": "Rate limit reached", "documentation_url": "https://x.example/" + "a" * 300})
+    )
 
 
 @pytest.mark.parametrize("text", [*ERRORS, *MORE_ERRORS])

@@ -188,7 +188,7 @@ class TestOpenAIFormat:
             {"type": "image", "name": "image 1", "url": picture, "mime_type": "image/png"},
             {"type": "image", "name": "image 2", "url": "https://example.com/cat.png"},
             {"type": "audio", "name": "audio 3"},
-            {"type": "file", "name": "plan.pdf", "url": "f1"},
+            {"type": "file", "name": "plan.pdf"},
         ]
         assert message.token_count < 1000, "a picture written into its address is not counted as text"
 
