@@ -6,13 +6,14 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
 EXAMPLES ?=
+EVALUATE_ARGS ?=
 
 # To choose the interpreter: make setup PYTHON=/path/to/python
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt"
@@ -30,6 +31,7 @@ help:
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
 	@echo "make bench             run the benchmarks"
+	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
 	@echo "make screenshots       take pictures of admin and chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
 
@@ -118,6 +120,11 @@ bench: setup
 	  ran=yes; echo "== $$script"; $(PY) "$$script"; \
 	done; \
 	[ -n "$$ran" ] || echo "There is no benchmark in benchmarks/ yet."
+
+# Without the library that it compares with, one line of the table is missing.
+evaluate: setup
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/evaluate/requirements.txt || true
+	$(PY) -m benchmarks.evaluate $(EVALUATE_ARGS)
 
 # Named explicitly, since pytest collects only test_*.py.
 screenshots: setup

@@ -1,0 +1,489 @@
+"""Domains that the engine may be tuned on: a payment service, a house, a field study, an amateur theatre.
+
+The form of a template is that of ``conversations``. The held-out domains say the same kinds of things in other words.
+"""
+
+from __future__ import annotations
+
+from benchmarks.evaluate.conversations import Domain
+
+_PEOPLE = """
+person: {first} {last}
+first: Amira; Bastian; Chidi; Dagny; Emre; Fiona; Gustavo; Hana; Ivo; Jolanta; Kofi; Leila; Milos; Noor; Odile; Petra; \
+Quirin; Rosa; Sunniva; Tariq; Ursula; Viktor; Wanda; Yusuf
+last: Aldaba; Brandvold; Castellan; Dirksen; Eberhart; Fontaine; Grimaldi; Halloran; Ishikawa; Janssen; Kowalczyk; \
+Lindqvist; Marchetti; Nakamura; Oyelaran; Pfeiffer; Quiroga; Rasmussen; Sandoval; Tennant; Uhlmann; Vasquez; Wentworth
+"""
+_PROSE = """
+In most cases the {topic} is the part that people underestimate, because it only shows once {thing} is in place.
+You could also start with {thing} and leave {topic} for later, which keeps the first step small.
+There are three things to weigh here: {aspect}, {aspect2} and, less obviously, {aspect3}.
+A common mistake is to begin {act} before {topic} is settled; it feels fast and costs twice.
+I would treat {topic} and {topic2} as one question, since every answer to the first changes the second.
+As a rule of thumb, {few} out of ten projects of this kind spend more on {aspect} than planned.
+Generally speaking, {thing} never fails on its own; something around {topic} gives way first.
+If {aspect} matters more than {aspect2}, then {act} is worth the effort, otherwise probably not.
+Many people swear by {act}, and to be fair it does help with {aspect}.
+It must be said that {topic} looks simpler on paper than it is.
+Think of {thing} as insurance: you hardly notice it until {topic} goes wrong.
+Another way to look at it is to ask who has to live with {topic} in a year's time.
+None of this is urgent, but {act} tends to be cheaper early on.
+The trade-off between {aspect} and {aspect2} has no right answer, only one that fits you.
+To sum up, {topic} first, then {thing}, and only then {act}.
+That said, I have seen {thing} work well without any of it.
+The literature on {topic} is mixed: roughly {n} reports praise {act}, about as many warn of {aspect}.
+What usually helps is a short list of what {thing} has to do and what it need not do.
+It is a bit like packing for a journey, where {aspect} decides what you leave at home.
+Depending on {aspect}, {act} may take anything from {few} hours to a couple of weeks.
+"""
+#: What small talk is about: it has rare words, names and numbers too, and nobody needs them later.
+_EVERYDAY = """
+dish: lentil soup; burnt lasagne; cold dumplings; rhubarb cake; a soggy sandwich; goulash; pickled herring; pancakes; \
+a dry falafel; mango ice cream; onion tart; porridge; ramen; a mountain of fries; gazpacho; stuffed peppers
+hobby: bouldering; bird watching; the accordion; crosswords; pottery; salsa; beekeeping; chess; sudoku; knitting; darts; \
+rowing; origami; table tennis; baking sourdough; old radios
+animal: a hedgehog; two magpies; the neighbour's tomcat; a fox; seven ducks; a moth; somebody's parrot; a lost spaniel; a \
+wasp; an owl; a toad; a runaway hen
+relative: aunt; brother-in-law; grandmother; cousin; godson; flatmate; niece; uncle; mother; old classmate; father; twin
+mishap: spilled tea over the keyboard; missed the tram by a hair; locked the bike to the wrong fence; slept through three \
+alarms; lost a glove; burnt the toast; sat on my glasses; dropped the phone in the sink; wore odd socks; tore my sleeve
+weather: drizzle; hail; thick fog; a heat wave; frost; sleet; a proper storm; blazing sun; thaw; gusts; mist; a rainbow
+film: a documentary on whales; some zombie film; the new spy series; an old western; a musical; a courtroom drama; a quiz \
+show; a cartoon; the cup final; a cooking contest; a silent film; the eclipse broadcast
+mood: tired; cheerful; restless; oddly calm; hungry; hoarse; grumpy; full of energy; sentimental; a bit lost; relieved
+"""
+_CHAT = """
+I {mishap} this morning, so forgive me if I sound {mood}. / Oh dear! It happens to the best of us.
+My {relative} has taken up {hobby} and talks of nothing else since {day}. / That can be charming, in small doses.
+There was {animal} on the balcony at {time}, in {weather}, staring at me. / What a picture. Did it stay?
+We watched {film} until {time}, {first} fell asleep after {few} minutes. / Then it cannot have been too thrilling.
+For lunch there was {dish} and I regret every bit of it, feeling {mood} now. / A walk may help.
+{first}'s {relative} once won {n} euros with {hobby}, can you imagine? / A lucky streak, I suppose!
+still {weather} outside. reminds me of that holiday with {person} where we ate {dish} every day / Some memories stick.
+I dreamt of {animal} playing chess against my {relative}. feeling {mood}. / Dreams are strange things.
+must be the {weather}, everybody here is {mood} today / It does affect people.
+Not now, {first} just brought {dish}! / Enjoy! I will wait.
+My {relative} never learned {hobby}, always said it was for people with too much time. / Each to their own.
+{first} {mishap} and then blamed {animal}, we laughed for {few} minutes / I can see why.
+Good morning! Slept badly, the neighbours had a party again. / Good morning! I hope there is coffee. Where shall we start?
+lol you won't believe the weather here, hail in the middle of {day} / That sounds dramatic. Shall we carry on?
+Never mind, I found it myself. / Glad to hear it! Let me know if anything else comes up.
+I can't wait for the weekend, honestly. / You have earned it. One more thing for today, or is that it?
+my sister just called, she always says I work too much / She may have a point! We can go through the rest tomorrow.
+Thanks, that was great. I must say I did not expect it. / You're very welcome!
+It must have been special, that concert yesterday. Did you ever hear {person} play? / I only know the recordings.
+Could you explain {topic} again, in simple words? / Of course. In short, {topic} is about {aspect}: once {thing} is there, the rest follows.
+ok / Good.
+What do you think about {act}? / It depends on {aspect}. I would try it with {thing} first.
+I have to run, back in {few} minutes / No problem, I will be here.
+We don't have to decide that now, I'm just thinking aloud about {topic}. / Understood, nothing is decided.
+haha I agree! / :)
+How was your day? Mine had {few} meetings and no lunch. / Quiet, thank you for asking. That is too many meetings.
+"""
+_BEFORE = """
+I'm {mood} today, {dish} for breakfast.
+Ugh, {weather} again.
+My {relative} says hello, by the way.
+Back again, after {film}.
+Before I forget.
+Sorry for the delay, the train was late again.
+Something else.
+OK, where were we?
+Right, next point.
+By the way, I talked to {first} at lunch about all kinds of things, mostly football.
+Let's go on with {topic}.
+Hm, I thought about {topic} last night and could not sleep.
+"""
+_AFTER = """
+Must go and feed {animal} now, or what passes for that here.
+Then I'm off to {hobby}.
+Anyway, how far are we with {topic}?
+That's all for now I think.
+Can you tell me more about {aspect}?
+Sorry if I'm repeating myself.
+I'll get another coffee.
+What else is there about {thing}?
+"""
+_CONFIRMS = """
+Understood.
+Noted, thank you.
+Got it. Shall we look at {topic} next?
+Good to know. I will keep that in mind while we work on {topic}.
+All right. There is also {thing} to think about at some point.
+"""
+_COMMON = {"prose": _PROSE, "chat": _CHAT, "before": _BEFORE, "after": _AFTER, "confirms": _CONFIRMS}
+
+PAYMENTS = Domain(
+    name="payments",
+    pools=_PEOPLE
+    + _EVERYDAY
+    + """
+service: ledger-writer; refund-worker; invoice-api; fx-rates; card-vault; payout-batch; webhook-relay; fraud-scorer; \
+tax-engine; statement-mailer; audit-sink; dispute-queue; limits-guard; kyc-gateway; settlement-sync; plan-catalog
+table: payments_archive; customer_tokens; payout_lines; fx_snapshots; ledger_entries; refund_reasons; audit_events; mandates
+module: retry; ledger/post; fx/convert; webhooks/sign; payouts/plan; cards/mask; tax/rules; limits/window; mail/render
+env: staging; production; the sandbox; the DR site; preprod; the load-test cluster
+branch: main; release/24; hotfix/fx; the vendor fork; develop; gh-pages
+tool: Terraform; Kafka; Grafana; Vault; Redis; Celery; Argo; Prometheus; Helm; Temporal; Sentry; ClickHouse
+option: idempotency keys; an outbox table; two-phase locks; event sourcing; nightly batches; optimistic locking; \
+feature flags; blue-green switches; shadow writes; a dead-letter topic; cursor pagination; signed URLs
+topic: retry handling; connection pooling; schema migration; the outbox pattern; alert routing; key rotation; rate \
+limiting; cache invalidation; partitioning; backfilling; contract testing; observability
+thing: a queue; a circuit breaker; an index; a replica; a canary; a feature flag; a runbook; a dashboard; a lock; a lease
+act: sharding the table; batching the writes; tracing every call; replaying the events; pinning the versions; splitting \
+the service; caching the rates; mocking the gateway
+aspect: latency; throughput; operational load; consistency; blast radius; cost; team size; auditability; cold starts
+""",
+    facts={
+        "constraint": """
+u [Never push] to <{branch}> [without asking] me.
+u Whatever happens, [do not delete] anything in <{table}>.
+u Please [always] run the <{service}> tests [before you commit] a change there.
+u One rule for <{env}>: [no deploys after {time}], and none on a {day} either.
+u You [must not log] card numbers, not even in <{service}>.
+u [Ask {person} first] if you want to touch <{service}>.
+u Customer mails go out [only] from <{env}> [with my approval].
+u Hands off <{table}>: [read-only] for you, [no exceptions].
+a May I restart <{service}> myself if it hangs? / u [No, page {person} instead].
+""",
+        "preference": """
+u I [prefer {option}] over anything clever when it comes to <{service}>.
+u Keep the answers on <{topic}> [short, with the code first].
+u I'd rather have [plain SQL than the ORM] in <{service}>.
+u For dashboards I like [{tool}] better, <{service}> included.
+u Don't bother me with <{topic}> [unless it costs more than {n} euros].
+u Write commit messages for <{service}> in the [imperative, under {n} characters].
+""",
+        "decision": """
+u We'll go with [{option}] for <{service}>.
+u After a long discussion with {first} we settled on [{tool}] for <{topic}>.
+a Do we keep {tool} for <{service}>, or do we move to {tool2}? / u [Move to {tool2}].
+u <{service}> will be [rewritten in Rust], that's final.
+u {person} and I agreed to [drop {option}] from <{service}>.
+a There are two ways for <{topic}>: {option}, or {option2}. Which one? / u [The second one, {option2}].
+u Decision from today's meeting: <{service}> [stays in {env}] until the audit is over.
+""",
+        "number": """
+u <{service}> handles about [{big}] requests a minute at peak.
+u The SLA for <{service}> is [{n} milliseconds] at the 99th percentile.
+a I measured it twice, and <{table}> has [{big} rows] with duplicates.
+u We pay {tool} [{big} euros] a year for <{service}>.
+u The pool of <{service}> must not go over [{n} connections].
+u Retries in <{service}>: at most [{few}], with {decimal} seconds between them.
+""",
+        "name": """
+u <{service}> belongs to [{person}] from the platform team.
+u If <{table}> is corrupt call [{person}], she has the keys.
+u The auditor for <{topic}> is called [{person}].
+u Our contact at {tool} is [{person}], about <{service}>.
+a I looked through the history: <{service}> was written by [{person}].
+""",
+        "date": """
+u The <{service}> migration is planned for [{date}].
+u <{table}> has to be gone by [{date}], legal wants it.
+u The certificate of <{service}> runs out on [{date}].
+u {person} is away until [{date}], so nobody reviews <{service}> before.
+u Freeze for <{service}> starts on [{date}] at {time}.
+""",
+        "change": """
+u The timeout of <{service}> is [{n} ms]. >> u {first} raised the <{service}> timeout to [{n2} ms].
+u <{service}> runs version [{version}] right now. >> u We upgraded <{service}>, it is on [{version2}] now.
+u <{service}> goes live on [{date}]. >> u The launch of <{service}> moved to [{date2}].
+u On call for <{service}> this month: [{person}]. >> u {first} swapped, so [{person2}] is on call for <{service}>.
+u The budget for <{service}> is [{big} euros]. >> u Finance cut the <{service}> budget to [{big2} euros].
+u <{service}> listens on port [{n}]. >> u Mind you, <{service}> moved to port [{n2}] because of a clash.
+""",
+        "identifier": """
+t deployed <{service}> as [dep-{hash}] in {n}s
+t {few} failed, {n} passed: FAILED <{module}>::[test_{hash}]
+t created ticket [{code}] for <{service}>
+t commit [{hash}] pushed: <{module}>
+t Error: <{service}> rejected the batch: [E{n}_DUPLICATE_KEY]
+t wrote /var/exports/<{service}>/[run-{hash}.csv]
+t ====== [{few} failed, {n} passed] in {decimal}s: <{module}> ======
+""",
+    },
+    tools="""
+Have a look at the log please | read_log ("path": "/var/log/{module}.log") | 2026-05-0{few} 0{few}:{n} INFO  [worker-{few}] handled {n} items in {decimal} ms status=200 trace={hash} | The log shows nothing alarming around {topic}.
+run the tests again | run_tests ("path": "tests/{module}") | tests/{module}/test_case_{n}.py::test_{few} PASSED [ {few}%] | Done, see above.
+what's in there? | list_files ("dir": "src/{module}") | -rw-r--r-- 1 ci ci {n} {date} 0{few}:{n} {hash}.py | That is what the folder holds.
+query it | run_sql ("sql": "select * from {table} limit {n}") | {n} ; {hash} ; {decimal} ; {service} ; {date} 2026 | These rows look as I would expect.
+""",
+    blocks=(
+        "```python\ndef handle_{few}(batch, *, limit={n}):\n    for item in batch:\n        if item.amount > {n}: continue*\n    return batch\n```",
+        "| service | p50 | p99 | errors |\n| --- | --- | --- | --- |\n| {service} | {n} ms | {n2} ms | {decimal} % |*",
+    ),
+    **_COMMON,
+)
+
+HOUSE = Domain(
+    name="house",
+    pools=_PEOPLE
+    + _EVERYDAY
+    + """
+room: kitchen; north bedroom; bathroom; hallway; cellar; attic; pantry; laundry room; guest room; study; porch; stairwell; \
+garage; conservatory; nursery; larder
+part: boiler; roof gutter; fuse box; chimney flue; oak floor; bay window; septic tank; stair rail; water meter; heat pump; \
+dormer; garden wall; skylight; sewage pipe; porch beam; mixer tap
+colour: sage green; chalk white; terracotta; slate blue; ochre; mustard; charcoal; oyster; burgundy; pale mint
+material: limewash; cork; larch; linoleum; clay plaster; slate; terrazzo; hemp wool; zinc; travertine; cellulose; brass
+firm: Brightwater & Sons; Hollis Carpentry; Nordtak; Pellegrino Tiles; Vance Electric; Meridian Heating; Oakhurst Joinery; \
+Castle Plumbing; Tilewright; Greystone Masonry
+topic: damp proofing; underfloor heating; sound insulation; rewiring; planning permission; lime mortar; drainage; the \
+order of trades; ventilation; energy grants; sash windows; scaffolding
+thing: a dehumidifier; a vapour barrier; a second quote; a skip; a spirit level; a structural survey; a drawing; a sample board
+act: stripping the paint; lifting the boards; chasing the walls; sanding by hand; sealing the joints; hiring a surveyor
+aspect: noise; dust; cost; durability; the look of it; drying time; resale value; weight; maintenance; fire safety
+""",
+    facts={
+        "constraint": """
+u [Never order] anything for the <{room}> [without asking] us.
+u The <{part}> is listed, it [must not be removed].
+u [Nobody drills] into the <{room}> wall, there are [live cables] behind it.
+u No work in the <{room}> [before {time}], the baby sleeps next door.
+u My son is allergic, so [no {material}] in the <{room}>.
+u [Don't pay] {firm} for the <{part}> [until {person} has signed it off].
+u [Always turn off the gas] before anyone touches the <{part}>.
+a Can I tell {firm} to start on the <{part}>? / u [Not before the permit is here].
+""",
+        "preference": """
+u I'd love [{material}] in the <{room}>.
+u We like the <{room}> [bright, without ceiling lamps].
+u I can't stand [{colour}], so please not in the <{room}>.
+u {first} prefers [{material}] to {material2} for the <{part}>.
+u Please give me prices for the <{part}> [with VAT].
+""",
+        "decision": """
+u OK, the <{room}> gets [{colour}].
+u We chose [{firm}] for the <{part}>.
+a Which colour do you want for the <{room}>, {colour} or {colour2}? / u [{colour2}].
+u The <{part}> [stays as it is], we only clean it.
+u {first} and I decided [against {material}] in the <{room}>.
+u Let's [knock down the wall] between the <{room}> and the corridor.
+a Shall I accept the offer of {firm} for the <{part}>? / u [Yes, accept it].
+""",
+        "number": """
+u The <{room}> is [{decimal} square metres].
+u {firm} quoted [{big} euros] for the <{part}>.
+u The beam over the <{room}> carries [{n} kg] at most.
+u Ceiling height in the <{room}>: [{n} cm].
+a According to the drawing the <{part}> needs [{n} litres] a day.
+""",
+        "name": """
+u The surveyor who did the <{part}> is [{person}].
+u [{person}] from {firm} is our man for the <{room}>.
+u The neighbour who complains about the <{part}> is called [{person}].
+u Keys for the <{room}> are with [{person}] at number {few}.
+""",
+        "date": """
+u The <{part}> arrives on [{date}].
+u {firm} starts with the <{room}> on [{date}].
+u The permit for the <{part}> ends on [{date}].
+u My parents move into the <{room}> on [{date}].
+""",
+        "change": """
+u The <{room}> will cost us [{big} euros]. >> u With the new pipes the <{room}> comes to [{big2} euros].
+u {firm} comes for the <{part}> on [{date}]. >> u They rang, the <{part}> is now on [{date2}].
+u Paint the <{room}> in [{colour}]. >> u I changed my mind about the <{room}>: [{colour2}].
+u The plumber for the <{part}> is [{firm}]. >> u [{firm2}] takes over the <{part}>, the others went bust.
+u We want the <{part}> [{n} cm] wide. >> u Measured again, the <{part}> has to be [{n2} cm].
+""",
+        "identifier": """
+t order confirmed: <{part}>, reference [{code}]
+t quote saved as [offers/{hash}.pdf] for the <{room}>
+t permit for <{part}>: file number [{code}/{n}]
+t payment to {firm} failed: <{part}>, [code {n}-{few}]
+t serial number of the <{part}>: [SN{hash}]
+""",
+    },
+    tools="""
+search for offers please | search_offers ("q": "{material} {room}") | {firm} ; {material} per m2 ; {decimal} euros ; {few} weeks ; rating {few} | Here are some offers. Prices differ mostly in delivery.
+can you check the mails? | read_mail ("folder": "house") | {date} {time} {firm} Re: {topic}, see attachment {n} | Nothing there that needs an answer today.
+look at the plan file | read_file ("path": "plans/{room}.txt") | layer {n} ; wall {few} ; {decimal} m ; {material} ; note {n} | That is the plan as it was saved.
+""",
+    blocks=(
+        "| room | area | floor | price |\n| --- | --- | --- | --- |\n| {room} | {decimal} m2 | {material} | {big} |*",
+        "Typical steps:\n\n1. Measure twice.\n2. Buy {n} percent more {material} than needed.\n3. Let it rest for {few} days.\n- a note on {topic}*",
+    ),
+    **_COMMON,
+)
+
+FIELD = Domain(
+    name="field study",
+    pools=_PEOPLE
+    + _EVERYDAY
+    + """
+site: Otter Weir; Mill Reach; Sandholme; Ferry Bend; Upper Tarn; Crane Pool; Gravel Bar; Willow Cut; Lock Nine; Stone Ford; \
+Marsh Inlet; Heron Bank; Alder Spring; Low Sluice; Kings Mere; Birch Run
+probe: nitrate probe; pH meter; turbidity logger; flow gauge; oxygen sensor; rain collector; temperature chain; sonde
+species: brown trout; stone loach; caddis larvae; water crowfoot; signal crayfish; mayfly nymphs; bullhead; eelgrass
+method: a paired t-test; bootstrapping; a mixed model; kriging; a Bayesian fit; rank correlation; wavelets; splines
+topic: sampling bias; sensor drift; missing data; seasonal trends; detection limits; reproducibility; peer review; outliers; \
+calibration; field safety; species counts; the flow model
+thing: a control site; a second observer; a blank sample; a log book; a pilot run; a preregistration; a map
+act: pooling the sites; detrending the series; bagging the samples; freezing the filters; dropping the first week
+aspect: statistical power; field time; accuracy; cost; readability; weather; permits; storage
+""",
+    facts={
+        "constraint": """
+u [Never wade] at <{site}> [alone].
+u The raw files of <{site}> [must not be overwritten].
+u [Don't publish] coordinates of <{site}>, the landowner would throw us out.
+u Samples from <{site}> [always stay below {few} degrees].
+u [No electrofishing] at <{site}> in spawning time, ever.
+u You may use the data of <{site}> [only if {person} is named] as an author.
+u [Check with {person}] before anything about <{site}> goes to the press.
+a Shall I remove the outliers of <{site}>? / u [No, never delete data, flag it].
+""",
+        "preference": """
+u I'd like figures for <{site}> in [greyscale, no legends].
+u For <{site}> I favour [{method}] over anything fancier.
+u Please write up <{site}> in [passive-free, short sentences].
+u My supervisor likes [{method}] in reports on <{species}>.
+u For <{species}> use [Latin names] in tables.
+""",
+        "decision": """
+u We are going to use [{method}] for <{site}>.
+u {person} and I decided to [leave out <{site}>] because of the floods.
+a Do you want to count <{species}> by net or by camera? / u [By camera].
+u For <{species}> we take [{method}], end of discussion.
+u The <{probe}> goes to [{site}].
+a For <{site}>, shall we fit {method} or {method2}? / u [{method}].
+""",
+        "number": """
+u At <{site}> we counted [{n} {species}].
+u The detection limit of the <{probe}> is [{decimal} mg/l].
+u Flow at <{site}> peaked at [{decimal} cubic metres] a second.
+a I computed it: <{site}> has a mean of [{decimal}] with {n} readings.
+u We have [{big} euros] left for the <{probe}>.
+""",
+        "name": """
+u The ranger at <{site}> is [{person}].
+u [{person}] lent us the <{probe}>.
+u The land around <{site}> belongs to [{person}].
+u Reviewer two on <{species}> turned out to be [{person}].
+""",
+        "date": """
+u We go to <{site}> on [{date}].
+u The <{probe}> has to be returned by [{date}].
+u The permit for <{site}> expires on [{date}].
+u {person} wants the chapter on <{species}> by [{date}].
+""",
+        "change": """
+u <{site}> has [{n} samples] so far. >> u Recounted: <{site}> has [{n2} samples].
+u We visit <{site}> on [{date}]. >> u High water, so <{site}> is put off to [{date2}].
+u The <{probe}> is with [{person}]. >> u [{person2}] has the <{probe}> now.
+u The threshold for <{site}> is [{decimal} mg/l]. >> u {first} says to use [{decimal2} mg/l] as threshold for <{site}>.
+u I will analyse <{species}> with [{method}]. >> u On second thought [{method2}] for <{species}>.
+""",
+        "identifier": """
+t saved <{site}> to [data/{hash}.parquet]
+t logger at <{site}>: serial [LG-{n}{few}{few2}]
+t ValueError: <{probe}> column [adc_{hash}] is empty
+t upload of <{site}> complete, dataset [doi:10.{n}/{hash}]
+t model {few} for <{species}>: AIC [{big}], converged
+""",
+    },
+    tools="""
+read the file | read_csv ("path": "data/{site}.csv") | {date} {time};{decimal};{n};{decimal2};ok | The series is complete as far as I can see.
+fit it again | run_model ("formula": "count ~ {n}") | iter {n}  loss {decimal}  step 0.0{n} | It ran to the end.
+what does the forecast say? | get_weather ("place": "{site}") | {date} {time} rain {decimal} mm wind {few} bft | A mixed picture, as so often.
+""",
+    blocks=(
+        "| site | n | mean | sd |\n| --- | --- | --- | --- |\n| {site} | {n} | {decimal} | {decimal2} |*",
+        "```r\nfit <- lm(y ~ x + s(t, k = {few}))\nplot(fit, which = {few})*\nsummary(fit)\n```",
+    ),
+    **_COMMON,
+)
+
+THEATRE = Domain(
+    name="theatre",
+    pools=_PEOPLE
+    + _EVERYDAY
+    + """
+play: The Salt Road; Night Ferry; A Cold Supper; The Glass Orchard; Three Umbrellas; Paper Saints; Lantern Street; The Tin \
+Wedding; Harbour Lights; Last Tram Home
+role: the innkeeper; the widow; the ferryman; the judge; the twin sister; the poacher; the governess; the clockmaker; the \
+mayor; the blind fiddler; the notary; the stowaway
+item: fog machine; revolving stage; red velvet curtain; piano; trapdoor; follow spot; costume rack; ticket desk; stage \
+sword; gas lantern; backdrop; sound desk
+venue: Corn Exchange; Old Tannery; Parish Hall; Riverside Barn; Guild Theatre; School Gym; Market Pavilion; Station Hotel
+topic: casting; the lighting plan; stage fright; ticket sales; the programme booklet; rehearsal discipline; props; \
+fundraising; accents; the interval; understudies; publicity
+thing: a read-through; a prompter; a seating plan; a poster; a stage manager; a dress rehearsal; a mailing list
+act: cutting the second act; recording the rehearsals; borrowing costumes; selling raffle tickets; printing early
+aspect: mood; cost; pace; audibility; the audience's patience; tradition; comfort; publicity
+""",
+    facts={
+        "constraint": """
+u [Never leave] the <{item}> [switched on overnight].
+u [No open flames] at the <{venue}>, the fire officer was very clear.
+u Children in <{play}> [must be home by {time}].
+u Please [don't promise] anyone <{role}> [before the auditions].
+u [Only {person}] may operate the <{item}>.
+u [Do not mention] {person} in the programme of <{play}>, she asked for that.
+u Whoever uses the <{item}> [has to wear gloves], it's insured that way.
+a Should I post pictures from <{play}> on our page? / u [Not without the parents' consent].
+""",
+        "preference": """
+u I want <{role}> [played slowly, almost whispering].
+u {first} would rather rehearse <{play}> [in the mornings].
+u For <{play}> I prefer [live piano to a tape].
+u We like the posters for <{play}> [without photographs].
+u I'm fond of the <{venue}> [for its acoustics].
+""",
+        "decision": """
+u [{person}] will play <{role}>, we voted.
+u <{play}> is going to be staged at the [{venue}].
+a Who gets <{role}>, {person} or {person2}? / u [{person2}].
+u We're [skipping the interval] in <{play}>.
+u We have agreed to [buy a used <{item}>] from the opera.
+a Do you want a matinee of <{play}>? / u [Yes, one on {day}].
+""",
+        "number": """
+u The <{venue}> seats [{n}].
+u Tickets for <{play}> cost [{few} euros {few2}0].
+u We sold [{n}] tickets for <{play}> up to now.
+u Renting the <{item}> is [{big} kroner].
+u <{play}> runs [{n} minutes] without the interval.
+""",
+        "name": """
+u [{person}] is doing the lights for <{play}>.
+u The caretaker of the <{venue}> is [{person}].
+u The <{item}> is on loan from [{person}].
+u Rights for <{play}> are with an agent named [{person}].
+""",
+        "date": """
+u Opening night of <{play}> is [{date}].
+u We have the <{venue}> from [{date}] on.
+u The <{item}> must go back on [{date}].
+u Auditions for <{role}>: [{date}], {time}.
+""",
+        "change": """
+u <{role}> is played by [{person}]. >> u {first} broke a leg, [{person2}] steps in as <{role}>.
+u We open <{play}> on [{date}]. >> u The premiere of <{play}> has been moved to [{date2}].
+u <{play}> goes to the [{venue}]. >> u New place for <{play}>: the [{venue2}].
+u Rehearsals of <{play}> begin at [{time}]. >> u From now on <{play}> rehearses at [{time2}].
+u The <{item}> costs [{n} euros]. >> u They gave us a discount, the <{item}> is [{n2} euros].
+""",
+        "identifier": """
+t booking of <{venue}>: confirmation [{code}]
+t refund for <{play}> denied: [reason {n}]
+t invoice [{code}-{few}] for <{item}> paid
+t uploaded <{play}> flyer as [flyer_{hash}.png]
+t licence for <{play}>: [PL{n}/{hash}]
+""",
+    },
+    tools="""
+how are the sales? | ticket_sales ("play": "{play}") | {date} row {few} seat {n} {decimal} euros paid | Sales go on at the usual pace.
+check the calendar please | read_calendar ("month": "{n}") | {day} {date} {time} {thing} ({venue}) | That is all that is entered.
+list the costumes | list_items ("what": "costumes") | box {few} ; size {n} ; {item} ; condition {few} | That is what the list has.
+""",
+    blocks=(
+        "| scene | minutes | people |\n| --- | --- | --- |\n| {role} | {few} | {n} |*",
+        "Scene {few}\n\n{first}: You never told me about {thing}.\n{first}: I thought you knew, {first2}.*",
+    ),
+    **_COMMON,
+)
+
+DOMAINS = (PAYMENTS, HOUSE, FIELD, THEATRE)

@@ -1,0 +1,221 @@
+"""The tables of docs/evaluation.md, from rows of numbers; today's beside those of the engine before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluate import measure, systems, written
+from benchmarks.evaluate.conversations import KINDS
+
+Row = dict[str, Any]
+
+PAGE = written.REPOSITORY / "docs" / "evaluation.md"
+BEFORE = Path(__file__).parent / "before.json"
+_BEGIN, _END = "<!-- make evaluate writes what follows -->", "<!-- and what follows is written by hand -->"
+_SETS = ("tuned", "held out", "hand-written")
+_GROWN = _SETS[:2]
+_TRAPS = ("tuned", "held out", "reference")
+_BUDGETS = (0.05, 0.1, 0.2, 0.3)
+_LEDGER = 3_000
+_STALE = "stale value"
+
+
+def as_json(commit: str, rows: Iterable[Row]) -> str:
+    lines = ",\n".join(json.dumps(row, sort_keys=True) for row in rows)
+    return f'{{"commit": "{commit}", "rows": [\n{lines}\n]}}\n'
+
+
+def write(rows: list[Row], missing: list[str]) -> None:
+    head, rest = PAGE.read_text().split(_BEGIN)
+    tail = rest.split(_END)[1]
+    PAGE.write_text(f"{head}{_BEGIN}\n\n{tables(rows, missing)}\n{_END}{tail}")
+
+
+def tables(rows: list[Row], missing: list[str]) -> str:
+    """``rows``: today's. Those of before are of our own systems alone."""
+    told = json.loads(BEFORE.read_text()) if BEFORE.exists() else {"commit": "", "rows": []}
+    both = [(f"before ({told['commit']})", told["rows"]), ("now", rows)] if told["rows"] else [("now", rows)]
+    parts = [
+        ("Every system", _every_system(both)),
+        ("The extract by budget and rounds", _by_budget(both)),
+        ("What is kept, by kind of fact, at 10 %", _by_kind(both)),
+        ("What is kept, by age", _by_age(both)),
+        ("Misleading traps", _traps(both)),
+        ("Misleading traps of the extract, by kind", _traps_by_kind(both)),
+        ("Outdated values", _outdated(both)),
+        (f"The ledger after a model that forgot everything, at {_LEDGER:,} tokens", _ledger(both)),
+        ("Forks", _forks(both)),
+    ]
+    text = "\n".join(f"### {title}\n\n{table}\n" for title, table in parts)
+    return text + "".join(f"\nNot measured: {reason}.\n" for reason in missing)
+
+
+Both = Sequence[tuple[str, list[Row]]]
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    ruled = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in ruled)
+
+
+def _select(rows: Iterable[Row], what: str = "facts", **wanted: Any) -> list[Row]:
+    """Those whose values are wanted; a tuple lists all that are."""
+
+    def fits(row: Row) -> bool:
+        return row["what"] == what and all(
+            row[name] in (value if isinstance(value, tuple) else (value,)) for name, value in wanted.items()
+        )
+
+    return [row for row in rows if fits(row)]
+
+
+def _mean(rows: Sequence[Row], of: Callable[[Row], float]) -> str:
+    if not rows:
+        return "–"
+    return f"{sum(of(row) for row in rows) / len(rows):.3f}".removeprefix("0")
+
+
+def _margin(row: Row) -> float:
+    return float(row["margin"])
+
+
+def _kept(row: Row) -> float:
+    return float(row["kept"])
+
+
+def _systems(both: Both, without: str = "") -> Iterable[tuple[str, str, list[Row]]]:
+    """Ours, before and now, then the others."""
+    for name in systems.SYSTEMS:
+        if name == without:
+            continue
+        for when, rows in both:
+            if any(row["system"] == name for row in rows):
+                yield (f"{name}, {when}" if name in systems.OURS else name), name, rows
+
+
+def _every_system(both: Both) -> str:
+    lines = []
+    for title, name, rows in _systems(both, "ledger"):
+        found = [_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=(1, 5)) for set_ in _SETS]
+        lines.append([title, *(_mean(one, _margin) for one in found), *(_mean(one, _kept) for one in found)])
+    return _table(["", *(f"margin, {s}" for s in _SETS), *(f"stmt, {s}" for s in _SETS)], lines)
+
+
+def _by_budget(both: Both) -> str:
+    lines = []
+    for share in _BUDGETS:
+        for when, rows in both:
+            line = [f"{share:.0%}, {when}"]
+            for set_ in _SETS:
+                for rounds in (1, 5, 20):
+                    one = _select(rows, system="extract", set=set_, budget=share, rounds=rounds)
+                    line.append(f"{_mean(one, _margin)} / {_mean(one, _kept)}")
+            lines.append(line)
+    return _table(["margin / stmt", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5, 20))], lines)
+
+
+def _by_kind(both: Both) -> str:
+    lines = []
+    for kind in KINDS:
+        line = [f"{kind} (safety rules)" if kind == "constraint" else kind]
+        for set_ in _SETS:
+            for _, rows in both:
+                one = _select(rows, system="extract", set=set_, budget=0.1, rounds=(1, 5))
+                line.append(_mean(one, lambda row, kind=kind: row["kinds"].get(kind, 0.0)))
+        lines.append(line)
+    return _table(["stmt", *(f"{s}, {when}" for s in _SETS for when, _ in both)], lines)
+
+
+def _by_age(both: Both) -> str:
+    quarters = ("first quarter", "second", "third", "last")
+    lines = []
+    for age, name in enumerate(quarters):
+        line = [name]
+        for set_ in _SETS:
+            for _, rows in both:
+                one = _select(rows, system="extract", set=set_, budget=_BUDGETS, rounds=(1, 5))
+                line.append(_mean(one, lambda row, age=age: row["ages"][age]))
+        lines.append(line)
+    return _table(["stmt", *(f"{s}, {when}" for s in _SETS for when, _ in both)], lines)
+
+
+def _traps(both: Both) -> str:
+    lines = []
+    for title, name, rows in _systems(both):
+        for rounds in (1, 5):
+            found = [
+                _counts(_select(rows, "traps", system=name, set=set_, budget=tokens, rounds=rounds), stale=False)
+                for set_ in _TRAPS
+                for tokens in measure.TRAP_BUDGETS
+            ]
+            if any(found):
+                lines.append([f"{title}, {rounds} round{'s' * (rounds > 1)}", *found])
+    return _table(["misleading of told", *(f"{s}, {t:,}" for s in _TRAPS for t in measure.TRAP_BUDGETS)], lines)
+
+
+def _traps_by_kind(both: Both) -> str:
+    kinds = sorted({kind for _, rows in both for row in _select(rows, "traps", set=_GROWN) for kind in row["claims"]})
+    columns = [(set_, when, rows) for set_ in _GROWN for when, rows in both]
+    lines = [
+        [
+            kind,
+            *(
+                _counts(_select(rows, "traps", system="extract", set=s), stale=False, kind=kind)
+                for s, _, rows in columns
+            ),
+        ]
+        for kind in kinds
+        if kind != _STALE
+    ]
+    return _table(["misleading of told", *(f"{set_}, {when}" for set_, when, _ in columns)], lines)
+
+
+def _outdated(both: Both) -> str:
+    lines = []
+    for title, name, rows in _systems(both, "ledger"):
+        found = [
+            _counts(_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=rounds), stale=True)
+            for set_ in _SETS
+            for rounds in (1, 5)
+        ]
+        lines.append([title, *found])
+    return _table(
+        ["older value without the newer", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5))], lines
+    )
+
+
+def _counts(rows: Iterable[Row], *, stale: bool, kind: str = "") -> str:
+    counts = [
+        numbers
+        for row in rows
+        for name, numbers in row["claims"].items()
+        if (name == _STALE) == stale and kind in ("", name)
+    ]
+    return f"{sum(n[2] for n in counts)} of {sum(n[1] for n in counts)}" if counts else ""
+
+
+def _ledger(both: Both) -> str:
+    lines = []
+    for when, rows in both:
+        for rounds in (1, 5):
+            line = [f"{when}, {rounds} round{'s' * (rounds > 1)}"]
+            for set_ in _SETS:
+                one, two = (_select(rows, system=s, set=set_, budget=_LEDGER, rounds=rounds) for s in systems.OURS)
+                share = f"{_kept(two[0]) / _kept(one[0]):.0%}" if one and two and _kept(one[0]) else "–"
+                line.append(f"{_mean(two, _kept)} of {_mean(one, _kept)}, {share}")
+            lines.append(line)
+    return _table(["stmt of the ledger, of the extract", *_SETS], lines)
+
+
+def _forks(both: Both) -> str:
+    lines = []
+    for when, rows in both:
+        line = [when]
+        for set_ in _GROWN:
+            found = _select(rows, "fork", set=set_)
+            line += [_mean(found, _kept), *(f"{row['leaked'][0]} of {row['leaked'][1]}" for row in found)]
+        lines.append(line)
+    return _table(["at 20 %", *(title for s in _GROWN for title in (f"stmt, {s}", f"of the other branch, {s}"))], lines)

@@ -1,0 +1,100 @@
+"""benchmarks/evaluate: the same seed gives the same conversations, and its scores cannot be had for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.evaluate import generators, generators_held_out, scores, systems, traps, traps_held_out, written
+from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
+
+pytestmark = pytest.mark.pure
+
+DOMAINS = [*generators.DOMAINS, *generators_held_out.DOMAINS]
+
+
+def grown(domain: Domain = generators.HOUSE, seed: int = 1) -> Conversation:
+    return grow(domain, seed, 6_000)
+
+
+def scored(text: str, told: Conversation) -> tuple[float, float]:
+    """Margin and share of whole statements."""
+    found = scores.tell(scores.Shown(text, systems.counter()), told.facts, grown(seed=2).facts, len(told.turns))
+    return scores.margin(found), scores.kept(found)
+
+
+def transcript(told: Conversation) -> str:
+    return "\n".join(f"{turn.role}: {turn.text}" for turn in told.turns)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
+def test_the_same_seed_gives_the_same_conversation_and_another_one_another(domain: Domain) -> None:
+    assert grown(domain) == grown(domain)
+    assert transcript(grown(domain)) != transcript(grown(domain, seed=2))
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
+def test_all_facts_are_found_in_the_whole_conversation_and_nothing_of_it_misleads(domain: Domain) -> None:
+    told = grown(domain)
+    margin, kept = scored(transcript(told), told)
+    shown = scores.Shown(transcript(told), systems.counter())
+    assert kept == 1.0
+    assert margin > 0.3
+    assert told.claims
+    assert not any(shown.misleads(claim) for claim in told.claims)
+
+
+def test_an_empty_text_scores_nothing() -> None:
+    assert scored("", grown()) == (0.0, 0.0)
+
+
+def test_words_without_statements_have_a_margin_but_keep_no_fact() -> None:
+    told = grown()
+    text = systems.SYSTEMS["null: distinct words"]("", told.turns, 2_000)
+    margin, kept = scored(text, told)
+    assert margin > 0.1
+    assert kept == 0.0
+
+
+def test_another_conversation_scores_about_nothing() -> None:
+    margin, kept = scored(transcript(grown(generators.PAYMENTS)), grown())
+    assert abs(margin) < 0.1
+    assert kept < 0.05
+
+
+def test_an_answer_beside_another_subject_is_not_kept() -> None:
+    fact = fact_of("number", "The <cellar> is [240 cm] high.", 0)
+    assert fact.answer == {"240", "cm"}
+    count = systems.counter()
+    assert scores.Shown("user: cellar 240 cm high", count).keeps(fact)
+    assert scores.Shown("assistant: How high is the cellar?\nuser: 240 cm.", count).keeps(fact)
+    assert not scores.Shown("user: The attic is 240 cm high · The cellar is damp", count).keeps(fact)
+    assert not scores.Shown("cellar " + "and so on " * scores.LONGEST + "240 cm", count).keeps(fact)
+
+
+def test_an_older_value_misleads_without_the_newer_one() -> None:
+    told = grown()
+    older = told.claims[0].text.split(" >> ")[0]
+    count = systems.counter()
+    assert scores.Shown(older, count).misleads(told.claims[0]) is True
+    assert scores.Shown(told.claims[0].text, count).misleads(told.claims[0]) is False
+    assert scores.Shown("Nothing was said.", count).misleads(told.claims[0]) is None
+
+
+@pytest.mark.parametrize("module", [traps, traps_held_out], ids=["tuned", "held out"])
+def test_a_planted_trap_misleads_in_no_whole_conversation(module: object) -> None:
+    planted, left = written.plant(grown(), written.grown_traps(module is traps_held_out, 13)[:20], 1)
+    shown = scores.Shown(transcript(planted), systems.counter())
+    told = [shown.misleads(claim) for claim in planted.claims]
+    assert len(told) + len(left) == 20
+    assert told.count(False) >= 10
+    assert True not in told
+
+
+def test_a_claim_without_its_correction_misleads() -> None:
+    claim = Claim("1", "denial", "cellar is dry", "not true")
+    assert scores.Shown("user: The cellar is dry.", systems.counter()).misleads(claim) is True
+    assert scores.Shown("user: The cellar is dry (that is not true)", systems.counter()).misleads(claim) is False
+
+
+def test_what_denies_is_a_word_of_the_answer() -> None:
+    assert content_words("Never push to main without asking, not even once") >= {"never", "without", "not"}
