@@ -1,0 +1,146 @@
+"""What is told: the statements that say the most that is new for each token, each with what it needs."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.word_tables import FIRST_PERSON
+from benchmarks.candidate.words import stem
+
+#: A name, number or identifier is worth so many plain words.
+MARKED = 3.0
+#: A word that was told already is worth this much of the time before.
+AGAIN = 0.6
+#: A rule, wish or decision of a person is worth so many times its words, and so much more; a firm one more again.
+_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 2.0, 8.0
+_OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
+#: Worth is divided by tokens to this power.
+_LENGTH_POWER = 0.9
+#: A statement that needs more others than this to be true is not told.
+_MOST_NEEDED = 12
+#: So often is a statement priced anew before it is taken as it stands.
+_PRICED = 12
+#: The share of the room that the last statement may take: what comes next may answer it.
+_LAST = 20
+_AGAIN = [AGAIN**n for n in range(24)]
+
+
+@dataclass(slots=True)
+class _Worth:
+    factor: float
+    bonus: float
+    words: tuple[tuple[str, float], ...]
+    needs: tuple[int, ...]
+
+
+def mark_names(statements: Sequence[Statement]) -> None:
+    """A name is one wherever it stands: what is marked in half of its uses is marked in all."""
+    often = Counter(word for one in statements for word in one.words.content)
+    marked = Counter(word for one in statements for word in one.words.marked)
+    names = frozenset(word for word, count in marked.items() if 2 * count >= often[word])
+    for one in statements:
+        one.words = one.words._replace(marked=one.words.content & names)
+
+
+def choose(
+    statements: Sequence[Statement],
+    costs: Sequence[int],
+    room: float,
+    *,
+    day_cost: int,
+    told: Mapping[str, int],
+    focus: frozenset[str] = frozenset(),
+    keeps_last: bool = True,
+) -> list[int]:
+    """Places of the statements that are told in ``room`` tokens, in order. ``told``: stems that are told already."""
+    choice = _Choice(statements, costs, day_cost, _appraise(statements, focus), Counter(told))
+    last = len(statements) - 1
+    if keeps_last and last >= 0 and _LAST * costs[last] <= room:
+        choice.take([last], room)
+    # (-gain, place, how often it was priced): the gain of what waits can only fall as words are told.
+    heap = [(-choice.gain(group), i, 0) for i in range(len(statements)) if (group := choice.together(i))]
+    heapq.heapify(heap)
+    while heap:
+        _, i, priced = heapq.heappop(heap)
+        group = choice.together(i)
+        if group and heap and priced < _PRICED:
+            now = -choice.gain(group)
+            if now > heap[0][0] + 1e-6:
+                heapq.heappush(heap, (now, i, priced + 1))
+                continue
+        choice.take(group, room)
+    return sorted(i for i in choice.taken if not statements[i].is_shown)
+
+
+class _Choice:
+    """What is taken so far."""
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        costs: Sequence[int],
+        day_cost: int,
+        worth: Sequence[_Worth],
+        told: Counter[str],
+    ) -> None:
+        self._days_of = [one.day for one in statements]
+        self._costs, self._day_cost, self._worth, self._told = costs, day_cost, worth, told
+        self._days: set[str] = {""}
+        self._used = 0
+        self.taken = {i for i, one in enumerate(statements) if one.is_shown}
+
+    def together(self, i: int) -> list[int]:
+        """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
+        if i in self.taken or len(self._worth[i].words) <= 1:
+            return []
+        group = [i]
+        for k in group:
+            group += [j for j in self._worth[k].needs if j not in group and j not in self.taken]
+            if len(group) > _MOST_NEEDED:
+                return []
+        return group
+
+    def gain(self, group: Sequence[int]) -> float:
+        """What these tell that is new, for their tokens."""
+        total, price = 0.0, 0
+        for i in group:
+            one = self._worth[i]
+            price += self._costs[i]
+            total += one.bonus + one.factor * sum(
+                value * _AGAIN[min(self._told[word], len(_AGAIN) - 1)] if word in self._told else value
+                for word, value in one.words
+            )
+        return float(round(total / price**_LENGTH_POWER, 6))
+
+    def take(self, group: Sequence[int], room: float) -> None:
+        """Take them if there is room."""
+        days = {self._days_of[k] for k in group} - self._days
+        price = sum(self._costs[k] for k in group) + self._day_cost * len(days)
+        if self._used + price > room:
+            return
+        self._used += price
+        self._days |= days
+        self.taken.update(group)
+        for k in group:
+            self._told.update(word for word, _ in self._worth[k].words)
+
+
+def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_Worth]:
+    place = {id(one): i for i, one in enumerate(statements)}
+    labels = {part.lower() for one in statements for part in one.speaker.label.split()}
+    found = []
+    for one in statements:
+        is_rule = one.is_rule
+        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
+        factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
+        factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0
+        words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
+        factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
+        bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
+        needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
+        found.append(_Worth(factor, bonus, tuple(words.items()), needs))
+    return found

@@ -1,0 +1,116 @@
+"""Relative dates made absolute: "yesterday" becomes "yesterday (2024-05-07)".
+
+A summary outlives the day that it speaks of. Only what has one meaning is resolved: "next Friday" is one of two days,
+and stays under the heading of the day on which it was said. What is quoted, code, a path or an option is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+_DAY_WORDS = {
+    -2: "the day before yesterday|vorgestern|avant-hier|anteayer|anteontem|l['’]altro ieri|eergisteren|позавчера|"
+    "أول أمس",
+    -1: "yesterday|last night|gestern|ayer|ontem|ieri|gisteren|вчера|أمس",
+    0: "today|tonight|heute|aujourd['’]hui|hoy|hoje|oggi|vandaag|сегодня|اليوم",
+    1: "tomorrow|demain|mañana|amanhã|domani|завтра|غدا|غداً",
+    2: "the day after tomorrow|übermorgen|après-demain|pasado mañana|depois de amanhã|dopodomani|overmorgen|"
+    "послезавтра",
+}
+_DAY_SIGNS = {
+    -2: "前天|一昨日|그저께",
+    -1: "昨天|昨日|어제",
+    0: "今天|今日|오늘",
+    1: "明天|明日|내일",
+    2: "后天|後天|明後日|모레",
+}
+_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())} | {
+    "a": 1,
+    "an": 1,
+}
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_COUNT = r"\d{1,3}|an?|" + "|".join(list(_NUMBERS)[1:11])
+
+
+def _longest_first(table: dict[int, str]) -> str:
+    return "|".join(sorted("|".join(table.values()).split("|"), key=len, reverse=True))
+
+
+#: Beside one of these a word is part of a path, an option, an assignment or another word.
+_EDGE = r"[\w/=+@#$\\-]"
+_RELATIVE = re.compile(
+    r"(?P<quoted>\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|`[^`\n]{1,300}`)"
+    rf"|(?<!{_EDGE})(?<!born )(?<!no )(?<!la )(?<!por )(?:"
+    rf"(?P<day>{_longest_first(_DAY_WORDS)})"
+    rf"|(?<!about )(?<!or )(?<!half )(?P<ago>{_COUNT}) (?P<ago_unit>day|week|month|year)s? ago"
+    r"|(?<!the )(?<!this )(?<!every )(?P<side>last|next) (?P<period>month|year)(?! of\b)"
+    rf"|(?<!the )(?<!every )last (?P<weekday>{'|'.join(_WEEKDAYS)})"
+    rf")(?:['’]s)?(?!{_EDGE}|['’]\w)(?! ?[(（])"
+    rf"|(?P<sign>{_longest_first(_DAY_SIGNS)})(?! ?[(（])",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    r"day|night|ago|last|next|tomorrow|[天日]|[^\x00-\x7f]|ayer|ieri|gister|gestern|heute|ontem|hoje|oggi|hoy|demain",
+    re.IGNORECASE,
+)
+#: A message that names another day speaks from there: a log, a mail, a report, a story.
+_OTHER_TIME = re.compile(
+    r"^(?:From|Date|Sent): |^>|\b\d{4}-\d\d-\d\d\b.{0,20}[:|]|^(?:on \d|on \w+,? .{0,40}\bwrote)"
+    r"|\bin the (?:story|film|book|novel)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: Characters of a message that are searched for another day.
+_SEARCHED = 4_000
+
+
+def names_another_day(message: str) -> bool:
+    """Whether relative dates in the message may count from another day than its own."""
+    return _OTHER_TIME.search(message[:_SEARCHED]) is not None
+
+
+def resolve_dates(text: str, today: date) -> str:
+    """``text`` with the date after each relative one; what is resolved already stays as it is."""
+    if not _HINT.search(text):
+        return text
+    return _RELATIVE.sub(lambda match: _dated(match, today), text)
+
+
+def _dated(match: re.Match[str], today: date) -> str:
+    try:
+        told = _date_of(match, today)
+    except (OverflowError, ValueError):
+        # Before the year 1, or after 9999.
+        return match[0]
+    return f"{match[0]} ({told})" if told else match[0]
+
+
+def _date_of(match: re.Match[str], today: date) -> str:
+    if word := match["day"] or match["sign"]:
+        return (today + timedelta(days=_steps(word))).isoformat()
+    if count := match["ago"]:
+        number = int(count) if count.isdigit() else _NUMBERS[count.lower()]
+        return _before(today, number, match["ago_unit"].lower())
+    if match["period"]:
+        return _before(today, 1 if match["side"].lower() == "last" else -1, match["period"].lower())
+    if match["weekday"]:
+        days = (today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7
+        return (today - timedelta(days=days)).isoformat()
+    return ""
+
+
+def _before(today: date, number: int, unit: str) -> str:
+    if unit == "year":
+        return str(date(today.year - number, 1, 1).year)
+    if unit == "month":
+        year, month = divmod(today.year * 12 + today.month - 1 - number, 12)
+        return date(year, month + 1, 1).isoformat()[:7]
+    return (today - timedelta(days=number * (7 if unit == "week" else 1))).isoformat()
+
+
+def _steps(word: str) -> int:
+    for table in (_DAY_WORDS, _DAY_SIGNS):
+        for steps, words in table.items():
+            if re.fullmatch(words, word, re.IGNORECASE):
+                return steps
+    raise ValueError(word)

@@ -1,0 +1,74 @@
+"""A summary without a model: the statements of a conversation that say the most for each token, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.candidate.choosing import mark_names
+from benchmarks.candidate.ledger_text import EXTRACT_HEADING, extract_of, prose_of
+from benchmarks.candidate.reading import Reader
+from benchmarks.candidate.relating import relate
+from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.words import read_words, stem
+from benchmarks.candidate.writing import compose, read_back
+from compaction_app.tokens import Count
+from compaction_app.values import Message
+
+#: Tokens that the ends of a text may cost beside its parts.
+_EDGE = 2
+DAY_MARK = "### "
+
+
+def summarize_extractively(
+    *,
+    covered: Sequence[Message],
+    previous_summary: str,
+    target_tokens: int,
+    count: Count,
+    instructions: str = "",
+) -> str:
+    """At most ``target_tokens`` of Markdown: statements as they were said, a heading a day, a line a speaker.
+
+    ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
+    The same arguments give the same bytes, on every run and every machine.
+    """
+    statements = relate(read_statements(previous_summary, covered))
+    room = target_tokens - sum(count([EXTRACT_HEADING])) - _EDGE
+    focus = frozenset(map(stem, read_words(instructions).content))
+    text = compose(statements, room, count, day_mark=DAY_MARK, focus=focus)
+    if text:
+        return f"{EXTRACT_HEADING}\n{text}"
+    return _smallest(statements, target_tokens, count) if statements else _nothing_said(covered, target_tokens, count)
+
+
+def read_statements(previous_summary: str, covered: Sequence[Message]) -> list[Statement]:
+    """What an earlier summary, without its ledger, and the messages after it say."""
+    reader = reader_of(previous_summary)
+    reader.read_messages(covered)
+    statements = [one for one in reader.statements if not one.is_gone]
+    mark_names(statements)
+    return statements
+
+
+def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader:
+    """A reader that has read an earlier summary, and what its ledger says."""
+    quoted = extract_of(previous_summary)
+    reader = Reader(read_back(quoted))
+    if not quoted:
+        reader.read_prose(prose_of(previous_summary))
+    return Reader([*reader.statements, *ledger])
+
+
+def _smallest(statements: Sequence[Statement], target: int, count: Count) -> str:
+    """Where there is no room for a heading: the last statement that fits alone and needs no other."""
+    texts = [f"{one.label}: {one.text}" for one in statements if not one.needs and one.size > 1]
+    sizes = count(texts)
+    return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
+
+
+def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:
+    """Messages without a word in them: that much can be told."""
+    if not covered:
+        return ""
+    text = f"{len(covered)} message{'' if len(covered) == 1 else 's'} without any text in them"
+    return text if count([text])[0] <= target else ""

@@ -1,0 +1,145 @@
+"""The ledger: what a summary lost, word for word, at its end.
+
+It is an extract of what the summary replaces, where the words of the summary, and of the messages that stay beside it,
+are told already. Nothing else is kept between generations: the ledger is part of the summary's text, so it is part of
+what the next one replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.candidate.choosing import mark_names
+from benchmarks.candidate.extractive import reader_of
+from benchmarks.candidate.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
+from benchmarks.candidate.relating import relate
+from benchmarks.candidate.score import Told, share_kept
+from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.writing import compose, read_back
+from compaction_app.conf import Settings
+from compaction_app.context.pruning import room_for_summary
+from compaction_app.exceptions import RedactionFailed
+from compaction_app.messages.transcript import count_summary, leaks_wrapper
+from compaction_app.redaction import Redact, apply_redactor, redactor_of
+from compaction_app.tokens import Count
+from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
+
+#: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
+SHARE = 5
+#: Content words of a sentence without a fact that is told.
+_FULL_SENTENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A summary's text as it is stored, and the share of facts that it kept, 0–1; None without a ledger."""
+
+    text: str
+    before: float | None
+    after: float | None
+
+
+def complete(
+    draft: str, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
+) -> Kept:
+    """The draft with the ledger that its plan leaves room for. Never fails a draft that was accepted.
+
+    Everything told comes from the request, so it has passed the redactor.
+    """
+    prose = prose_of(draft)
+    if settings.ledger_tokens == 0:
+        return Kept(prose, None, None)
+    following = following_messages(plan, settings)
+    statements = read_replaced(request, following)
+    beside = [message.content for message in following]
+    told = Told([prose, *beside])
+    before = share_kept(statements, told)
+    lost = _lost(statements, told, request.nonce)
+    ledger = _fit(prose, lost, told, _room(prose, request, plan, budget, settings, count), count)
+    if not ledger:
+        return Kept(prose, before, before)
+    return Kept(with_ledger(prose, ledger), before, share_kept(statements, Told([prose, ledger, *beside])))
+
+
+def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
+    """What stays verbatim after the summary on every branch that shares it, as a model is shown it.
+
+    What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
+    that the redactor fails on, for no context can hold it.
+    """
+    redact = redactor_of(settings)
+    shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
+    staying = [*([plan.pinned] if plan.pinned else []), *shared]
+    return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
+
+
+def _as_shown(message: Message, redact: Redact | None) -> Message | None:
+    try:
+        return apply_redactor(message, redact)
+    except RedactionFailed:
+        return None
+
+
+def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:
+    """What the summary takes the place of, and behind it what stays beside it: that may correct what was said."""
+    reader = reader_of(request.previous_summary, read_back(ledger_of(request.previous_summary)))
+    reader.read_messages(request.covered)
+    replaced = len(reader.statements)
+    reader.read_messages(following)
+    for one in reader.statements[replaced:]:
+        one.is_shown = True
+    statements = [one for one in reader.statements if not one.is_gone]
+    mark_names(statements)
+    return relate(statements)
+
+
+def _lost(statements: Sequence[Statement], told: Told, nonce: str) -> list[Statement]:
+    """What the summary does not tell, and what may only be told together with it."""
+    lost = [one for one in statements if one.is_shown or (_is_worth_it(one) and not told.holds(one))]
+    wanted = {id(other) for one in lost for other in one.needs} | {id(one) for one in lost}
+    return [one for one in statements if id(one) in wanted and not leaks_wrapper(one.text, nonce)]
+
+
+def _is_worth_it(one: Statement) -> bool:
+    """Whether it says anything that a reader would miss: a rule, a name, a value, or a full sentence."""
+    return bool(one.words.marked or one.words.values or one.is_rule or one.size >= _FULL_SENTENCE)
+
+
+def _room(
+    prose: str, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
+) -> int:
+    """Tokens for the entries of the ledger: its budget, or what the branch's target and the saving leave.
+
+    What the base's ledger had, it may have again, and a share it has always: a tail that is over the target for
+    the moment must not cost the facts of all the time before.
+    """
+    share = budget.summary_target // SHARE
+    wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
+    size = _without_entries(prose, count)
+    staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
+    carried = count([ledger_of(request.previous_summary)])[0]
+    heading = count([LEDGER_HEADING])[0]
+    spare = max(budget.target - staying - size, carried, share - heading)
+    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size
+    # More would leave the whole summary out of the prompt.
+    shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
+    return min(wanted - heading, spare, saving, shown)
+
+
+def _fit(prose: str, lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
+    """The ledger that makes the whole summary no larger than its prose and ``room``, counted as one text."""
+    limit = _without_entries(prose, count) + room
+    ledger = _compose(lost, told, room, count)
+    while ledger and (over := count_summary(with_ledger(prose, ledger), count) - limit) > 0:
+        room -= over
+        ledger = _compose(lost, told, room, count)
+    return ledger
+
+
+def _compose(lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
+    return compose(lost, room, count, told=told.stems, keeps_last=False)
+
+
+def _without_entries(prose: str, count: Count) -> int:
+    return count_summary(with_ledger(prose, "\n"), count)

@@ -1,0 +1,330 @@
+"""Messages and earlier texts as statements: an answer, a denial or a correction becomes part of what it changes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from benchmarks.candidate.dates import names_another_day, resolve_dates
+from benchmarks.candidate.records import read_records
+from benchmarks.candidate.sentences import harmless, split_sentences
+from benchmarks.candidate.statements import NOBODY, QUESTION_MARKS, QUOTED, Speaker, Statement, is_rule
+from benchmarks.candidate.word_tables import (
+    ACCEPTANCE,
+    FRAME,
+    HEDGE,
+    LIMIT,
+    NEGATION,
+    OUTCOME,
+    POINTER,
+    PRONOUN,
+    PROPOSAL,
+    REVERSAL,
+)
+from benchmarks.candidate.words import Words, count_words, read_words
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import call_name, tool_marker
+from compaction_app.messages.transcript import results_of_calls, tool_names
+from compaction_app.messages.truncate import one_line, shorten
+from compaction_app.retention.quoting import split_quoted
+from compaction_app.values import Message, Role
+
+#: Messages whose statements share a line for each speaker.
+STRETCH = 20
+#: Content words of a reply that means nothing without what it answers, and the words around them.
+_BRIEF, _BRIEF_WORDS = 3, 6
+#: Words above which a sentence is no denial or correction of another, and those of a short one.
+_LONG, _SHORT = 14, 9
+#: Statements, and messages, that a correction reaches back.
+_REACH, _FAR = 6, 8
+#: Characters at which a statement takes no more: what follows is one that it needs.
+_FULL = 500
+#: Sentences of a message after which each is worth half.
+_VERBOSE = 30
+#: Of three or more lines with one shape none says much: rows of logs, tables and code.
+_ROW, _ROWS = 0.03, 3
+#: What a tool says of how it ended, and of what it changed.
+_OUTCOME, _CODE = 0.8, 0.2
+_RESULT_BYTES = 2_000
+_LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
+_TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+_NUMBERED_LINE = re.compile(r"\d+[:|]")
+_NAME = re.compile(r"[^\w.@-]+")
+_OPENING_CHARACTERS = 48
+
+
+@dataclass(slots=True)
+class _Sentence:
+    text: str
+    words: Words
+    weight: float
+    is_quoted: bool = False
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The message that is read."""
+
+    number: int
+    stretch: int
+    speaker: Speaker
+    day: str
+    #: Its statements so far.
+    mine: list[Statement] = field(default_factory=list)
+    #: "Imagine …": all that follows stands under it.
+    frame: Statement | None = None
+    #: Whom or what "he" and "it" speak of.
+    subject: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cues:
+    """What shows that a sentence belongs to another one."""
+
+    length: int
+    #: Content words.
+    size: int
+    denies: bool
+    undoes: bool
+    points: bool
+
+    @property
+    def is_brief(self) -> bool:
+        return self.length <= _BRIEF_WORDS and 0 < self.size <= _BRIEF
+
+    @classmethod
+    def of(cls, sentence: _Sentence) -> _Cues:
+        text, length = sentence.text, count_words(sentence.text)
+        points = POINTER.match(text) is not None
+        turns = REVERSAL.search(text) is not None or (length <= _SHORT and NEGATION.search(text) is not None)
+        return cls(
+            length=length,
+            size=len(sentence.words.content),
+            denies=_early(NEGATION, text),
+            undoes=_early(REVERSAL, text) or (points and turns),
+            points=points or PRONOUN.match(text) is not None,
+        )
+
+
+class Reader:
+    """Reads messages one after the other; ``statements`` grows."""
+
+    def __init__(self, statements: Sequence[Statement] = ()) -> None:
+        self.statements = list(statements)
+        #: The last statement of the message before.
+        self._last = self.statements[-1] if self.statements else None
+        self._last_speaker = self._last.speaker if self._last else None
+        #: Statements with content, and the message of each.
+        self._said: list[tuple[int, Statement]] = []
+        self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
+
+    def read_messages(self, messages: Sequence[Message]) -> None:
+        results, names = results_of_calls(messages), tool_names(messages)
+        for number, message in enumerate(messages):
+            speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
+            day = message.created_at.date() if message.created_at else None
+            stretch = self._stretch + number // STRETCH
+            turn = _Turn(number, stretch, speaker, day.isoformat() if day else "")
+            self._read(turn, _sentences_of(message, day))
+            for call, result in zip(message.tool_calls, results[number], strict=True):
+                self._add_call(stretch, speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
+        self._stretch += len(messages) // STRETCH + 1
+
+    def read_prose(self, text: str) -> None:
+        """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
+        for sentence, is_code in split_sentences(text):
+            text = harmless(sentence)
+            weight = _CODE if is_code else 1.0
+            self.statements.append(Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight))
+        self._last = self.statements[-1] if self.statements else None
+        self._stretch += 1
+
+    def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
+        text = harmless(one_line(marker, 300))
+        weight = _OUTCOME if OUTCOME.search(text) else speaker.weight
+        self.statements.append(
+            Statement(day.isoformat() if day else "", speaker, text, read_words(text), stretch, weight)
+        )
+
+    def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
+        for sentence in sentences:
+            target = self._target(turn, sentence)
+            if target is not None and len(target.text) <= _FULL:
+                self._join(turn, sentence, target)
+            else:
+                self._add(turn, sentence, target)
+        if turn.mine:
+            self._last, self._last_speaker = turn.mine[-1], turn.speaker
+
+    def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
+        target = self._with_question(target)
+        target.is_accepted |= not turn.mine and self._accepts(turn.speaker, sentence.text)
+        target.join(turn.speaker, sentence.text, sentence.words)
+        turn.mine = turn.mine or [target]
+
+    def _add(self, turn: _Turn, sentence: _Sentence, full: Statement | None) -> None:
+        """A statement of its own; ``full`` is what it changes where that takes no more."""
+        text = _undotted(sentence.text)
+        text = QUOTED + text if sentence.is_quoted else text
+        one = Statement(turn.day, turn.speaker, text, sentence.words, turn.stretch, sentence.weight)
+        if not turn.mine and self._asks_about_last(one):
+            one.about = self._last
+        elif not turn.mine and self._last is not None and self._limits_last(one):
+            self._last.needs.append(one)
+        if full is not None:
+            full.needs.append(one)
+        if PRONOUN.match(sentence.text) is None:
+            turn.subject = one
+        elif turn.subject is not None:
+            one.needs.append(turn.subject)
+        if turn.frame is not None:
+            one.needs.append(turn.frame)
+        elif turn.speaker.role != Role.TOOL and _early(FRAME, sentence.text):
+            turn.frame = one
+        turn.mine.append(one)
+        self.statements.append(one)
+        if one.size >= 2:
+            self._said.append((turn.number, one))
+
+    def _with_question(self, target: Statement) -> Statement:
+        """A brief question goes, with its answer, to the statement that it is about."""
+        if target.about is None or target.is_gone:
+            return target
+        target.is_gone = True
+        target.about.join(target.speaker, target.text, target.words)
+        return target.about
+
+    def _asks_about_last(self, statement: Statement) -> bool:
+        """As "Did you take it?" does."""
+        if self._last is None or self._last.speaker == statement.speaker or not statement.asks:
+            return False
+        return count_words(statement.text) <= _BRIEF_WORDS and statement.size <= 2 and not statement.words.marked
+
+    def _limits_last(self, statement: Statement) -> bool:
+        """Whether it answers another speaker's last statement with a denial, a change or a condition."""
+        if self._last is None or self._last.speaker == statement.speaker or statement.asks:
+            return False
+        text = statement.text
+        return count_words(text) <= _LONG and any(cue.search(text) for cue in (NEGATION, REVERSAL, LIMIT))
+
+    def _accepts(self, speaker: Speaker, text: str) -> bool:
+        """Whether a person makes what a model proposed right before their own decision."""
+        if self._last is None or self._last_speaker is None or self._last_speaker.is_person or not speaker.is_person:
+            return False
+        is_brief = count_words(text) <= _BRIEF_WORDS and _early(ACCEPTANCE, text)
+        return (
+            is_brief and not NEGATION.search(text) and not HEDGE.search(text) and bool(PROPOSAL.search(self._last.text))
+        )
+
+    def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
+        """The statement that this sentence answers, denies or corrects; None if it stands for itself."""
+        before = turn.mine[-1] if turn.mine else self._last
+        if turn.speaker.role == Role.TOOL or sentence.is_quoted or before is None or before.text.startswith(QUOTED):
+            return None
+        if sentence.text.endswith(QUESTION_MARKS):
+            # One answer may answer both.
+            return before if turn.mine and before.asks else None
+        cues = _Cues.of(sentence)
+        if cues.length > _LONG or (cues.size >= 2 and not cues.undoes and is_rule(sentence.text)):
+            # Not even "Never …" denies the statement before it: it says what to do.
+            return None
+        if turn.mine:
+            # "He quit on day two."
+            is_echo = cues.is_brief and (cues.points or not sentence.words.marked)
+            return before if cues.denies or cues.undoes or is_echo or LIMIT.match(sentence.text) else None
+        return self._earlier_target(turn, sentence, cues, before)
+
+    def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues, last: Statement) -> Statement | None:
+        """The same for the first sentence of a message. ``last``: the statement before."""
+        is_other = last.speaker != turn.speaker
+        if is_other and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
+            return last
+        near = [one for at, one in self._said[-_REACH:] if at >= turn.number - _FAR and not one.is_gone]
+        named = [one for one in near if sentence.words.content & one.words.content]
+        if cues.undoes and named:
+            return named[-1]
+        if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
+            return last
+        is_echo = cues.is_brief and (cues.points or not (is_other or sentence.words.marked or sentence.words.values))
+        is_undone = cues.undoes and 0 < cues.size <= _BRIEF
+        is_denied = cues.denies and (cues.size <= _BRIEF or bool(sentence.words.content & last.words.content))
+        if is_echo or is_undone or is_denied:
+            return last if last.size >= 2 or not near else near[-1]
+        return None
+
+
+def speaker_of(role: str, name: str) -> Speaker:
+    return Speaker(str(role), _NAME.sub(" ", name).strip()[:40].strip())
+
+
+def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
+    if message.role == Role.TOOL:
+        return _of_tool(message.content)
+    resolves = day is not None and not names_another_day(message.content)
+    weight = speaker_of(message.role, "").weight
+    found: list[_Sentence] = []
+    for piece, is_quoted in split_quoted(message.content):
+        for raw, is_code in split_sentences(piece):
+            text = harmless(raw)
+            if day is not None and resolves and not is_code and not is_quoted:
+                text = resolve_dates(text, day)
+            factor = _CODE if is_code else 1.0
+            if message.role == Role.ASSISTANT and OUTCOME.search(text):
+                factor /= weight
+            found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))
+    for sentence in found[_VERBOSE:]:
+        sentence.weight *= 0.5
+    _level_rows(found)
+    for attachment in message.attachments:
+        text = harmless(attachment_line(attachment))
+        found.append(_Sentence(text, read_words(text), 1.0, is_quoted=False))
+    return found
+
+
+def _of_tool(content: str) -> list[_Sentence]:
+    lines = read_records(content)
+    if lines is None:
+        lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
+    found = []
+    for line in lines:
+        text = harmless(line)
+        weight = Speaker(Role.TOOL).weight
+        if OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
+            weight = _OUTCOME
+        elif ":" not in text and not _TWO_WORDS.search(text):
+            weight = _ROW
+        found.append(_Sentence(text, read_words(text), weight))
+    _level_rows(found)
+    return found
+
+
+def _level_rows(sentences: Sequence[_Sentence]) -> None:
+    if len(sentences) <= _ROWS:
+        return
+    shapes = [_shape(one.text) for one in sentences]
+    often = Counter(shapes)
+    for sentence, shape in zip(sentences, shapes, strict=True):
+        if often[shape] > _ROWS and not (sentence.weight == _OUTCOME and often[shape] <= _VERBOSE):
+            sentence.weight = min(sentence.weight, _ROW)
+
+
+def _shape(text: str) -> str:
+    """The same for lines that differ only in their words and numbers."""
+    return _DIGITS.sub("0", _LETTERS.sub("a", text[:80]))[:30]
+
+
+def _undotted(text: str) -> str:
+    return text[:-1] if text.endswith(".") and text[-2:-1].isalnum() else text
+
+
+def _ends_in_question(text: str) -> bool:
+    return text.rstrip(')”"').endswith(QUESTION_MARKS)
+
+
+def _early(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether the pattern occurs within the first three words."""
+    match = pattern.search(text, 0, _OPENING_CHARACTERS)
+    return match is not None and len(text[: match.start()].split()) <= 2

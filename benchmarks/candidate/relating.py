@@ -1,0 +1,95 @@
+"""Newest mention: an older statement is dropped for a newer one that says it again, or told only together with it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.word_tables import HEDGE
+from benchmarks.candidate.words import is_unspaced, stem
+
+#: A word is rare in so many statements, or in this share of them.
+_RARE, _RARE_SHARE = 3, 0.01
+#: Of the places of a rare word the last ones are looked at.
+_PLACES = 4
+#: Two statements are alike where they share this much of the longer one.
+_ALIKE = 0.6
+#: Statements within which a brief one speaks of a name before it.
+_NEAR = 6
+_BRIEF = 4
+
+
+def relate(statements: Sequence[Statement]) -> list[Statement]:
+    """Those that are told at all, with what each needs."""
+    statements = _without_repeats(statements)
+    stems = [frozenset(map(stem, one.words.content)) for one in statements]
+    values = [frozenset(map(stem, one.words.values)) for one in statements]
+    # In scripts without spaces, capitals mark nothing.
+    marks = [
+        frozenset(map(stem, one.words.marked)) | {word for word in one.words.content if is_unspaced(word[0])}
+        for one in statements
+    ]
+    often = Counter(word for words in stems for word in words)
+    rare = max(_RARE, int(len(statements) * _RARE_SHARE))
+    reverses = [one.reverses for one in statements]
+    places: dict[str, list[int]] = defaultdict(list)
+    for i, words in enumerate(stems):
+        for word in words:
+            if often[word] <= 2 * rare:
+                places[word].append(i)
+    for i, older in enumerate(statements):
+        plain = stems[i] - values[i]
+        for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
+            newer, other = statements[j], stems[j] - values[j]
+            both = len(plain & other)
+            is_alike = both >= 2 and both >= _ALIKE * max(len(plain), len(other))
+            # Where more than one value differs, it is another record and no newer state of this one.
+            differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])
+            is_same = (stems[i] <= stems[j] and is_alike) or (
+                both >= 2 and differs and plain <= other and not older.is_firm
+            )
+            if is_same and not newer.asks and (older.asks or _replaces(newer, older)):
+                older.is_gone, older.replaced_by = True, newer
+                break
+            changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
+            named = [word for word in stems[i] & stems[j] if often[word] <= rare]
+            names = [word for word in named if word in marks[i] and word in marks[j]]
+            is_about = len(named) >= 2 or bool(names)
+            is_part = both >= 2 and stems[i] <= stems[j]
+            # What is named only twice is spoken of again for a reason, in whatever words.
+            is_again = any(often[word] == 2 for word in names)
+            if is_part or is_again or (changes and is_about):
+                older.needs.append(newer)
+    told = [one for one in statements if not one.is_gone]
+    for one in told:
+        one.needs = list(dict.fromkeys(map(_newest, one.needs)))
+    return told
+
+
+def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
+    """What one speaker said twice is told where it was said last."""
+    last: dict[tuple[str, str], Statement] = {}
+    for one in reversed(statements):
+        again = last.setdefault((one.label, one.text), one)
+        if again is not one:
+            one.is_gone, one.replaced_by = True, again
+    return [one for one in statements if not one.is_gone]
+
+
+def _newest(statement: Statement) -> Statement:
+    # Each stands after the one before, so the way ends.
+    while statement.replaced_by is not None:
+        statement = statement.replaced_by
+    return statement
+
+
+def _replaces(newer: Statement, older: Statement) -> bool:
+    """A model, a tool or a doubt never replaces what a person said for certain."""
+    if older.is_own and not newer.is_own:
+        return False
+    return (
+        newer.weight >= older.weight
+        and not newer.denies
+        and (HEDGE.search(newer.text) is None or HEDGE.search(older.text) is not None)
+    )

@@ -1,0 +1,64 @@
+"""Which facts a text tells: the names, identifiers and values of statements, and the rules of people."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from benchmarks.candidate.sentences import SEPARATOR, split_sentences
+from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.word_tables import NEGATION
+from benchmarks.candidate.words import read_words, stem
+
+#: A sentence that has so many of a statement's words, and denies where it does, tells it in other words.
+_PARAPHRASED = 0.75
+#: Statements of less weight are rows of data: no fact that anybody would miss.
+_LEAST_WEIGHT = 0.1
+
+
+class Told:
+    """What texts tell, a sentence at a time."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._sentences: list[frozenset[str]] = []
+        self._denies: list[bool] = []
+        self._places: dict[str, list[int]] = defaultdict(list)
+        #: In how many sentences each stem is told.
+        self.stems: Counter[str] = Counter()
+        for text in texts:
+            for sentence, _ in split_sentences(text):
+                for part in sentence.split(SEPARATOR):
+                    self._add(part)
+
+    def _add(self, part: str) -> None:
+        words = frozenset(map(stem, read_words(part).content))
+        for word in words:
+            self._places[word].append(len(self._sentences))
+        self.stems.update(words)
+        self._sentences.append(words)
+        self._denies.append(NEGATION.search(part) is not None)
+
+    def holds(self, statement: Statement) -> bool:
+        """Whether one sentence tells the statement, if in other words."""
+        words = {stem(word) for word in statement.words.content}
+        if not words:
+            return True
+        needed = math.ceil(_PARAPHRASED * len(words))
+        # A sentence with so many of them has one of the rarest.
+        rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
+        denies = NEGATION.search(statement.text) is not None
+        return any(
+            len(words & self._sentences[place]) >= needed and self._denies[place] == denies
+            for place in sorted({place for word in rarest for place in self._places.get(word, ())})
+        )
+
+
+def share_kept(statements: Sequence[Statement], told: Told) -> float:
+    """The share of the facts of ``statements`` that are told, 0–1: 1 where there are none."""
+    read = [one for one in statements if one.weight >= _LEAST_WEIGHT and not one.is_shown]
+    facts = {stem(word) for one in read for word in one.words.marked | one.words.values}
+    rules = [one for one in read if one.is_own and one.is_rule]
+    total = len(facts) + len(rules)
+    kept = sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules))
+    return kept / total if total else 1.0

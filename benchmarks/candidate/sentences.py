@@ -1,0 +1,122 @@
+"""Text as sentences that can stand beside others: split, on one line, and without what only looks like our syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from benchmarks.candidate.word_tables import ABBREVIATIONS, LIMIT
+from compaction_app.messages.transcript import neutralize_tags
+from compaction_app.values import Role
+
+#: Between the statements of a line.
+SEPARATOR = " · "
+
+#: What looks like the separator, and what a reader does not see but that hides what is there.
+_SEPARATORS = re.compile(r"(?:^|(?<=\s))[·•∙⋅‧・․]+(?=\s)")
+_UNSEEN = re.compile(
+    "[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u061c\u115f\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+_JOINERS = re.compile("(?<=[A-Za-z])[\u200c\u200d]+(?=[A-Za-z])")
+_WIDE = {wide: wide - 0xFEE0 for wide in [*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)]}
+_COLONS = ":：﹕︓ː։∶꞉"
+#: A role and a colon, also in bold, in quotes or with a name: nobody but us says whose words follow.
+_SPEAKER = re.compile(
+    rf"(?<![\w/.@-])(?P<role>{'|'.join(Role)})(?P<name>(?: [\w.-]{{1,40}}){{0,2}})"
+    rf"(?P<end>[*_`\"'”’\])>]{{0,4}}\s?)[{_COLONS}](?![\w/])",
+    re.IGNORECASE,
+)
+#: The same at the beginning, whatever follows.
+_SPEAKER_FIRST = re.compile(
+    rf"^(\W{{0,8}}(?:{'|'.join(Role)})(?: [\w.-]{{1,40}}){{0,2}}\W{{0,4}}?)[{_COLONS}]\s*", re.IGNORECASE
+)
+_QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
+
+_ABBREVIATION = "".join(rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS)
+_END = re.compile(
+    rf"{_ABBREVIATION}(?<!\b[^\W\d_]\.)(?<!^\d\.)(?<!^\d\d\.)(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*]))\s(?=\S)"
+    r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
+)
+_ITEM = re.compile(r"(?P<mark>[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
+#: Questions and brief answers are told with their numbers.
+_NUMBERED_WORDS = 3
+_HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
+_FENCE = re.compile(r"```|~~~")
+#: Words of a heading or a lead that are told with each item below it.
+_LEAD_CHARACTERS = 80
+#: A longer line is data; a sentence that people wrote is shorter.
+_LONGEST = 1_500
+
+
+def harmless(text: str) -> str:
+    """Someone's text, without what could pass for another speaker, for the next statement or for a tag of ours."""
+    if not text.isascii():
+        text = _JOINERS.sub("", _UNSEEN.sub("", text)).translate(_WIDE)
+    text = _SEPARATORS.sub("-", neutralize_tags(text))
+    text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
+    return _QUOTED_MARK.sub("", text)
+
+
+def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """(sentence, whether it stands in code) in order. An item of a list has what it stands under before it."""
+    lead, is_heading, in_code = "", False, False
+    items: list[str] = []
+    for raw in [*text.splitlines(), "."]:
+        line = " ".join(raw.split())
+        if _FENCE.match(line):
+            in_code = not in_code
+        elif in_code and line:
+            yield line[:_LONGEST], True
+        elif _ITEM.match(line):
+            items.append(line)
+        elif line:
+            if items:
+                yield from ((item, False) for item in _told_items(lead, items))
+                lead, items = "", []
+            if heading := _HEADING.match(line):
+                lead, is_heading = line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS], True
+                continue
+            sentences = list(_sentences(line)) if raw != "." else []
+            if sentences and is_heading:
+                sentences[0] = f"{lead}: {sentences[0]}"
+            lead, is_heading = "", False
+            # What introduces a list is told with each of its items.
+            if sentences and sentences[-1][-1] in ":：" and len(sentences[-1]) <= _LEAD_CHARACTERS:
+                lead = sentences.pop()[:-1]
+            yield from ((sentence, False) for sentence in sentences)
+
+
+def _told_items(lead: str, items: Sequence[str]) -> Iterator[str]:
+    """What a list says; where its lead limits something, its items hold only together."""
+    if LIMIT.search(lead):
+        yield f"{lead}: {'; '.join(_ITEM.sub('', item, count=1) for item in items)}"
+        return
+    for item in items:
+        match = _ITEM.match(item)
+        sentences = list(_sentences(item[match.end() :] if match else item))
+        if sentences and match and match["mark"][-2:-1].isdigit() and _keeps_number(sentences):
+            sentences[0] = f"{match['mark']} {sentences[0]}"
+        if sentences and lead:
+            sentences[0] = f"{lead}: {sentences[0]}"
+        yield from sentences
+
+
+def _keeps_number(sentences: Sequence[str]) -> bool:
+    return sentences[-1].endswith(("?", "？")) or len(sentences[0].split()) <= _NUMBERED_WORDS
+
+
+def _sentences(line: str) -> Iterator[str]:
+    for sentence in _END.split(line):
+        if sentence := sentence.strip():
+            yield from _pieces(sentence) if len(sentence) > _LONGEST else (sentence,)
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """Data of one line, in parts that end at a blank where there is one."""
+    start = 0
+    while start < len(line):
+        end = start + _LONGEST
+        blank = line.rfind(" ", start + 1, end) if end < len(line) else -1
+        end = blank if blank > start else end
+        yield line[start:end].strip()
+        start = end

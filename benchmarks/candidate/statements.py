@@ -1,0 +1,108 @@
+"""A statement: one or more whole sentences of one speaker that are told together or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from benchmarks.candidate.word_tables import FIRM, IDLE, NEGATION, REVERSAL, RULE
+from benchmarks.candidate.words import Words
+from compaction_app.values import Role
+
+#: Whose words a model's prose is in the next generation: nobody's.
+NOBODY = "summary"
+PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
+#: What is worth telling of each; people's words count whole.
+_ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
+#: Before what a speaker only passed on.
+QUOTED = "[quoted] "
+QUESTION_MARKS = ("?", "？", "؟")
+
+
+class Speaker(NamedTuple):
+    """Who said something, as a line begins: ``user``, ``user Ana``, ``tool bash``."""
+
+    role: str
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.role} {self.name}".rstrip()
+
+    @property
+    def is_person(self) -> bool:
+        return self.role in PEOPLE
+
+    @property
+    def weight(self) -> float:
+        return _ROLE_WEIGHTS.get(self.role, 1.0)
+
+
+@dataclass(eq=False)
+class Statement:
+    day: str
+    speaker: Speaker
+    text: str
+    words: Words
+    #: A stretch of the conversation: one line for each speaker.
+    stretch: int = 0
+    weight: float = 1.0
+    #: Content words before anything was joined.
+    size: int = field(init=False)
+    #: Of a brief question about the statement before: that statement.
+    about: Statement | None = None
+    #: Joined to another one, or replaced by it.
+    is_gone: bool = False
+    #: The newer one that says it again, or with another value.
+    replaced_by: Statement | None = None
+    #: A person accepted it, so it is theirs too.
+    is_accepted: bool = False
+    #: Stays in the conversation beside the summary: told already, and never written.
+    is_shown: bool = False
+    #: Never told without these.
+    needs: list[Statement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.words.content)
+
+    @property
+    def asks(self) -> bool:
+        return self.text.endswith(QUESTION_MARKS)
+
+    @property
+    def denies(self) -> bool:
+        return not self.asks and bool(NEGATION.search(self.text) or REVERSAL.search(self.text))
+
+    @property
+    def reverses(self) -> bool:
+        return not self.asks and REVERSAL.search(self.text) is not None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is what a person says, and not only passes on."""
+        return (self.speaker.is_person or self.is_accepted) and not self.text.startswith(QUOTED)
+
+    @property
+    def is_rule(self) -> bool:
+        """A rule, a wish or a decision; of nobody's own, where a document or a model says so."""
+        return not self.asks and (self.is_accepted or is_rule(self.text))
+
+    @property
+    def is_firm(self) -> bool:
+        return self.is_own and self.is_rule and FIRM.search(self.text) is not None
+
+    @property
+    def label(self) -> str:
+        return self.speaker.label
+
+    def join(self, speaker: Speaker, text: str, words: Words) -> None:
+        """Make a sentence part of this statement."""
+        if speaker != self.speaker:
+            self.text += f" ({speaker.label}: {text})"
+        else:
+            self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
+        self.words = self.words | words
+
+
+def is_rule(text: str) -> bool:
+    return RULE.search(text) is not None and IDLE.search(text) is None

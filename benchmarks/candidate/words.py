@@ -1,0 +1,96 @@
+"""The words of a text: content words, names and identifiers among them, and values."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from benchmarks.candidate.word_tables import STOP
+
+#: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+#: Vowel signs and accents that belong to the letter before them.
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
+_LETTERS = rf"[^\W_{UNSPACED}]+(?:[{_MARKS}]+[^\W_{UNSPACED}]*)*"
+_NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
+_TOKEN = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*")
+_PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
+_COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
+_THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_DIGIT = re.compile(r"\d")
+_FIRST_UNSPACED = "\u0e00"
+#: Letters of a stem: longer words that begin the same are taken for one.
+STEM_LETTERS = 6
+#: Tokens of one sentence that are read. No sentence has more; a line of data may.
+_MOST_TOKENS = 400
+
+
+class Words(NamedTuple):
+    """The words of a text, in lower case. A text without spaces gives pairs of signs."""
+
+    content: frozenset[str]
+    #: Capitalised inside a sentence, with digits, or spelled like an identifier.
+    marked: frozenset[str]
+    #: With digits.
+    values: frozenset[str]
+
+    def __or__(self, other: Words) -> Words:
+        return Words(self.content | other.content, self.marked | other.marked, self.values | other.values)
+
+
+def read_words(text: str) -> Words:
+    content: set[str] = set()
+    marked: set[str] = set()
+    values: set[str] = set()
+    is_first = True
+    for number, match in enumerate(_TOKEN.finditer(text)):
+        if number == _MOST_TOKENS:
+            break
+        token = match[0]
+        if token[0] < _FIRST_UNSPACED and token.isalpha() and token.islower():
+            if token not in STOP:
+                content.add(token)
+        elif token[0] >= _FIRST_UNSPACED and is_unspaced(token[0]):
+            content.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
+        else:
+            _read_marked(token, is_first, content, marked, values)
+        is_first = text[match.end() : match.end() + 1] in {".", "!", "?", ":", ";"}
+    return Words(frozenset(content), frozenset(marked), frozenset(values))
+
+
+def _read_marked(token: str, is_first: bool, content: set[str], marked: set[str], values: set[str]) -> None:
+    # A capital at the beginning of a sentence marks nothing.
+    is_name = token[0].isupper() and not is_first
+    is_identifier = (not token.isalpha() and not _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
+    for part in _PART.findall(token):
+        word = part.lower()
+        has_digit = _DIGIT.search(part) is not None
+        if has_digit:
+            word = re.sub("[.,]", "", word) if _THOUSANDS.fullmatch(word) else word
+            values.add(word)
+        elif word in STOP:
+            continue
+        content.add(word)
+        if is_name or is_identifier:
+            marked.add(word)
+
+
+def is_unspaced(character: str) -> bool:
+    return _UNSPACED.match(character) is not None
+
+
+def has_unspaced(text: str) -> bool:
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def stem(word: str) -> str:
+    """By which words are compared: a number as a whole, a word by its first letters."""
+    return word if word[0].isdigit() else word[:STEM_LETTERS]
+
+
+def count_words(text: str) -> int:
+    """Words with their small ones; in a script without spaces about two signs are one."""
+    return len(text) // 2 if has_unspaced(text) else text.count(" ") + 1
+
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
