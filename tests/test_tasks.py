@@ -120,6 +120,7 @@ class TestWorkers:
             assert run.attempts >= 2
             assert (runs_of(session).count(), summaries()) == (1, 1)
 
+    @pytest.mark.long
     def test_a_worker_that_is_stopped_for_longer_than_its_lease_writes_nothing(self, celery_worker, settings):
         """Issue 12.6: it cannot renew the lease, another makes the summary, and it sees that when it goes on."""
         recap = steps.reply("## Recap\n\n" + "All is on the board. " * 4)

@@ -85,6 +85,7 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
 # -- doing ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again(open_page, admin):
     harbour = conversations.harbour()
     page = open_page(admin)

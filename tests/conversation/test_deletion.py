@@ -218,6 +218,7 @@ def test_a_protected_message_keeps_its_session() -> None:
     assert session.messages.count() == 2
 
 
+@pytest.mark.long
 def test_the_delete_page_of_a_user_with_a_deep_conversation_opens(admin_client: Client) -> None:
     """Django's page collects what would go with the user: level by level it overflowed."""
     user = get_user_model().objects.create_user("talkative")

@@ -71,6 +71,7 @@ def run_pytest(tmp_path: Path):
     return run
 
 
+@pytest.mark.long
 def test_on_sqlite_what_only_postgres_decides_is_left_out_and_a_known_skip_passes(run_pytest):
     done = run_pytest(SMALL.format(vendor="sqlite", reason=NO_SHARED_DATA), CI="true", **A_DEVELOPERS)
     assert "4 passed, 1 skipped, 1 deselected, 1 xfailed" in done.stdout

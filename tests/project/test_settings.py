@@ -119,6 +119,7 @@ def test_a_command_without_a_key_says_what_is_missing():
 
 
 @pytest.mark.pure
+@pytest.mark.long
 def test_looking_for_a_missing_migration_needs_no_key(tmp_path):
     env = {"DEBUG": "", "DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3"}
     done = run_python("manage.py", "makemigrations", "--check", "--dry-run", env=env)

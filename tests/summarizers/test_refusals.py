@@ -223,6 +223,7 @@ class TestBackground:
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
 
+    @pytest.mark.long
     def test_a_worker_gives_each_its_code(self, server, settings, celery_worker):
         """All codes at once, each in a session of its own, through the broker and another process."""
         tips, before = {}, {}
