@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.candidate.choosing import mark_names
-from benchmarks.candidate.ledger_text import EXTRACT_HEADING, extract_of, prose_of
+from benchmarks.candidate.ledger_text import EXTRACT_HEADING, extract_of
 from benchmarks.candidate.reading import Reader
 from benchmarks.candidate.relating import relate
 from benchmarks.candidate.statements import Statement
 from benchmarks.candidate.words import read_words, stem
 from benchmarks.candidate.writing import compose, read_back
+from compaction_app.retention.ledger_text import prose_of
 from compaction_app.tokens import Count
 from compaction_app.values import Message
 

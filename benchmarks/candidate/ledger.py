@@ -8,36 +8,23 @@ what the next one replaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from benchmarks.candidate.choosing import mark_names
 from benchmarks.candidate.extractive import reader_of
-from benchmarks.candidate.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
 from benchmarks.candidate.relating import relate
 from benchmarks.candidate.score import Told, share_kept
 from benchmarks.candidate.statements import Statement
 from benchmarks.candidate.writing import compose, read_back
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
-from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
-from compaction_app.redaction import Redact, apply_redactor, redactor_of
+from compaction_app.retention.ledger import SHARE, Kept, following_messages
+from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
 
-#: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
-SHARE = 5
 #: Content words of a sentence without a fact that is told.
 _FULL_SENTENCE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A summary's text as it is stored, and the share of facts that it kept, 0–1; None without a ledger."""
-
-    text: str
-    before: float | None
-    after: float | None
 
 
 def complete(
@@ -60,25 +47,6 @@ def complete(
     if not ledger:
         return Kept(prose, before, before)
     return Kept(with_ledger(prose, ledger), before, share_kept(statements, Told([prose, ledger, *beside])))
-
-
-def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
-    """What stays verbatim after the summary on every branch that shares it, as a model is shown it.
-
-    What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
-    that the redactor fails on, for no context can hold it.
-    """
-    redact = redactor_of(settings)
-    shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
-    staying = [*([plan.pinned] if plan.pinned else []), *shared]
-    return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
-
-
-def _as_shown(message: Message, redact: Redact | None) -> Message | None:
-    try:
-        return apply_redactor(message, redact)
-    except RedactionFailed:
-        return None
 
 
 def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:

@@ -60,8 +60,9 @@ class Held:
 def keep(run: CompactionRun) -> Iterator[Held]:
     """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own."""
     settings = settings_from_snapshot(run.settings)
-    held = Held(time_limit(settings))
-    arguments = (copy(run), held, runs.lease_seconds(settings), time_limit(settings))
+    limit = time_limit(settings)
+    held = Held(limit)
+    arguments = (copy(run), held, runs.lease_seconds(settings), limit)
     threading.Thread(target=_renew, args=arguments, name=f"lease-{run.pk}", daemon=True).start()
     try:
         yield held

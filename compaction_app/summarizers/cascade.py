@@ -113,7 +113,7 @@ class _Attempt:
         """
         for question in (self.request, tighter(self.request)):
             if self.time_left() < _LEAST_SECONDS:
-                return None
+                raise self._out_of_time()
             answer = yield _Question(question, entry)
             if isinstance(answer, Failure):
                 self.fail(answer)
@@ -323,8 +323,6 @@ class OpenAISummarizer:
             draft = yield from self._ask_entry(attempt, entry, size)
             if draft:
                 return draft
-            if attempt.time_left() < _LEAST_SECONDS:
-                break
         raise attempt.error()
 
     def _ask_entry(
@@ -338,7 +336,7 @@ class OpenAISummarizer:
             if size > entry.max_input_tokens:
                 break
             draft = yield from attempt.ask(entry.model, entry, size, self._shares.get(entry.place))
-            overflow = attempt.failures[-1].overflow if draft is None and attempt.failures else None
+            overflow = attempt.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):
                     # It counts fewer tokens, and nothing was cut.

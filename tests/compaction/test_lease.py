@@ -86,12 +86,15 @@ def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, setti
     assert compact_chat_history(run.pk) is None
 
 
+def cascade(server, *models, **options):
+    asked = [entry(server, model, **options) for model in models]
+    return {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": asked}
+
+
 def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatch):
     """One that hangs is cancelled then; those after it get nothing of the conversation."""
     monkeypatch.setenv(KEY_VARIABLE, KEY)
-    models = [entry(server, model, timeout=30) for model in ("m1", "m2", "m3")]
-    openai = {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": models}
-    settings.COMPACTION = {**settings.COMPACTION, **openai, "RUN_TIME_LIMIT": 2}
+    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 2}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
     server.script([steps.reply("No.", usage=spent), steps.hang(20)])
     run = chat.request_compaction(branch[-1])
@@ -106,9 +109,7 @@ def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatc
 
 def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, settings, server, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
-    models = [entry(server, model) for model in ("m1", "m2")]
-    openai = {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": models}
-    settings.COMPACTION = {**settings.COMPACTION, **openai}
+    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2")}
     run = chat.request_compaction(branch[-1])
 
     def lose(exchange):
