@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from django.core.cache import cache
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionFailed
+from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers import windows
 from compaction_app.summarizers.cascade import OpenAISummarizer
@@ -18,7 +19,8 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
-from compaction_app.values import Capacity, SummaryDraft
+from compaction_app.values import Capacity, ErrorCode, Message, Role, SummaryDraft
+from tests.summarizers.summarizing import cascade, request_of
 from tests.summarizers.summarizing import settings as settings_of
 
 WINDOW = 8_192
@@ -84,6 +86,22 @@ class TestCapacity:
     def test_a_smaller_request_is_smaller_by_a_tenth_at_least(self):
         assert less_than(9000, Capacity(8999, 2048)) == Capacity(8100, 2048)
         assert less_than(9000, Capacity(6144, 2048)) == Capacity(6144, 2048)
+
+
+class TestOutOfTime:
+    def test_the_last_refusal_counts_once(self, server):
+        """Read twice it would look like a model that refuses what its own numbers allow, and its window be halved."""
+        server.script(default=steps.small_window(8192))
+        summarizer = cascade(server, "m", max_input_tokens=100_000)
+        summarizer.time_left = lambda: 0.0 if server.requests else 600.0
+        request = replace(
+            request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=1500, content="Why? " * 750)]),
+            max_output_tokens=20_000,
+        )
+        with pytest.raises(SummarizerError) as caught:
+            summarizer.summarize(request)
+        assert caught.value.error_code is ErrorCode.TIME_LIMIT
+        assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
 
 
 class TestMemory:
