@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.candidate.statements import Statement
+from benchmarks.candidate.statements import NOBODY, Statement
 from benchmarks.candidate.word_tables import FIRST_PERSON
 from benchmarks.candidate.words import stem
 
@@ -49,15 +49,17 @@ def mark_names(statements: Sequence[Statement]) -> None:
 def choose(
     statements: Sequence[Statement],
     costs: Sequence[int],
-    room: float,
+    room: int,
     *,
-    day_cost: int,
     told: Mapping[str, int],
     focus: frozenset[str] = frozenset(),
     keeps_last: bool = True,
-) -> list[int]:
-    """Places of the statements that are told in ``room`` tokens, in order. ``told``: stems that are told already."""
-    choice = _Choice(statements, costs, day_cost, _appraise(statements, focus), Counter(told))
+) -> list[list[int]]:
+    """Places of the statements that ``room`` tokens can tell, those first that say most. ``told``: stems told already.
+
+    Each comes in a group with what it needs.
+    """
+    choice = _Choice(statements, costs, _appraise(statements, focus), Counter(told))
     last = len(statements) - 1
     if keeps_last and last >= 0 and _LAST * costs[last] <= room:
         choice.take([last], room)
@@ -73,7 +75,7 @@ def choose(
                 heapq.heappush(heap, (now, i, priced + 1))
                 continue
         choice.take(group, room)
-    return sorted(i for i in choice.taken if not statements[i].is_shown)
+    return choice.groups
 
 
 class _Choice:
@@ -83,14 +85,12 @@ class _Choice:
         self,
         statements: Sequence[Statement],
         costs: Sequence[int],
-        day_cost: int,
         worth: Sequence[_Worth],
         told: Counter[str],
     ) -> None:
-        self._days_of = [one.day for one in statements]
-        self._costs, self._day_cost, self._worth, self._told = costs, day_cost, worth, told
-        self._days: set[str] = {""}
+        self._costs, self._worth, self._told = costs, worth, told
         self._used = 0
+        self.groups: list[list[int]] = []
         self.taken = {i for i, one in enumerate(statements) if one.is_shown}
 
     def together(self, i: int) -> list[int]:
@@ -116,15 +116,14 @@ class _Choice:
             )
         return float(round(total / price**_LENGTH_POWER, 6))
 
-    def take(self, group: Sequence[int], room: float) -> None:
+    def take(self, group: list[int], room: int) -> None:
         """Take them if there is room."""
-        days = {self._days_of[k] for k in group} - self._days
-        price = sum(self._costs[k] for k in group) + self._day_cost * len(days)
+        price = sum(self._costs[k] for k in group)
         if self._used + price > room:
             return
         self._used += price
-        self._days |= days
         self.taken.update(group)
+        self.groups.append(group)
         for k in group:
             self._told.update(word for word, _ in self._worth[k].words)
 
@@ -134,7 +133,7 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
     labels = {part.lower() for one in statements for part in one.speaker.label.split()}
     found = []
     for one in statements:
-        is_rule = one.is_rule
+        is_rule = one.is_rule and (one.is_own or one.speaker.role == NOBODY)
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0

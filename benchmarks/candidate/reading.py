@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,11 +10,23 @@ from datetime import date
 from benchmarks.candidate.dates import names_another_day, resolve_dates
 from benchmarks.candidate.records import read_records
 from benchmarks.candidate.sentences import harmless, split_sentences
-from benchmarks.candidate.statements import NOBODY, QUESTION_MARKS, QUOTED, Speaker, Statement, is_rule
+from benchmarks.candidate.statements import (
+    NOBODY,
+    OUTCOME_WEIGHT,
+    QUESTION_MARKS,
+    QUOTED,
+    ROW,
+    Speaker,
+    Statement,
+    is_rule,
+    level_rows,
+)
 from benchmarks.candidate.word_tables import (
     ACCEPTANCE,
+    FIRST_PERSON,
     FRAME,
     HEDGE,
+    IDLE,
     LIMIT,
     NEGATION,
     OUTCOME,
@@ -44,12 +55,8 @@ _REACH, _FAR = 6, 8
 _FULL = 500
 #: Sentences of a message after which each is worth half.
 _VERBOSE = 30
-#: Of three or more lines with one shape none says much: rows of logs, tables and code.
-_ROW, _ROWS = 0.03, 3
-#: What a tool says of how it ended, and of what it changed.
-_OUTCOME, _CODE = 0.8, 0.2
+_CODE = 0.2
 _RESULT_BYTES = 2_000
-_LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _NAME = re.compile(r"[^\w.@-]+")
@@ -144,7 +151,7 @@ class Reader:
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
-        weight = _OUTCOME if OUTCOME.search(text) else speaker.weight
+        weight = OUTCOME_WEIGHT if OUTCOME.search(text) else speaker.weight
         self.statements.append(
             Statement(day.isoformat() if day else "", speaker, text, read_words(text), stretch, weight)
         )
@@ -161,7 +168,9 @@ class Reader:
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
         target = self._with_question(target)
-        target.is_accepted |= not turn.mine and self._accepts(turn.speaker, sentence.text)
+        if not turn.mine:
+            target.is_accepted |= self._accepts(turn.speaker, sentence.text)
+            target.is_answered |= turn.speaker.is_person and not target.speaker.is_person and target.asks
         target.join(turn.speaker, sentence.text, sentence.words)
         turn.mine = turn.mine or [target]
 
@@ -211,13 +220,15 @@ class Reader:
         return count_words(text) <= _LONG and any(cue.search(text) for cue in (NEGATION, REVERSAL, LIMIT))
 
     def _accepts(self, speaker: Speaker, text: str) -> bool:
-        """Whether a person makes what a model proposed right before their own decision."""
+        """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
         if self._last is None or self._last_speaker is None or self._last_speaker.is_person or not speaker.is_person:
             return False
-        is_brief = count_words(text) <= _BRIEF_WORDS and _early(ACCEPTANCE, text)
-        return (
-            is_brief and not NEGATION.search(text) and not HEDGE.search(text) and bool(PROPOSAL.search(self._last.text))
-        )
+        if HEDGE.search(text) or not PROPOSAL.search(self._last.text):
+            return False
+        denial = NEGATION.search(IDLE.sub("-", text))
+        if denial:
+            return len(text[: denial.start()].split()) <= 1 and _ends_in_question(self._last.text)
+        return count_words(text) <= _BRIEF_WORDS and _early(ACCEPTANCE, text)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it stands for itself."""
@@ -228,12 +239,15 @@ class Reader:
             # One answer may answer both.
             return before if turn.mine and before.asks else None
         cues = _Cues.of(sentence)
-        if cues.length > _LONG or (cues.size >= 2 and not cues.undoes and is_rule(sentence.text)):
+        answers = not turn.mine and before.speaker != turn.speaker and _ends_in_question(before.text)
+        if cues.length > _LONG or (cues.size >= 2 and not (cues.undoes or answers) and is_rule(sentence.text)):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
         if turn.mine:
             # "He quit on day two."
-            is_echo = cues.is_brief and (cues.points or not sentence.words.marked)
+            is_echo = (
+                cues.is_brief and (cues.points or not sentence.words.marked) and not _early(FIRST_PERSON, sentence.text)
+            )
             return before if cues.denies or cues.undoes or is_echo or LIMIT.match(sentence.text) else None
         return self._earlier_target(turn, sentence, cues, before)
 
@@ -277,7 +291,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))
     for sentence in found[_VERBOSE:]:
         sentence.weight *= 0.5
-    _level_rows(found)
+    level_rows(found)
     for attachment in message.attachments:
         text = harmless(attachment_line(attachment))
         found.append(_Sentence(text, read_words(text), 1.0, is_quoted=False))
@@ -293,27 +307,12 @@ def _of_tool(content: str) -> list[_Sentence]:
         text = harmless(line)
         weight = Speaker(Role.TOOL).weight
         if OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
-            weight = _OUTCOME
+            weight = OUTCOME_WEIGHT
         elif ":" not in text and not _TWO_WORDS.search(text):
-            weight = _ROW
+            weight = ROW
         found.append(_Sentence(text, read_words(text), weight))
-    _level_rows(found)
+    level_rows(found)
     return found
-
-
-def _level_rows(sentences: Sequence[_Sentence]) -> None:
-    if len(sentences) <= _ROWS:
-        return
-    shapes = [_shape(one.text) for one in sentences]
-    often = Counter(shapes)
-    for sentence, shape in zip(sentences, shapes, strict=True):
-        if often[shape] > _ROWS and not (sentence.weight == _OUTCOME and often[shape] <= _VERBOSE):
-            sentence.weight = min(sentence.weight, _ROW)
-
-
-def _shape(text: str) -> str:
-    """The same for lines that differ only in their words and numbers."""
-    return _DIGITS.sub("0", _LETTERS.sub("a", text[:80]))[:30]
 
 
 def _undotted(text: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, Protocol
 
-from benchmarks.candidate.word_tables import FIRM, IDLE, NEGATION, REVERSAL, RULE
+from benchmarks.candidate.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, REVERSAL, RULE
 from benchmarks.candidate.words import Words
 from compaction_app.values import Role
 
@@ -14,9 +18,20 @@ NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 #: What is worth telling of each; people's words count whole.
 _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
+#: What a tool says of how it ended, and of what it changed.
+OUTCOME_WEIGHT = 0.8
+#: Of more lines with one shape than this none says much: rows of logs, tables and code. Outcomes may be more.
+ROW, _MOST_ROWS, _MOST_OUTCOMES = 0.03, 3, 30
 #: Before what a speaker only passed on.
 QUOTED = "[quoted] "
 QUESTION_MARKS = ("?", "？", "؟")
+
+_LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
+
+
+class _Weighted(Protocol):
+    text: str
+    weight: float
 
 
 class Speaker(NamedTuple):
@@ -55,8 +70,10 @@ class Statement:
     is_gone: bool = False
     #: The newer one that says it again, or with another value.
     replaced_by: Statement | None = None
-    #: A person accepted it, so it is theirs too.
+    #: A person accepted or forbade it, so it is theirs too.
     is_accepted: bool = False
+    #: A model asked, and a person said how it is.
+    is_answered: bool = False
     #: Stays in the conversation beside the summary: told already, and never written.
     is_shown: bool = False
     #: Never told without these.
@@ -80,7 +97,7 @@ class Statement:
     @property
     def is_own(self) -> bool:
         """Whether it is what a person says, and not only passes on."""
-        return (self.speaker.is_person or self.is_accepted) and not self.text.startswith(QUOTED)
+        return (self.speaker.is_person or self.is_accepted or self.is_answered) and not self.text.startswith(QUOTED)
 
     @property
     def is_rule(self) -> bool:
@@ -89,7 +106,9 @@ class Statement:
 
     @property
     def is_firm(self) -> bool:
-        return self.is_own and self.is_rule and FIRM.search(self.text) is not None
+        if not self.is_own or self.asks:
+            return False
+        return is_firm(self.text) or (self.is_accepted and NEGATION.search(self.text) is not None)
 
     @property
     def label(self) -> str:
@@ -105,4 +124,32 @@ class Statement:
 
 
 def is_rule(text: str) -> bool:
-    return RULE.search(text) is not None and IDLE.search(text) is None
+    text = IDLE.sub("-", text)
+    return RULE.search(text) is not None or _is_firm(text)
+
+
+def is_firm(text: str) -> bool:
+    return _is_firm(IDLE.sub("-", text))
+
+
+def _is_firm(text: str) -> bool:
+    if FIRM.search(text):
+        return True
+    # Denied twice, or denied and bounded: "we do not deploy without a review".
+    denials = sum(1 for _ in islice(NEGATION.finditer(text), 2))
+    return denials + bool(denials and BOUND.search(text)) >= 2 and not PAST.search(text)
+
+
+def level_rows(sentences: Sequence[_Weighted]) -> None:
+    if len(sentences) <= _MOST_ROWS:
+        return
+    shapes = [_shape(one.text) for one in sentences]
+    often = Counter(shapes)
+    for sentence, shape in zip(sentences, shapes, strict=True):
+        if often[shape] > _MOST_ROWS and not (sentence.weight == OUTCOME_WEIGHT and often[shape] <= _MOST_OUTCOMES):
+            sentence.weight = min(sentence.weight, ROW)
+
+
+def _shape(text: str) -> str:
+    """The same for lines that differ only in their words and numbers."""
+    return _DIGITS.sub("0", _LETTERS.sub("a", text[:80]))[:30]

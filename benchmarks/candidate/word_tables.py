@@ -44,52 +44,97 @@ REVERSAL = compiled(
     # "*6 May"
     r"^\*(?=\w)",
 )
+#: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
+BOUND = compiled(
+    table(
+        "only before after exception* ever either at_all any_of anywhere anybody anyone anything "
+        "first approv* permission consent sign_off signed sign-off say-so supposed meant "
+        "nur vor nach bis ausnahme* erlaubnis zustimmung freigabe zuerst avant après seulement accord "
+        "antes después solo sólo permiso prima dopo soltanto depois voor alleen до после только",
+        "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
+    ),
+)
+#: Told of what was, so no rule for what will be.
+PAST = compiled(
+    r"\b(?:did|was|were|had|could|went|said|came|got|took|made|saw|knew|thought|felt|slept|ate|found|left|"
+    r"been)(?:n['’]t)?\b|\b(?:i|we|he|she|they|it|never|always) (?!need|feed)\w+ed\b",
+    table(
+        "war waren hatte* wurde* konnte* habe_ich gestern était étaient avais avait pouvait era eran había fue foi "
+        "estava был была были"
+    ),
+)
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
     r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
-    r"stick)\b",
-    r"\b(?:must|shall)(?:n['’]t)?\b(?! (?:have|be|feel)\b)|\b(?:must|shall) (?:not|never|only|always)\b",
-    r"\b(?:never|not|don['’]t|without) (?:ever )?(?:exceed|push|touch|share|call|use|send|run|delete|ask|contact|"
-    r"mention)\w*\b",
-    r"\b(?:never|always) (?!(?:been|thought|knew|know|seen|heard|had|said|liked|loved|wanted|felt|was|were|is|"
-    r"are)\b)[a-z]+",
-    r"\bprefer\w*|\b(?:i|we) (?:want|need|insist)\b(?! to (?:know|see|hear|say|ask|go|thank)\b)|\ballergic\b|"
-    r"\bdeadline\b",
-    r"\b(?:decided|agreed|settled)\b(?! (?:with|by)\b)|\b(?:under no circumstances|at (?:most|least|the latest))\b",
-    r"\b(?:is|are) (?:not allowed|forbidden|required|off[- ]limits)\b|\bno (?:more|less|fewer|later|earlier) than\b",
-    r"\b(?:is|are|may|can)(?: not|n['’]t) \w+ (?:\w+ )?(?:before|until|unless|without)\b",
-    r"\bnext (?:step|up)\b|\bawaiting\b|\bgoing with\b|\bgo with\b|\bon no account\b|"
-    r"\bhas? to\b(?= \w+ (?:before|first|by))",
+    r"stick|leave|write|give|send|call|check)\b",
+    r"\b(?:prefer|favou?r)\w*|\b(?:i|we) (?:want|need|insist|like|love|hate)\b(?! to (?:know|see|hear|say|ask|go|"
+    r"thank)\b)|\b(?:i|we)(?:['’]d| would) (?:rather|like|love|prefer)\b|\bcan['’]?(?:not|t) stand\b",
+    r"\b(?:decided|agreed|settled|chose|chosen|final|definitive\w*)\b(?! (?:with|by)\b)|\b(?:go|going|went|stay|"
+    r"stays|stick) with\b|\bit['’]s a deal\b",
+    r"\b(?:has|have|needs?|ought) to\b|\b(?:should|shall)\b",
+    r"\bnext (?:step|up)\b|\bawaiting\b",
     table(
-        "niemals darf* muss müssen immer bevorzug* entschieden vereinbart lieber auf_keinen_Fall keinesfalls "
-        "il_faut doit doivent jamais toujours préfèr* décidé interdit nunca debe* siempre prefier* decidi* prohibid* "
-        "deve* sempre mai_più prefer* moet mag_niet altijd nooit нельзя должен должны всегда никогда предпочита* "
-        "решил* "
-        "يجب ممنوع musí mora måste må_ikke",
-        "必须|必須|不要|绝对|不能|禁止|不许|决定|更喜欢|总是|永远|必ず|決して|いつも|てください|반드시|절대|항상",
+        "bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* "
+        "deciso prefiro decidimos voorkeur besloten предпочита* решил* "
+        "يجب ممنوع musí mora måste",
+        "决定|更喜欢|总是|永远|希望|いつも|てください|決め|항상|주세요",
     ),
 )
 #: Of these, those that forbid or demand: they come before everything else.
 FIRM = compiled(
-    r"\b(?:never|always|must|mustn['’]t|forbidden|not allowed|off[- ]limits|on no account|under no circumstances)\b",
-    r"^(?:please,? )?(?:do not|don['’]t|only|nobody|no one)\b|\b(?:without|before) (?:asking|checking|approval|"
-    r"permission)",
-    r"\b(?:allerg\w+|at most|at least|no (?:more|less|fewer|later|earlier) than|deadline)\b|\bask (?:me|"
-    r"us) (?:first|before)\b",
+    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|made|took|"
+    r"\w+ed|\w+[^s]s)\b)",
+    r"\b(?:must|mustn['’]t|shall not|forbid\w*|forbidden|prohibit\w*|banned|not (?:allowed|permitted|acceptable)|"
+    r"off[- ]limits|taboo|out of (?:bounds|the question)|on no account|under no circumstances|in no case|"
+    r"no exceptions?|strictly|mandatory|obligatory|compulsory|required|requires?|whatever happens|no matter what|"
+    r"read[- ]only|hands off|at all costs|non-negotiable|not negotiable|deal[- ]?breaker)\b",
+    # Imperatives, where a clause begins.
+    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|not a)\b",
+    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:no|not) \w",
+    r"\b(?:keep|stay|steer|leave|hold)\b.{0,30}\b(?:away|off|out|clear|alone|closed|locked|shut|secret|private|"
+    r"confidential)\b",
+    r"\b(?:you|nobody|no one|everyone|everybody|anyone|whoever|who|they|it|he|she|this|that|these|those|the \w+|"
+    r"an?y? \w+) (?:\w+ )?(?:may|can|shall|should|is|are|do|does)(?: not|n['’]t| never| only)\b",
+    r"\bcan(?:not|['’]t) (?:eat|drink|tolerate|use|do|lift|work)\b|\b(?:is|are) (?:not|only) to\b|\bnot to be\b",
+    r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|"
+    r"for|to|once|during|between|where|through|via)\b",
+    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|run it by|wait)\b.{0,40}"
+    r"\b(?:first|before|beforehand|until)\b",
+    r"\b(?:without|before|after|needs?|get|have|with|until) (?:my|our|his|her|their|an?|the|written|prior|explicit|"
+    r"\S+['’]s?) ?(?:\S+ )?(?:approval|permission|consent|ok|okay|sign-?off|signature|go-ahead|say-so|agreement)\b",
+    r"\bwithout (?:asking|checking|telling|approval|permission|consent|warning|supervision)\b",
+    r"\b(?:make|be) (?:very )?sure\b(?! (?:i|we)\b)|\bensure\b|\bsee to it\b|\bat all times\b|\bevery time\b",
+    r"\b(?:everyone|everybody|anyone|anybody|whoever|who|you|he|she|they|it|each|every \w+|the \w+|all \w+) "
+    r"(?:\w+ ){0,4}?(?:has|have|needs?) to\b",
+    r"\b(?:allerg\w+|intoleran\w+|vegan|vegetarian|kosher|halal|diabet\w+|coeliac|celiac|asthma\w*|epilep\w+)\b",
+    r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|"
+    r"below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
+    r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
+    r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|nothing with|anything but|"
+    r"supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|refrain|quiet hours|"
+    r"doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|i (?:don['’]t|do not) want)\b",
     table(
-        "niemals darf* muss müssen keinesfalls auf_keinen_Fall jamais interdit il_faut nunca prohibid* mai_più "
-        "nooit mag_niet нельзя никогда должен",
-        "必须|必須|绝对|不能|禁止|不许|不要|必ず|決して|반드시|절대",
+        "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
+        "jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* "
+        "vietat* proibid* nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда "
+        "niemals immer toujours sempre altijd",
+        "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
     ),
 )
-#: What only looks like a rule: idioms and what is said of the past.
+#: What only looks like a rule: idioms, what people say of themselves, of what there is and of the past.
 IDLE = compiled(
-    r"\bmust (?:have|be|feel)\b|\bnever mind\b|\bcan['’]?t wait\b|\balways (?:wanted|loved|liked|been|thought|"
-    r"knew|a pleasure)\b",
-    r"\bnever (?:thought|knew|been|seen|heard|had|gets? old)\b|\b(?:i|we) (?:totally |completely |"
-    r"fully )?agree\b|\bi must (?:say|admit)\b",
-    r"\bnobody knows\b|\bdon['’]t (?:worry|mention it|know|think|mind)\b|\bno (?:problem|worries|idea|doubt|"
-    r"wonder)\b|\bonly (?:wish|hope|if you want)\b",
+    # What a model or a tool said to it.
+    r"\((?:assistant|tool|summary)\b[^()]*\)",
+    r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|"
+    r"fun|special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
+    r"\bit must be said\b|\bnever mind\b|\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|"
+    r"sleep|decide)\b|\balways (?:a pleasure|nice|good|fun)\b|\bi (?:have|need|ought) to (?:run|go|say|admit|"
+    r"leave|rush|dash|hurry)\b",
+    r"\b(?:don|doesn|do|does|didn)(?:['’]t| not) (?:have|need) to\b|\b(?:i|we) (?:totally |completely |fully )?agree\b",
+    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|get me "
+    r"wrong|be (?:silly|sorry|afraid))\b|\bno (?:problem|worries|idea|doubt|wonder|thanks|thank you|rush|hurry|"
+    r"way|luck|news|clue|longer|matter how)\b|\bonly (?:wish|hope|if you want)\b|\bnot (?:now|yet|really|sure|bad|"
+    r"at all|too)\b|\bevery time (?:i|we)\b",
 )
 #: Makes a statement less than certain.
 HEDGE = compiled(
@@ -145,7 +190,7 @@ ACCEPTANCE = compiled(
 #: What a model proposes, so that it can be accepted.
 PROPOSAL = compiled(
     table(
-        "would should shall will could let's i'd i'll suggest* propos* recommend* plan* option* würde sollte schlage "
+        "would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte schlage "
         "propongo propose* debería sugiero предлагаю",
         "建议|提案|하겠",
     )

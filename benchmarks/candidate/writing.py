@@ -7,24 +7,28 @@ order.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 
 from benchmarks.candidate.choosing import choose
 from benchmarks.candidate.sentences import SEPARATOR
-from benchmarks.candidate.statements import NOBODY, Speaker, Statement
-from benchmarks.candidate.word_tables import ACCEPTANCE, OUTCOME
+from benchmarks.candidate.statements import NOBODY, Speaker, Statement, level_rows
+from benchmarks.candidate.word_tables import ACCEPTANCE, NEGATION, OUTCOME, compiled
 from benchmarks.candidate.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 
-_DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d)")
+_DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
 _ACCEPTED = re.compile(
     r"(?:\((?:user|developer|system)(?: [\w .@-]{1,40})?: |\(assistant[^()]+\) )(?P<reply>[^()]{1,60})"
 )
+_ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]{1,40})?: ")
+_DECIDES = compiled(ACCEPTANCE.pattern, NEGATION.pattern)
 _OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
-#: Choosing is repeated with more or less room until the text is near its size.
-_TRIES = 6
+#: A heading stands over so many statements at least, if they were said within so many days.
+_PERIOD, _PERIOD_DAYS = 6, 31
 
 
 def compose(
@@ -40,23 +44,21 @@ def compose(
     """The text of the chosen statements in at most ``room`` tokens. ``told``: stems that are told elsewhere."""
     if room <= 0 or not statements:
         return ""
-    between, day_cost = count([SEPARATOR, f"\n{day_mark}2026-12-31\n"])
     costs = count([one.text + SEPARATOR for one in statements])
-    limit, best = float(room), ""
-    for _ in range(_TRIES):
-        chosen = choose(
-            statements, costs, limit, day_cost=day_cost, told=told or {}, focus=focus, keeps_last=keeps_last
-        )
-        text = write([statements[i] for i in chosen], day_mark)
-        size = count([text])[0]
-        if size <= room:
-            best = max(best, text, key=len)
-            taken = set(chosen)
-            if room - size < min((cost for i, cost in enumerate(costs) if i not in taken), default=room) - between:
-                break
-        # What a statement costs beside others is only known once they are written.
-        limit = limit * room / max(size, 1) - (1 if size > room else 0)
-    return best
+    groups = choose(statements, costs, room, told=told or {}, focus=focus, keeps_last=keeps_last)
+
+    def written(number: int) -> str:
+        return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)
+
+    # What a statement costs beside others is only known once they are written.
+    least, most = 0, len(groups)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if count([written(middle)])[0] <= room:
+            least = middle
+        else:
+            most = middle - 1
+    return written(least)
 
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
@@ -64,19 +66,20 @@ def write(statements: Sequence[Statement], day_mark: str = "") -> str:
     stretch: dict[str, list[str]] = {}
     #: Who said what the coming statement corrects.
     corrected: dict[int, str] = {}
-    day, number = "", -1
+    period, number = _Period(), -1
 
     def end_stretch() -> None:
         lines.extend(f"{label}: {SEPARATOR.join(texts)}" for label, texts in stretch.items())
         stretch.clear()
         corrected.clear()
 
+    periods = list(_periods(statements))
     for place, one in enumerate(statements):
         is_last_of_another = place == len(statements) - 1 and list(stretch)[-1:] != [one.label]
-        if one.day != day:
+        if periods[place] is not period:
             end_stretch()
-            day = one.day
-            lines.extend([f"{day_mark}{day}"] if day else [])
+            period = periods[place]
+            lines.extend([f"{day_mark}{period}"] if period.first else [])
         elif (
             (one.stretch != number and list(stretch) != [one.label])
             or corrected.get(id(one), one.label) != one.label
@@ -88,6 +91,38 @@ def write(statements: Sequence[Statement], day_mark: str = "") -> str:
         corrected.update((id(newer), one.label) for newer in one.needs)
     end_stretch()
     return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class _Period:
+    """Days that share a heading: one for each would take a quarter of a small room."""
+
+    #: ISO dates; "" for what has none.
+    first: str = ""
+    last: str = ""
+    size: int = 0
+
+    def __str__(self) -> str:
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+
+    def takes(self, day: str) -> bool:
+        """Whether what was said then may stand under this heading."""
+        if not day or not self.first:
+            return day == self.first
+        if day[-10:] <= self.last:
+            return day[:10] >= self.first
+        span = date.fromisoformat(day[-10:]) - date.fromisoformat(self.first)
+        return self.size < _PERIOD and span.days <= _PERIOD_DAYS
+
+
+def _periods(statements: Sequence[Statement]) -> Iterator[_Period]:
+    period = _Period()
+    for one in statements:
+        if not period.takes(one.day):
+            period = _Period(one.day[:10], one.day[-10:])
+        period.last = max(period.last, one.day[-10:])
+        period.size += 1
+        yield period
 
 
 def read_back(text: str, first_stretch: int = 0) -> list[Statement]:
@@ -105,10 +140,13 @@ def read_back(text: str, first_stretch: int = 0) -> list[Statement]:
             seen.clear()
             stretch += 1
         seen.add((day, speaker.label))
+        begun = len(statements)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
             weight = _OUTCOME.get(speaker.role, 1.0) if OUTCOME.search(told) else speaker.weight
             statement = Statement(day, speaker, told, read_words(told), stretch, weight)
             accepted = _ACCEPTED.search(told)
-            statement.is_accepted = accepted is not None and ACCEPTANCE.search(accepted["reply"]) is not None
+            statement.is_accepted = accepted is not None and _DECIDES.search(accepted["reply"]) is not None
+            statement.is_answered = _ANSWERED.search(told) is not None
             statements.append(statement)
+        level_rows(statements[begun:])
     return statements
