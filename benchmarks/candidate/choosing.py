@@ -16,7 +16,7 @@ MARKED = 3.0
 #: A word that was told already is worth this much of the time before.
 AGAIN = 0.6
 #: A rule, wish or decision of a person is worth so many times its words, and so much more; a firm one more again.
-_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 2.0, 8.0
+_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 0.5, 8.0
 _OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
@@ -38,10 +38,15 @@ class _Worth:
 
 
 def mark_names(statements: Sequence[Statement]) -> None:
-    """A name is one wherever it stands: what is marked in half of its uses is marked in all."""
+    """A name is one wherever it stands: what is marked in half of its uses, or has a capital in all."""
     often = Counter(word for one in statements for word in one.words.content)
     marked = Counter(word for one in statements for word in one.words.marked)
-    names = frozenset(word for word, count in marked.items() if 2 * count >= often[word])
+    capital = Counter(word for one in statements for word in one.words.marked | one.words.initial)
+    names = frozenset(
+        word
+        for word, count in capital.items()
+        if 2 * marked[word] >= often[word] or (count == often[word] and count > 1)
+    )
     for one in statements:
         one.words = one.words._replace(marked=one.words.content & names)
 

@@ -79,6 +79,7 @@ class _Turn:
     stretch: int
     speaker: Speaker
     day: str
+    is_one_sentence: bool
     #: Its statements so far.
     mine: list[Statement] = field(default_factory=list)
     #: "Imagine …": all that follows stands under it.
@@ -125,7 +126,7 @@ class Reader:
         self._last = self.statements[-1] if self.statements else None
         self._last_speaker = self._last.speaker if self._last else None
         #: Statements with content, and the message of each.
-        self._said: list[tuple[int, Statement]] = []
+        self._said = [(-1, one) for one in self.statements[-_REACH:] if one.size >= 2]
         self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
 
     def read_messages(self, messages: Sequence[Message]) -> None:
@@ -134,8 +135,9 @@ class Reader:
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             day = message.created_at.date() if message.created_at else None
             stretch = self._stretch + number // STRETCH
-            turn = _Turn(number, stretch, speaker, day.isoformat() if day else "")
-            self._read(turn, _sentences_of(message, day))
+            sentences = _sentences_of(message, day)
+            turn = _Turn(number, stretch, speaker, day.isoformat() if day else "", len(sentences) == 1)
+            self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 self._add_call(stretch, speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
         self._stretch += len(messages) // STRETCH + 1
@@ -262,7 +264,10 @@ class Reader:
             return named[-1]
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
             return last
-        is_echo = cues.is_brief and (cues.points or not (is_other or sentence.words.marked or sentence.words.values))
+        is_echo = cues.is_brief and (is_other or cues.points or not (sentence.words.marked or sentence.words.values))
+        if turn.is_one_sentence and is_other and last.speaker.is_person and cues.size:
+            # Whatever it says of what the person said: nobody can tell which comment changes it.
+            return last
         is_undone = cues.undoes and 0 < cues.size <= _BRIEF
         is_denied = cues.denies and (cues.size <= _BRIEF or bool(sentence.words.content & last.words.content))
         if is_echo or is_undone or is_denied:

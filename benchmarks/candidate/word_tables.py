@@ -36,6 +36,7 @@ REVERSAL = compiled(
         "incorrect* correction actually instead anymore any_more no_longer "
         "called_off is_off are_off forget_it forget_that never_mind nevermind revoke* withdr* reject* declin* refus* "
         "postpone* moved changed_to changed_my reverted undo ignore_that disregard sorry, wait, oops "
+        "swap* switch* skip leave_out left_out rather replaced dropped "
         "halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet "
         "annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* "
         "отмен* ошиб* неверно вместо перенес*",
@@ -225,7 +226,7 @@ STOP = frozenset(
     "also really get got getting go going gone went come came make made take took thing things something anything "
     "everything know think see seen look looks looking feel feels hear heard sound sounds say said tell told "
     "talk like let "
-    "lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great good nice awesome "
+    "lets noted understood glad welcome alright course hmm one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great good nice awesome "
     "amazing cool "
     "glad happy love bye definitely totally super pretty quite even still ever always never now s t re ve ll d m "
     "don didn "

@@ -33,15 +33,18 @@ class Words(NamedTuple):
     marked: frozenset[str]
     #: With digits.
     values: frozenset[str]
+    #: Capitalised where a sentence begins: a name, or any other word.
+    initial: frozenset[str] = frozenset()
 
     def __or__(self, other: Words) -> Words:
-        return Words(self.content | other.content, self.marked | other.marked, self.values | other.values)
+        return Words(*(one | another for one, another in zip(self, other, strict=True)))
 
 
 def read_words(text: str) -> Words:
     content: set[str] = set()
     marked: set[str] = set()
     values: set[str] = set()
+    initial: set[str] = set()
     is_first = True
     for number, match in enumerate(_TOKEN.finditer(text)):
         if number == _MOST_TOKENS:
@@ -54,8 +57,10 @@ def read_words(text: str) -> Words:
             content.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
         else:
             _read_marked(token, is_first, content, marked, values)
+            if is_first and token.isalpha() and (word := token.lower()) not in STOP:
+                initial.add(word)
         is_first = text[match.end() : match.end() + 1] in {".", "!", "?", ":", ";"}
-    return Words(frozenset(content), frozenset(marked), frozenset(values))
+    return Words(frozenset(content), frozenset(marked), frozenset(values), frozenset(initial))
 
 
 def _read_marked(token: str, is_first: bool, content: set[str], marked: set[str], values: set[str]) -> None:
