@@ -35,7 +35,7 @@ from benchmarks.candidate.word_tables import (
     PROPOSAL,
     REVERSAL,
 )
-from benchmarks.candidate.words import Words, count_words, read_words
+from benchmarks.candidate.words import Words, acknowledges, count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import results_of_calls, tool_names
@@ -264,10 +264,12 @@ class Reader:
             return named[-1]
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
             return last
-        is_echo = cues.is_brief and (is_other or cues.points or not (sentence.words.marked or sentence.words.values))
-        if turn.is_one_sentence and is_other and last.speaker.is_person and cues.size:
+        is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
+        if is_comment and turn.is_one_sentence:
             # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
+        is_value = is_other and bool(sentence.words.marked or sentence.words.values)
+        is_echo = cues.is_brief and (is_comment or is_value or cues.points)
         is_undone = cues.undoes and 0 < cues.size <= _BRIEF
         is_denied = cues.denies and (cues.size <= _BRIEF or bool(sentence.words.content & last.words.content))
         if is_echo or is_undone or is_denied:

@@ -226,7 +226,7 @@ STOP = frozenset(
     "also really get got getting go going gone went come came make made take took thing things something anything "
     "everything know think see seen look looks looking feel feels hear heard sound sounds say said tell told "
     "talk like let "
-    "lets noted understood glad welcome alright course hmm one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great good nice awesome "
+    "lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great good nice awesome "
     "amazing cool "
     "glad happy love bye definitely totally super pretty quite even still ever always never now s t re ve ll d m "
     "don didn "
@@ -239,6 +239,13 @@ STOP = frozenset(
     "el los las una y o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na no em "
     "para com "
     "и в на не что я ты он она мы вы они это как с по у за к из".split()
+)
+#: Of these words a reply is made that says nothing but that it was heard.
+ACKNOWLEDGEMENT = STOP | frozenset(
+    "all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true "
+    "makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds "
+    "danke gut alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi "
+    "спасибо хорошо понятно".split()
 )
 #: Before these a dot ends no sentence.
 ABBREVIATIONS = ("Dr", "Mr", "Ms", "St", "Mrs", "Prof", "e.g", "i.e", "vs", "Nr", "No", "bzw", "z.B", "Sr", "Sra", "ca")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from benchmarks.candidate.word_tables import STOP
+from benchmarks.candidate.word_tables import ACKNOWLEDGEMENT, STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -93,9 +93,17 @@ def stem(word: str) -> str:
     return word if word[0].isdigit() else word[:STEM_LETTERS]
 
 
+def acknowledges(text: str) -> bool:
+    """Whether it says no more than that something was heard: "Noted, thank you."."""
+    return all(word.lower() in ACKNOWLEDGEMENT for word in _LETTERS_ONLY.findall(text[:_ACKNOWLEDGED]))
+
+
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about two signs are one."""
     return len(text) // 2 if has_unspaced(text) else text.count(" ") + 1
 
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_LETTERS_ONLY = re.compile(r"[^\W\d_]+")
+#: Characters of a sentence that may only acknowledge.
+_ACKNOWLEDGED = 80
