@@ -13,11 +13,11 @@ from benchmarks.candidate.sentences import harmless, split_sentences
 from benchmarks.candidate.statements import (
     NOBODY,
     OUTCOME_WEIGHT,
-    QUESTION_MARKS,
     QUOTED,
     ROW,
     Speaker,
     Statement,
+    is_question,
     is_rule,
     level_rows,
 )
@@ -218,8 +218,7 @@ class Reader:
         """Whether it answers another speaker's last statement with a denial, a change or a condition."""
         if self._last is None or self._last.speaker == statement.speaker or statement.asks:
             return False
-        text = statement.text
-        return count_words(text) <= _LONG and any(cue.search(text) for cue in (NEGATION, REVERSAL, LIMIT))
+        return count_words(statement.text) <= _LONG and _limits(statement.text)
 
     def _accepts(self, speaker: Speaker, text: str) -> bool:
         """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
@@ -237,7 +236,7 @@ class Reader:
         before = turn.mine[-1] if turn.mine else self._last
         if turn.speaker.role == Role.TOOL or sentence.is_quoted or before is None or before.text.startswith(QUOTED):
             return None
-        if sentence.text.endswith(QUESTION_MARKS):
+        if is_question(sentence.text):
             # One answer may answer both.
             return before if turn.mine and before.asks else None
         cues = _Cues.of(sentence)
@@ -265,7 +264,7 @@ class Reader:
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
             return last
         is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
-        if is_comment and turn.is_one_sentence:
+        if LIMIT.match(sentence.text) or (is_comment and (turn.is_one_sentence or _limits(sentence.text))):
             # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
         is_value = is_other and bool(sentence.words.marked or sentence.words.values)
@@ -327,7 +326,11 @@ def _undotted(text: str) -> str:
 
 
 def _ends_in_question(text: str) -> bool:
-    return text.rstrip(')”"').endswith(QUESTION_MARKS)
+    return is_question(text.rstrip(')”"'))
+
+
+def _limits(text: str) -> bool:
+    return any(cue.search(text) for cue in (NEGATION, REVERSAL, LIMIT))
 
 
 def _early(pattern: re.Pattern[str], text: str) -> bool:

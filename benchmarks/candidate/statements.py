@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from benchmarks.candidate.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, REVERSAL, RULE
+from benchmarks.candidate.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, QUESTION, REVERSAL, RULE
 from benchmarks.candidate.words import Words
 from compaction_app.values import Role
 
@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def asks(self) -> bool:
-        return self.text.endswith(QUESTION_MARKS)
+        return is_question(self.text)
 
     @property
     def denies(self) -> bool:
@@ -121,6 +121,12 @@ class Statement:
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.words = self.words | words
+
+
+def is_question(text: str) -> bool:
+    if text.endswith(QUESTION_MARKS):
+        return True
+    return text[-1:].isalnum() and "(" not in text and QUESTION.match(text) is not None
 
 
 def is_rule(text: str) -> bool:

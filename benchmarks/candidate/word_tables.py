@@ -32,7 +32,7 @@ NEGATION = compiled(
 #: Takes something back or replaces it.
 REVERSAL = compiled(
     table(
-        "cancel* stop hold_on scratch scrap i_object nonsense kidding joking wrong mistake* mistaken* mixed "
+        "cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed "
         "incorrect* correction actually instead anymore any_more no_longer "
         "called_off is_off are_off forget_it forget_that never_mind nevermind revoke* withdr* reject* declin* refus* "
         "postpone* moved changed_to changed_my reverted undo ignore_that disregard sorry, wait, oops "
@@ -83,8 +83,8 @@ RULE = compiled(
 )
 #: Of these, those that forbid or demand: they come before everything else.
 FIRM = compiled(
-    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|made|took|"
-    r"\w+ed|\w+[^s]s)\b)",
+    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|made|"
+    r"took|\w+ed|\w+[^s]s)\b)",
     r"\b(?:must|mustn['’]t|shall not|forbid\w*|forbidden|prohibit\w*|banned|not (?:allowed|permitted|acceptable)|"
     r"off[- ]limits|taboo|out of (?:bounds|the question)|on no account|under no circumstances|in no case|"
     r"no exceptions?|strictly|mandatory|obligatory|compulsory|required|requires?|whatever happens|no matter what|"
@@ -111,9 +111,9 @@ FIRM = compiled(
     r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|"
     r"below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
     r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
-    r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|nothing with|anything but|"
-    r"supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|refrain|quiet hours|"
-    r"doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|i (?:don['’]t|do not) want)\b",
+    r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|nothing with|"
+    r"anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|"
+    r"refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|i (?:don['’]t|do not) want)\b",
     table(
         "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
         "jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* "
@@ -172,6 +172,12 @@ PRONOUN = compiled(
     )
     + r"|他|她|它|这|那|彼|それ|これ|그는|그녀|그것)",
 )
+#: Begins a question, where no mark ends it.
+QUESTION = compiled(
+    r"^(?:can|could|may|shall|should|do|does|did|will|would|is|are|was|were|have|has) (?:i|we|you|he|she|they|it|there|"
+    r"anybody|anyone|somebody|someone)\b",
+    r"^(?:what|when|where|who|whom|whose|why|which|how) ",
+)
 #: How a tool's work ended, and what it changed.
 OUTCOME = compiled(
     table(
@@ -191,15 +197,15 @@ ACCEPTANCE = compiled(
 #: What a model proposes, so that it can be accepted.
 PROPOSAL = compiled(
     table(
-        "would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte schlage "
-        "propongo propose* debería sugiero предлагаю",
+        "would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte "
+        "schlage propongo propose* debería sugiero предлагаю",
         "建议|提案|하겠",
     )
 )
 #: Begins a sentence that speaks of the one before.
 POINTER = compiled(
     table(
-        "it that this he she they those these but and or so because then though however also only "
+        "it that this he she they those these but and or so because then though however also only hm hmm well rather "
         "es das er sie aber und il elle cela ça mais et pero y eso ma e isso mas это но он она",
     )
 )
