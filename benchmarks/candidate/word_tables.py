@@ -111,9 +111,10 @@ FIRM = compiled(
     r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|"
     r"below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
     r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
-    r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|nothing with|"
-    r"anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|"
-    r"refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|i (?:don['’]t|do not) want)\b",
+    r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|"
+    r"nothing with|anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|"
+    r"refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|"
+    r"i (?:don['’]t|do not) want)\b",
     table(
         "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
         "jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* "
