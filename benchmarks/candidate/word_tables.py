@@ -112,8 +112,8 @@ FIRM = compiled(
     r"below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
     r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
     r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|"
-    r"nothing with|anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|dangerous|avoid|"
-    r"refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|"
+    r"nothing with|anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|"
+    r"dangerous|avoid|refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|"
     r"i (?:don['’]t|do not) want)\b",
     table(
         "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
