@@ -21,6 +21,8 @@ import pytest
 
 DATABASES = ("sqlite", "postgres")
 DEFAULT_STEPS = 10_000
+#: What happens once in a thousand rules or less, and has to have happened in so many.
+RARE, MANY_STEPS = ("meanwhile: reach_the_time_limit", "run failed time_limit", "manual taken over"), 20_000
 STEPS_VARIABLE, SEED_VARIABLE = "FUZZ_STEPS", "FUZZ_SEED"
 
 
@@ -39,6 +41,8 @@ def test_fuzz() -> None:
     seconds = time.monotonic() - started
     print(f"{database}: done, {executed.total():,} rules in {seconds:,.0f} s", flush=True)
     print(f"{database}: {', '.join(f'{name} {count}' for name, count in sorted(seen.items()))}", flush=True)
+    if executed.total() >= MANY_STEPS:
+        assert [what for what in RARE if not seen[what]] == []
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
