@@ -20,8 +20,8 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
 #: What a tool says of how it ended, and of what it changed.
 OUTCOME_WEIGHT = 0.8
-#: Of more lines with one shape than this none says much: rows of logs, tables and code. Outcomes may be more.
-ROW, _MOST_ROWS, _MOST_OUTCOMES = 0.03, 3, 30
+#: Of more lines with one shape than this none says much: rows of logs, tables and code.
+ROW, _MOST_ROWS = 0.03, 3
 #: Before what a speaker only passed on.
 QUOTED = "[quoted] "
 QUESTION_MARKS = ("?", "？", "؟")
@@ -152,7 +152,7 @@ def level_rows(sentences: Sequence[_Weighted]) -> None:
     shapes = [_shape(one.text) for one in sentences]
     often = Counter(shapes)
     for sentence, shape in zip(sentences, shapes, strict=True):
-        if often[shape] > _MOST_ROWS and not (sentence.weight == OUTCOME_WEIGHT and often[shape] <= _MOST_OUTCOMES):
+        if often[shape] > _MOST_ROWS:
             sentence.weight = min(sentence.weight, ROW)
 
 
