@@ -177,8 +177,9 @@ PRONOUN = compiled(
 QUESTION = compiled(
     r"^(?:can|could|may|shall|should|do|does|did|will|would|is|are|was|were|have|has) (?:i|we|you|he|she|they|it|there|"
     r"anybody|anyone|somebody|someone)\b",
-    r"^(?:what|when|where|who|whom|why|which|how)(?: one| about| many| much| long| often)? (?:is|are|was|were|do|does|did|"
-    r"can|could|shall|should|will|would|may|have|has) (?:i|we|you|he|she|they|it|the|my|our|your|this|that|there)\b",
+    r"^(?:what|when|where|who|whom|why|which|how)(?: one| about| many| much| long| often)? (?:is|are|was|were|do|does|"
+    r"did|can|could|shall|should|will|would|may|have|has) "
+    r"(?:i|we|you|he|she|they|it|the|my|our|your|this|that|there)\b",
 )
 #: How a tool's work ended, and what it changed.
 OUTCOME = compiled(
