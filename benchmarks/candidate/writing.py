@@ -27,6 +27,8 @@ _ACCEPTED = re.compile(
 _ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]{1,40})?: ")
 _DECIDES = compiled(ACCEPTANCE.pattern, NEGATION.pattern)
 _OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
+#: So many of the statements that come next are tried in what room is left.
+_FILLERS = 4
 #: A heading stands over so many statements at least, if they were said within so many days.
 _PERIOD, _PERIOD_DAYS = 6, 31
 
@@ -47,18 +49,25 @@ def compose(
     costs = count([one.text + SEPARATOR for one in statements])
     groups = choose(statements, costs, room, told=told or {}, focus=focus, keeps_last=keeps_last)
 
-    def written(number: int) -> str:
-        return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)
+    def written(told: Sequence[Sequence[int]]) -> str:
+        return write([statements[i] for i in sorted(i for group in told for i in group)], day_mark)
 
     # What a statement costs beside others is only known once they are written.
     least, most = 0, len(groups)
     while least < most:
         middle = (least + most + 1) // 2
-        if count([written(middle)])[0] <= room:
+        if count([written(groups[:middle])])[0] <= room:
             least = middle
         else:
             most = middle - 1
-    return written(least)
+    text = written(groups[:least])
+    spare = room - count([text])[0]
+    smaller = [group for group in groups[least:] if sum(costs[i] for i in group) <= spare]
+    for group in smaller[:_FILLERS]:
+        longer = written([*groups[:least], group])
+        if count([longer])[0] <= room:
+            return longer
+    return text
 
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
@@ -81,7 +90,7 @@ def write(statements: Sequence[Statement], day_mark: str = "") -> str:
             period = periods[place]
             lines.extend([f"{day_mark}{period}"] if period.first else [])
         elif (
-            (one.stretch != number and list(stretch) != [one.label])
+            (one.stretch != number and list(stretch) != [one.label] and sum(map(len, stretch.values())) >= _PERIOD)
             or corrected.get(id(one), one.label) != one.label
             or is_last_of_another
         ):
