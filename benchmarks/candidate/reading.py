@@ -23,6 +23,7 @@ from benchmarks.candidate.statements import (
 )
 from benchmarks.candidate.word_tables import (
     ACCEPTANCE,
+    CONDITION,
     FIRST_PERSON,
     FRAME,
     HEDGE,
@@ -239,9 +240,12 @@ class Reader:
         if is_question(sentence.text):
             # One answer may answer both.
             return before if turn.mine and before.asks else None
+        if CONDITION.match(sentence.text):
+            return before
         cues = _Cues.of(sentence)
         answers = not turn.mine and before.speaker != turn.speaker and _ends_in_question(before.text)
-        if cues.length > _LONG or (cues.size >= 2 and not (cues.undoes or answers) and is_rule(sentence.text)):
+        belongs = cues.undoes or cues.points or answers
+        if cues.length > _LONG or (cues.size >= 2 and not belongs and is_rule(sentence.text)):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
         if turn.mine:
@@ -249,7 +253,7 @@ class Reader:
             is_echo = (
                 cues.is_brief and (cues.points or not sentence.words.marked) and not _early(FIRST_PERSON, sentence.text)
             )
-            return before if cues.denies or cues.undoes or is_echo or LIMIT.match(sentence.text) else None
+            return before if cues.denies or cues.undoes or is_echo else None
         return self._earlier_target(turn, sentence, cues, before)
 
     def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues, last: Statement) -> Statement | None:
@@ -264,7 +268,7 @@ class Reader:
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
             return last
         is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
-        if LIMIT.match(sentence.text) or (is_comment and (turn.is_one_sentence or _limits(sentence.text))):
+        if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
             # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
         is_value = is_other and bool(sentence.words.marked or sentence.words.values)
