@@ -18,6 +18,8 @@ AGAIN = 0.6
 #: A rule, wish or decision of a person is worth so many times its words, and so much more; a firm one more again.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 0.5, 8.0
 _OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
+#: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
+_PLAIN = 0.5
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this to be true is not told.
@@ -143,6 +145,7 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
+        factor *= 1.0 if one.words.marked or one.words.values or is_rule else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))

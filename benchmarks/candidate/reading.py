@@ -295,7 +295,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             text = harmless(raw)
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
-            factor = _CODE if is_code else 1.0
+            factor = _CODE if is_code or text.startswith("|") else 1.0
             if message.role == Role.ASSISTANT and OUTCOME.search(text):
                 factor /= weight
             found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))

@@ -30,7 +30,7 @@ _OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 4
 #: A heading stands over so many statements at least, if they were said within so many days.
-_PERIOD, _PERIOD_DAYS = 6, 31
+_PERIOD, _PERIOD_DAYS = 10, 31
 
 
 def compose(
