@@ -140,14 +140,14 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
     labels = {part.lower() for one in statements for part in one.speaker.label.split()}
     found = []
     for one in statements:
-        is_rule = one.is_rule and (one.is_own or one.speaker.role == NOBODY)
+        is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor *= 1.0 if one.words.marked or one.words.values or is_rule else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
+        bonus = _FIRM_BONUS if is_rule and one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
         found.append(_Worth(factor, bonus, tuple(words.items()), needs))
     return found

@@ -243,21 +243,26 @@ class Reader:
         if CONDITION.match(sentence.text):
             return before
         cues = _Cues.of(sentence)
+        if cues.length > _LONG:
+            return None
+        target = self._next_target(sentence, cues, before) if turn.mine else self._earlier_target(turn, sentence, cues)
         answers = not turn.mine and before.speaker != turn.speaker and _ends_in_question(before.text)
-        belongs = cues.undoes or cues.points or answers
-        if cues.length > _LONG or (cues.size >= 2 and not belongs and is_rule(sentence.text)):
+        if target and cues.size >= 2 and not (cues.undoes or cues.points or answers) and is_rule(sentence.text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
-        if turn.mine:
-            # "He quit on day two."
-            is_echo = (
-                cues.is_brief and (cues.points or not sentence.words.marked) and not _early(FIRST_PERSON, sentence.text)
-            )
-            return before if cues.denies or cues.undoes or is_echo else None
-        return self._earlier_target(turn, sentence, cues, before)
+        return target
 
-    def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues, last: Statement) -> Statement | None:
-        """The same for the first sentence of a message. ``last``: the statement before."""
+    def _next_target(self, sentence: _Sentence, cues: _Cues, before: Statement) -> Statement | None:
+        """Within a message: the sentence before."""
+        # "He quit on day two."
+        is_echo = cues.is_brief and (cues.points or not sentence.words.marked)
+        is_echo = is_echo and not _early(FIRST_PERSON, sentence.text)
+        return before if cues.denies or cues.undoes or is_echo else None
+
+    def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues) -> Statement | None:
+        """For the first sentence of a message: what another one said."""
+        last = self._last
+        assert last is not None
         is_other = last.speaker != turn.speaker
         if is_other and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
             return last
