@@ -247,7 +247,8 @@ class Reader:
             return None
         target = self._next_target(sentence, cues, before) if turn.mine else self._earlier_target(turn, sentence, cues)
         answers = not turn.mine and before.speaker != turn.speaker and _ends_in_question(before.text)
-        if target and cues.size >= 2 and not (cues.undoes or cues.points or answers) and is_rule(sentence.text):
+        stands_alone = turn.speaker.is_person and cues.size >= 2 and not (cues.undoes or cues.points or answers)
+        if target and stands_alone and is_rule(sentence.text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
         return target
@@ -266,15 +267,15 @@ class Reader:
         is_other = last.speaker != turn.speaker
         if is_other and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
             return last
+        is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
+        if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
+            # Whatever it says of what the person said: nobody can tell which comment changes it.
+            return last
         near = [one for at, one in self._said[-_REACH:] if at >= turn.number - _FAR and not one.is_gone]
         named = [one for one in near if sentence.words.content & one.words.content]
         if cues.undoes and named:
             return named[-1]
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
-            return last
-        is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
-        if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
-            # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
         is_value = is_other and bool(sentence.words.marked or sentence.words.values)
         is_echo = cues.is_brief and (is_comment or is_value or cues.points)
