@@ -126,6 +126,7 @@ class Reader:
         #: The last statement of the message before.
         self._last = self.statements[-1] if self.statements else None
         self._last_speaker = self._last.speaker if self._last else None
+        self._last_is_one_sentence = False
         #: Statements with content, and the message of each.
         self._said = [(-1, one) for one in self.statements[-_REACH:] if one.size >= 2]
         self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
@@ -168,6 +169,7 @@ class Reader:
                 self._add(turn, sentence, target)
         if turn.mine:
             self._last, self._last_speaker = turn.mine[-1], turn.speaker
+            self._last_is_one_sentence = turn.is_one_sentence
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
         target = self._with_question(target)
@@ -267,7 +269,10 @@ class Reader:
         is_other = last.speaker != turn.speaker
         if is_other and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
             return last
-        is_comment = is_other and last.speaker.is_person and not acknowledges(sentence.text)
+        # What answers one sentence of a long message is not known; of a person's it is the last one.
+        is_reply = is_other and (last.speaker.is_person or self._last_is_one_sentence)
+        is_addition = self._last_speaker == turn.speaker and cues.is_brief
+        is_comment = (is_reply or is_addition) and not acknowledges(sentence.text)
         if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
             # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
