@@ -1,4 +1,4 @@
-"""What is told: the statements that say the most that is new for each token, each with what it needs."""
+"""Chooses the statements to tell: the most new words for each token first, each with the statements it needs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from benchmarks.candidate.statements import NOBODY, Statement
 from benchmarks.candidate.word_tables import FIRST_PERSON
 from benchmarks.candidate.words import stem
 
-#: A name, number or identifier is worth so many plain words.
+#: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
-#: A word that was told already is worth this much of the time before.
+#: Each time a word is told, its worth is multiplied by this.
 AGAIN = 0.6
-#: A rule, wish or decision of a person is worth so many times its words, and so much more; a firm one more again.
+#: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 0.5, 8.0
 _OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
 #: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
 _PLAIN = 0.5
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
-#: A statement that needs more others than this to be true is not told.
+#: A statement that needs more others than this is left out.
 _MOST_NEEDED = 12
 #: So often is a statement priced anew before it is taken as it stands.
 _PRICED = 12
@@ -40,7 +40,7 @@ class _Worth:
 
 
 def mark_names(statements: Sequence[Statement]) -> None:
-    """A name is one wherever it stands: what is marked in half of its uses, or has a capital in all."""
+    """Mark a word as a name everywhere, if it is marked in half of its uses or capitalised in all of them."""
     often = Counter(word for one in statements for word in one.words.content)
     marked = Counter(word for one in statements for word in one.words.marked)
     capital = Counter(word for one in statements for word in one.words.marked | one.words.initial)
@@ -62,15 +62,15 @@ def choose(
     focus: frozenset[str] = frozenset(),
     keeps_last: bool = True,
 ) -> list[list[int]]:
-    """Places of the statements that ``room`` tokens can tell, those first that say most. ``told``: stems told already.
+    """Groups of places in ``statements`` that cost ``room`` tokens at most, best first: a statement and what it needs.
 
-    Each comes in a group with what it needs.
+    ``told``: how often each stem is told elsewhere.
     """
     choice = _Choice(statements, costs, _appraise(statements, focus), Counter(told))
     last = len(statements) - 1
     if keeps_last and last >= 0 and _LAST * costs[last] <= room:
         choice.take([last], room)
-    # (-gain, place, how often it was priced): the gain of what waits can only fall as words are told.
+    # (-gain, place, how often it was priced). Gains only fall as words are told, so an old one is an upper bound.
     heap = [(-choice.gain(group), i, 0) for i in range(len(statements)) if (group := choice.together(i))]
     heapq.heapify(heap)
     while heap:

@@ -28,7 +28,7 @@ def summarize_extractively(
     count: Count,
     instructions: str = "",
 ) -> str:
-    """At most ``target_tokens`` of Markdown: statements as they were said, a heading a day, a line a speaker.
+    """At most ``target_tokens`` of Markdown: statements as they were said, a heading a period, a line a speaker.
 
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.

@@ -16,10 +16,9 @@ from benchmarks.candidate.score import Told, share_kept
 from benchmarks.candidate.statements import Statement
 from benchmarks.candidate.writing import compose, read_back
 from compaction_app.conf import Settings
-from compaction_app.context.pruning import room_for_summary
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
-from compaction_app.retention.ledger import SHARE, Kept, following_messages
-from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
+from compaction_app.retention.ledger import Kept, _room, _without_entries, following_messages
+from compaction_app.retention.ledger_text import ledger_of, prose_of, with_ledger
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
 
@@ -74,27 +73,6 @@ def _is_worth_it(one: Statement) -> bool:
     return bool(one.words.marked or one.words.values or one.is_rule or one.size >= _FULL_SENTENCE)
 
 
-def _room(
-    prose: str, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
-) -> int:
-    """Tokens for the entries of the ledger: its budget, or what the branch's target and the saving leave.
-
-    What the base's ledger had, it may have again, and a share it has always: a tail that is over the target for
-    the moment must not cost the facts of all the time before.
-    """
-    share = budget.summary_target // SHARE
-    wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
-    size = _without_entries(prose, count)
-    staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
-    carried = count([ledger_of(request.previous_summary)])[0]
-    heading = count([LEDGER_HEADING])[0]
-    spare = max(budget.target - staying - size, carried, share - heading)
-    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size
-    # More would leave the whole summary out of the prompt.
-    shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
-    return min(wanted - heading, spare, saving, shown)
-
-
 def _fit(prose: str, lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
     """The ledger that makes the whole summary no larger than its prose and ``room``, counted as one text."""
     limit = _without_entries(prose, count) + room
@@ -107,7 +85,3 @@ def _fit(prose: str, lost: Sequence[Statement], told: Told, room: int, count: Co
 
 def _compose(lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
     return compose(lost, room, count, told=told.stems, keeps_last=False)
-
-
-def _without_entries(prose: str, count: Count) -> int:
-    return count_summary(with_ledger(prose, "\n"), count)
