@@ -24,9 +24,10 @@ from compaction_app.context.budget import make_budget, reply_reserve, window_of,
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages import validation
-from compaction_app.messages.transcript import count_summary, neutralize_tags, summary_message
+from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.redaction import redactor_of
-from compaction_app.retention.extractive import summarize_extractively
+from compaction_app.retention.extractive import extractive_draft
+from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
@@ -161,17 +162,9 @@ def apply_tool_result_budget(
     return [*history.fixed(), *map(history.message, pruned.messages)]
 
 
-def extract(request: SummaryRequest) -> str:
+def extract(request: SummaryRequest) -> SummaryDraft:
     """A ``summarize`` without a model: quotes the most telling sentences. The same request gives the same bytes."""
-    text = summarize_extractively(
-        covered=request.covered,
-        previous_summary=request.previous_summary,
-        target_tokens=request.target_tokens,
-        count=ExactTokenCounter(),
-        instructions=request.instructions,
-    )
-    # A tool result may contain NUL, and a draft that does is refused.
-    return neutralize_tags(text.replace("\x00", ""))
+    return extractive_draft(request, ExactTokenCounter())
 
 
 class _History:
@@ -276,7 +269,7 @@ def _draft(answer: Any) -> SummaryDraft:
     draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
     if wrong := wrong_draft(draft):
         raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
-    checked: SummaryDraft = draft
+    checked: SummaryDraft = prose_draft(draft)
     return checked
 
 

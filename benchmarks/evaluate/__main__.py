@@ -20,19 +20,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="some numbers of the extract, in a minute")
     parser.add_argument("--held-out", action="store_true", help="with --quick: of what is held out from tuning")
     parser.add_argument("--show", metavar="KIND", help="with --quick: what was lost or misleads, of a kind or 'all'")
-    parser.add_argument(
-        "--candidate", action="store_true", help="the engine in benchmarks/candidate; no page is written"
-    )
     options = parser.parse_args()
     if options.show and options.held_out:
         parser.error("What is held out is never shown: it would be tuned on.")
     # Before the first import of the app.
     sys.path[:0] = [str(options.app.resolve()), str(REPOSITORY)]
-    from benchmarks.evaluate import full, quick, systems
+    from benchmarks.evaluate import full, quick
 
-    if options.candidate:
-        systems.engine = "benchmarks.candidate"
-        options.ours = True
     if options.quick or options.show:
         return quick.main(held_out=options.held_out, show=options.show)
     return full.main(app=options.app, only_ours=options.ours, output=options.json)

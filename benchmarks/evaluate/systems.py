@@ -12,7 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from benchmarks.evaluate.conversations import Turn, content_words, messages_of
@@ -54,16 +53,11 @@ def in_rounds(system: System, turns: Sequence[Turn], budget: int, rounds: int, p
 
 # --- Ours ---
 
-#: The package of the engine that is measured.
-engine = "compaction_app.retention"
-
-
-def _engine(module: str) -> Any:
-    return import_module(f"{engine}.{module}")
-
 
 def _extract(previous: str, turns: Sequence[Turn], budget: int) -> str:
-    return _engine("extractive").summarize_extractively(
+    from compaction_app.retention.extractive import summarize_extractively
+
+    return summarize_extractively(
         covered=messages_of(turns), previous_summary=previous, target_tokens=budget, count=counter()
     )
 
@@ -102,6 +96,7 @@ def _asked(previous: str, turns: Sequence[Turn], budget: int) -> tuple[Any, Any]
 
 def _completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
     from compaction_app.conf import settings_from_snapshot
+    from compaction_app.retention import ledger as engine
     from compaction_app.values import Budget
 
     budget = Budget(
@@ -115,7 +110,7 @@ def _completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
         recent_cap=40_000,
     )
     settings = settings_from_snapshot({"LEDGER_TOKENS": ledger})
-    return str(_engine("ledger").complete(draft, request, plan, budget, settings, counter()).text)
+    return str(engine.complete(draft, request, plan, budget, settings, counter()).text)
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby, islice
 from typing import Any, NamedTuple, cast
 
 from django.contrib import admin
@@ -21,10 +22,11 @@ from compaction_app.admin.display import number, percent
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
-from compaction_app.retention.sayings import SEPARATOR
+from compaction_app.retention.statements import NOBODY
+from compaction_app.retention.writing import read_back
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory, database_of
-from compaction_app.values import EventKind, Role
+from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
 SECTIONS: Sections = (
@@ -312,18 +314,12 @@ def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference
 
 
 def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
-    """(speaker, entries) of each line of a summary's ledger."""
-    found = []
-    left = _MOST_ENTRIES
-    for line in filter(None, map(str.strip, ledger_of(text).splitlines())):
-        speaker, colon, rest = line.partition(": ")
-        # "user", or "user Ana" where participants have names.
-        has_speaker = bool(colon) and speaker.partition(" ")[0] in set(Role)
-        entries = (rest if has_speaker else line).split(SEPARATOR)[:left]
-        left -= len(entries)
-        if entries:
-            found.append((speaker if has_speaker else "", entries))
-    return found
+    """(who said it, and when, entries) of each line of a summary's ledger."""
+    told = islice(read_back(ledger_of(text)), _MOST_ENTRIES)
+    return [
+        (", ".join(filter(None, who)), [one.text for one in entries])
+        for who, entries in groupby(told, lambda one: ("" if one.speaker.role == NOBODY else one.label, one.day))
+    ]
 
 
 def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:

@@ -28,6 +28,7 @@ from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.retention import ledger
+from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.telemetry import log, log_error
@@ -93,7 +94,7 @@ def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun 
     if isinstance(result, SummarizerError):
         _fail(work.run, result, work.events)
         return None
-    kept = ledger.complete(result.text, work.request, work.plan, work.budget, work.settings, work.count)
+    kept = ledger.complete(prose_draft(result).text, work.request, work.plan, work.budget, work.settings, work.count)
     work.run.retention_before, work.run.retention_after = kept.before, kept.after
     draft = replace(result, text=kept.text)
     follow_up = None

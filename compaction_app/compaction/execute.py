@@ -31,7 +31,7 @@ from compaction_app.exceptions import (
 )
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
-from compaction_app.retention import ledger
+from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
 from compaction_app.summarizers import windows
 from compaction_app.summarizers.cascade import OpenAISummarizer, arun_summarizer, make_summarizer, run_summarizer
@@ -185,7 +185,7 @@ class Work:
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
         return refuse_draft(
-            ledger.prose_draft(draft),
+            prose_draft(draft),
             target_tokens=self.request.target_tokens,
             replaced_tokens=self.plan.replaced_tokens,
             count=self.count,

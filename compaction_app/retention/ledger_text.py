@@ -1,15 +1,29 @@
-"""Where the ledger stands in a summary's text, and the text without it: all there is between generations."""
+"""The parts of a summary's text that are ours, each under a heading that no draft of a model may have.
+
+What a model wrote is prose. Quotations stand under one heading (an extract, which is a whole summary) or the other
+(the ledger at the end of one): there, and nowhere else, a line says whose words it has. A heading of ours is taken out
+of every draft before it is stored, so whatever a model was made to write is read back as nobody's speech.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 
 #: Heading of the ledger. It is found again by it, so it is the same in every language.
 LEDGER_HEADING = "## Kept word for word"
 #: Its name, as a summarizer is told it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
 
+#: The first line of an extract.
+EXTRACT_HEADING = "## Quoted from the conversation"
+
 _LINE = re.compile(rf"(?m)^[ \t]*#{{1,6}}[ \t]*{re.escape(LEDGER_NAME)}[ \t]*:?[ \t]*$", re.IGNORECASE)
+_EXTRACT_LINE = re.compile(
+    rf"(?m)^[ \t]*#{{0,6}}[ \t]*{re.escape(EXTRACT_HEADING[3:])}[ \t]*:?[ \t]*\n?", re.IGNORECASE
+)
 _NEXT_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+\S")
 
 
@@ -35,3 +49,21 @@ def with_ledger(prose: str, ledger: str) -> str:
 def prose_share(text: str) -> float:
     """How much of a summary is not its ledger, 0–1, in characters."""
     return len(prose_of(text)) / len(text) if text else 1.0
+
+
+def extract_of(text: str) -> str:
+    """The quotations of a summary that is an extract, without its ledger; "" if it is prose."""
+    prose = prose_of(text)
+    return prose[len(EXTRACT_HEADING) :].strip() if prose.startswith(f"{EXTRACT_HEADING}\n") else ""
+
+
+def without_headings(text: str) -> str:
+    """What a model wrote, without the ledger and the headings that it may have copied."""
+    return _EXTRACT_LINE.sub("", prose_of(text)).strip()
+
+
+def prose_draft(draft: SummaryDraft) -> SummaryDraft:
+    """A draft as it may be stored: a model's without headings of ours."""
+    if draft.model == EXTRACTIVE_MODEL:
+        return draft
+    return replace(draft, text=without_headings(draft.text))

@@ -26,16 +26,13 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import ConfigurationError, SummarizerError
-from compaction_app.messages.transcript import neutralize_tags
-from compaction_app.retention.extractive import summarize_extractively
-from compaction_app.retention.ledger_text import prose_of
+from compaction_app.retention.extractive import extractive_draft
 from compaction_app.summarizers import windows
 from compaction_app.summarizers.openai import Clients, Failure, ModelEntry, ask, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import count_request, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.values import (
-    EXTRACTIVE_MODEL,
     Capacity,
     ErrorCode,
     EventKind,
@@ -243,16 +240,7 @@ class ExtractiveSummarizer:
         self._count: Count = load(settings.token_counter)()
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        text = summarize_extractively(
-            covered=request.covered,
-            # The ledger is carried over separately; quoted here as well it would take the space twice.
-            previous_summary=prose_of(request.previous_summary),
-            target_tokens=request.target_tokens,
-            count=self._count,
-            instructions=request.instructions,
-        )
-        # A quoted message about <user> tags must not look like a leaked wrapper.
-        return SummaryDraft(text=neutralize_tags(text), model=EXTRACTIVE_MODEL)
+        return extractive_draft(request, self._count)
 
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
         # A long branch takes seconds of CPU time, which would block the event loop.

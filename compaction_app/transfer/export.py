@@ -22,7 +22,6 @@ from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.retention import facts
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
 from compaction_app.tree import branches
@@ -38,6 +37,7 @@ DISTINCTIVE_CHARACTERS = 6
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
+_DIGIT = re.compile(r"[\d²³¹⁰⁴-⁹₀-₉①-⑨]")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 #: Byte of the header with the write version; 2 is a write-ahead log.
 _WRITE_VERSION, _WAL = 18, 2
@@ -234,7 +234,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield " ".join(words[start : start + RUN_OF_WORDS])
     for match in _TOKEN.finditer(lowered):
         token = match[0]
-        if len(token) >= DISTINCTIVE_CHARACTERS and facts.has_digit(token):
+        if len(token) >= DISTINCTIVE_CHARACTERS and _DIGIT.search(token):
             yield token
 
 

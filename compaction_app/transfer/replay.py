@@ -16,9 +16,8 @@ from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.messages.validation import make_storable
 from compaction_app.retention.ledger import read_replaced
-from compaction_app.retention.ledger_text import prose_of
-from compaction_app.retention.sayings import read_messages
-from compaction_app.retention.score import Passages, survey
+from compaction_app.retention.ledger_text import prose_draft, prose_of
+from compaction_app.retention.score import Told, share_kept
 from compaction_app.summarizers.cascade import run_summarizer
 from compaction_app.summarizers.openai import Failure, ask, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
@@ -38,7 +37,7 @@ class Scores:
     tokens: int
     #: Tokens ÷ target: 1.0 is on target, over 1.5 is refused.
     share_of_target: float
-    #: The share of what must survive that is in the text or in the messages after it, 0–1.
+    #: The share of the facts that the text or the messages after it tell, 0–1.
     retention: float
     leaks: Leaks
 
@@ -113,7 +112,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     answer = ask(bundle)
     if isinstance(answer, Failure):
         return Replay(bundle=bundle, before=before, model=answer.model, code=answer.code, detail=answer.detail)
-    draft = replace(answer, text=prose_of(answer.text))
+    draft = prose_draft(answer)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     refusal = refuse_draft(
@@ -148,7 +147,6 @@ def score(bundle: Bundle, text: str, count: Count) -> Scores:
 
 
 def retention_of(text: str, request: SummaryRequest, following: Sequence[Message] = ()) -> float:
-    """The share of what must survive that is in a text or in the messages that follow it, as a run measures it."""
-    staying = read_messages(following)
-    needed = survey(read_replaced(request), staying)
-    return needed.share_held(Passages([text, *(saying.text for saying in staying)]))
+    """The share of the facts that a text or the messages that follow it tell, as a run measures it."""
+    told = Told([text, *(message.content for message in following)])
+    return share_kept(read_replaced(request, following), told)

@@ -10,7 +10,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.retention.ledger_text import LEDGER_NAME, ledger_of, prose_of
-from compaction_app.retention.sentences import split_clauses
+from compaction_app.retention.sentences import split_sentences
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -46,7 +46,7 @@ def forget_half(body: Body) -> str:
     for _, block in _BLOCK.findall(before):
         for line in prose_of(html.unescape(block)).splitlines():
             if not line.startswith("#"):
-                sentences += [clause for clause, _ in split_clauses(line)]
+                sentences += [sentence for sentence, _ in split_sentences(line)]
     kept: list[str] = []
     room = int(_ASKED.findall(system)[-1]) - 20
     for sentence in reversed(sentences[::2]):

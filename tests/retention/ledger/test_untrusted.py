@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.retention.ledger import prose_draft
-from compaction_app.retention.ledger_text import LEDGER_HEADING, LEDGER_NAME, ledger_of, prose_of, prose_share
+from compaction_app.retention.ledger_text import (
+    LEDGER_HEADING,
+    LEDGER_NAME,
+    ledger_of,
+    prose_draft,
+    prose_of,
+    prose_share,
+)
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import SummaryDraft
 from tests.retention.ledger.ledgers import COUNT, DRAFT, NONCE, entries, keep, tell

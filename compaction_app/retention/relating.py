@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from benchmarks.candidate.statements import Statement
-from benchmarks.candidate.word_tables import HEDGE
-from benchmarks.candidate.words import is_unspaced, stem
+from compaction_app.retention.statements import Statement
+from compaction_app.retention.word_tables import HEDGE
+from compaction_app.retention.words import is_unspaced, stem
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from benchmarks.candidate.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, QUESTION, REVERSAL, RULE
-from benchmarks.candidate.words import Words
+from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, QUESTION, REVERSAL, RULE
+from compaction_app.retention.words import Words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.

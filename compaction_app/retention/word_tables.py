@@ -267,7 +267,7 @@ ACKNOWLEDGEMENT = STOP | frozenset(
     "all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true "
     "makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds "
     "danke gut alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi "
-    "спасибо хорошо понятно".split()
+    "спасибо хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
 )
 #: Before these a dot ends no sentence.
 ABBREVIATIONS = ("Dr", "Mr", "Ms", "St", "Mrs", "Prof", "e.g", "i.e", "vs", "Nr", "No", "bzw", "z.B", "Sr", "Sra", "ca")

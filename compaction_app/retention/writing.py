@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from benchmarks.candidate.choosing import choose
-from benchmarks.candidate.sentences import SEPARATOR
-from benchmarks.candidate.statements import NOBODY, Speaker, Statement, level_rows
-from benchmarks.candidate.word_tables import ACCEPTANCE, NEGATION, OUTCOME, compiled
-from benchmarks.candidate.words import read_words
+from compaction_app.retention.choosing import choose
+from compaction_app.retention.sentences import SEPARATOR
+from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
+from compaction_app.retention.word_tables import ACCEPTANCE, NEGATION, OUTCOME, compiled
+from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from benchmarks.candidate.word_tables import ACKNOWLEDGEMENT, STOP
+from compaction_app.retention.word_tables import ACKNOWLEDGEMENT, STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from benchmarks.candidate.dates import names_another_day, resolve_dates
-from benchmarks.candidate.records import read_records
-from benchmarks.candidate.sentences import harmless, split_sentences
-from benchmarks.candidate.statements import (
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import call_name, tool_marker
+from compaction_app.messages.transcript import results_of_calls, tool_names
+from compaction_app.messages.truncate import one_line, shorten
+from compaction_app.retention.dates import names_another_day, resolve_dates
+from compaction_app.retention.quoting import split_quoted
+from compaction_app.retention.records import read_records
+from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
+from compaction_app.retention.statements import (
     NOBODY,
     OUTCOME_WEIGHT,
     QUOTED,
@@ -21,7 +26,7 @@ from benchmarks.candidate.statements import (
     is_rule,
     level_rows,
 )
-from benchmarks.candidate.word_tables import (
+from compaction_app.retention.word_tables import (
     ACCEPTANCE,
     CONDITION,
     FIRST_PERSON,
@@ -36,12 +41,7 @@ from benchmarks.candidate.word_tables import (
     PROPOSAL,
     REVERSAL,
 )
-from benchmarks.candidate.words import Words, acknowledges, count_words, read_words
-from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import call_name, tool_marker
-from compaction_app.messages.transcript import results_of_calls, tool_names
-from compaction_app.messages.truncate import one_line, shorten
-from compaction_app.retention.quoting import split_quoted
+from compaction_app.retention.words import Words, acknowledges, count_words, read_words
 from compaction_app.values import Message, Role
 
 #: Messages whose statements share a line for each speaker.
@@ -146,10 +146,10 @@ class Reader:
 
     def read_prose(self, text: str) -> None:
         """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
-        for sentence, is_code in split_sentences(text):
-            text = harmless(sentence)
-            weight = _CODE if is_code else 1.0
-            self.statements.append(Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight))
+        for line, is_code in split_sentences(text):
+            for sentence in filter(None, map(str.strip, line.split(SEPARATOR))):
+                text, weight = harmless(sentence), _CODE if is_code else 1.0
+                self.statements.append(Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight))
         self._last = self.statements[-1] if self.statements else None
         self._stretch += 1
 
@@ -167,7 +167,7 @@ class Reader:
                 self._join(turn, sentence, target)
             else:
                 self._add(turn, sentence, target)
-        if turn.mine:
+        if turn.mine and not _says_nothing(sentences):
             self._last, self._last_speaker = turn.mine[-1], turn.speaker
             self._last_is_one_sentence = turn.is_one_sentence
 
@@ -194,6 +194,8 @@ class Reader:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
+        elif not turn.mine and self._last is not None and not self._last.is_gone:
+            one.needs.append(self._last)
         if turn.frame is not None:
             one.needs.append(turn.frame)
         elif turn.speaker.role != Role.TOOL and _early(FRAME, sentence.text):
@@ -213,13 +215,13 @@ class Reader:
 
     def _asks_about_last(self, statement: Statement) -> bool:
         """As "Did you take it?" does."""
-        if self._last is None or self._last.speaker == statement.speaker or not statement.asks:
+        if self._last is None or self._last_speaker == statement.speaker or not statement.asks:
             return False
         return count_words(statement.text) <= _BRIEF_WORDS and statement.size <= 2 and not statement.words.marked
 
     def _limits_last(self, statement: Statement) -> bool:
         """Whether it answers another speaker's last statement with a denial, a change or a condition."""
-        if self._last is None or self._last.speaker == statement.speaker or statement.asks:
+        if self._last is None or self._last_speaker == statement.speaker or statement.asks:
             return False
         return count_words(statement.text) <= _LONG and _limits(statement.text)
 
@@ -244,11 +246,13 @@ class Reader:
             return before if turn.mine and before.asks else None
         if CONDITION.match(sentence.text):
             return before
+        if _early(FRAME, sentence.text):
+            return None
         cues = _Cues.of(sentence)
         if cues.length > _LONG:
             return None
         target = self._next_target(sentence, cues, before) if turn.mine else self._earlier_target(turn, sentence, cues)
-        answers = not turn.mine and before.speaker != turn.speaker and _ends_in_question(before.text)
+        answers = not turn.mine and self._last_speaker != turn.speaker and _ends_in_question(before.text)
         stands_alone = turn.speaker.is_person and cues.size >= 2 and not (cues.undoes or cues.points or answers)
         if target and stands_alone and is_rule(sentence.text):
             # Not even "Never …" denies the statement before it: it says what to do.
@@ -267,7 +271,7 @@ class Reader:
         last = self._last
         assert last is not None
         is_other = last.speaker != turn.speaker
-        if is_other and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
+        if self._last_speaker != turn.speaker and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
             return last
         # What answers one sentence of a long message is not known; of a person's it is the last one.
         is_reply = is_other and (last.speaker.is_person or self._last_is_one_sentence)
@@ -334,6 +338,11 @@ def _of_tool(content: str) -> list[_Sentence]:
         found.append(_Sentence(text, read_words(text), weight))
     level_rows(found)
     return found
+
+
+def _says_nothing(sentences: Sequence[_Sentence]) -> bool:
+    """Whether a message only says that the one before was heard."""
+    return all(acknowledges(one.text) and not (one.text.endswith("?") or _limits(one.text)) for one in sentences)
 
 
 def _undotted(text: str) -> str:
