@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
@@ -28,6 +28,8 @@ from compaction_app.values import Budget, CompactionPlan, Message, SummaryReques
 
 #: Content words of a sentence without a fact that is told.
 _FULL_SENTENCE = 4
+#: So many tokens behind the cutoff are read, or as many as are covered.
+_LEAST_FOLLOWING = 8_000
 #: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
 SHARE = 5
 
@@ -71,7 +73,11 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
     """
     redact = redactor_of(settings)
     shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]
-    staying = [*([plan.pinned] if plan.pinned else []), *shared]
+    # A history that takes many generations to catch up with would be read as a whole in each of them.
+    room = max(_LEAST_FOLLOWING, sum(message.tokens for message in plan.covered))
+    sizes = accumulate(message.tokens for message in shared)
+    near = [message for message, size in zip(shared, sizes, strict=True) if size <= room]
+    staying = [*([plan.pinned] if plan.pinned else []), *near]
     return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
 
 

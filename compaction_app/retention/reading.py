@@ -148,9 +148,12 @@ class Reader:
         """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
         for line, is_code in split_sentences(text):
             for sentence in filter(None, map(str.strip, line.split(SEPARATOR))):
-                text, weight = harmless(sentence), _CODE if is_code else 1.0
-                self.statements.append(Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight))
+                if text := harmless(sentence):
+                    weight = _CODE if is_code else 1.0
+                    said = Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight)
+                    self.statements.append(said)
         self._last = self.statements[-1] if self.statements else None
+        self._last_speaker = self._last.speaker if self._last else None
         self._stretch += 1
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
@@ -308,6 +311,8 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
             text = harmless(raw)
+            if not text:
+                continue
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
             factor = _CODE if is_code or text.startswith("|") else 1.0
@@ -328,8 +333,7 @@ def _of_tool(content: str) -> list[_Sentence]:
     if lines is None:
         lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
     found = []
-    for line in lines:
-        text = harmless(line)
+    for text in filter(None, map(harmless, lines)):
         weight = Speaker(Role.TOOL).weight
         if OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
             weight = OUTCOME_WEIGHT

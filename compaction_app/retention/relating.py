@@ -18,6 +18,8 @@ _ALIKE = 0.6
 #: Statements within which a brief one speaks of a name before it.
 _NEAR = 6
 _BRIEF = 4
+#: Digits of a number that names nothing.
+_SHORT = 2
 
 
 def relate(statements: Sequence[Statement]) -> list[Statement]:
@@ -54,7 +56,8 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
                 break
             changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
             named = [word for word in stems[i] & stems[j] if often[word] <= rare]
-            names = [word for word in named if word in marks[i] and word in marks[j]]
+            # "Room 12" and "12 guests" are about two things.
+            names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
             is_about = len(named) >= 2 or bool(names)
             is_part = both >= 2 and stems[i] <= stems[j]
             # What is named only twice is spoken of again for a reason, in whatever words.

@@ -89,8 +89,8 @@ def has_unspaced(text: str) -> bool:
 
 
 def stem(word: str) -> str:
-    """By which words are compared: a number as a whole, a word by its first letters."""
-    return word if word[0].isdigit() else word[:STEM_LETTERS]
+    """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
+    return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
 
 
 def acknowledges(text: str) -> bool:
