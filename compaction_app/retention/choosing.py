@@ -70,16 +70,17 @@ def choose(
     last = len(statements) - 1
     if keeps_last and last >= 0 and _LAST * costs[last] <= room:
         choice.take([last], room)
-    # (-gain, place, how often it was priced). Gains only fall as words are told, so an old one is an upper bound.
-    heap = [(-choice.gain(group), i, 0) for i in range(len(statements)) if (group := choice.together(i))]
+    # (-gain, -place, how often it was priced): of two alike the newer one. Gains only fall as words are told, so an old
+    # one is an upper bound.
+    heap = [(-choice.gain(group), -i, 0) for i in range(len(statements)) if (group := choice.together(i))]
     heapq.heapify(heap)
     while heap:
-        _, i, priced = heapq.heappop(heap)
-        group = choice.together(i)
+        _, place, priced = heapq.heappop(heap)
+        group = choice.together(-place)
         if group and heap and priced < _PRICED:
             now = -choice.gain(group)
             if now > heap[0][0] + 1e-6:
-                heapq.heappush(heap, (now, i, priced + 1))
+                heapq.heappush(heap, (now, place, priced + 1))
                 continue
         choice.take(group, room)
     return choice.groups

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compaction_app.retention.choosing import mark_names
 from compaction_app.retention.ledger_text import EXTRACT_HEADING, extract_of, prose_of
-from compaction_app.retention.reading import Reader
+from compaction_app.retention.reading import Reader, read_prose
 from compaction_app.retention.relating import relate
 from compaction_app.retention.statements import Statement
 from compaction_app.retention.words import read_words, stem
@@ -64,11 +64,9 @@ def read_statements(previous_summary: str, covered: Sequence[Message]) -> list[S
 
 def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader:
     """A reader that has read an earlier summary, and what its ledger says."""
-    quoted = extract_of(previous_summary)
-    reader = Reader(read_back(quoted))
-    if not quoted:
-        reader.read_prose(prose_of(previous_summary))
-    return Reader([*reader.statements, *ledger])
+    quoted = read_back(extract_of(previous_summary))
+    earlier = quoted or read_prose(prose_of(previous_summary))
+    return Reader([*earlier, *ledger], last=quoted[-1] if quoted else None)
 
 
 def _smallest(statements: Sequence[Statement], target: int, count: Count) -> str:

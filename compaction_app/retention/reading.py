@@ -121,11 +121,12 @@ class _Cues:
 class Reader:
     """Reads messages one after the other; ``statements`` grows."""
 
-    def __init__(self, statements: Sequence[Statement] = ()) -> None:
+    def __init__(self, statements: Sequence[Statement] = (), last: Statement | None = None) -> None:
+        """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
-        #: The last statement of the message before.
-        self._last = self.statements[-1] if self.statements else None
-        self._last_speaker = self._last.speaker if self._last else None
+        #: The last statement of the message before, and who wrote that message.
+        self._last = last
+        self._last_speaker = last.speaker if last else None
         self._last_is_one_sentence = False
         #: Statements with content, and the message of each.
         self._said = [(-1, one) for one in self.statements[-_REACH:] if one.size >= 2]
@@ -143,18 +144,6 @@ class Reader:
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 self._add_call(stretch, speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
         self._stretch += len(messages) // STRETCH + 1
-
-    def read_prose(self, text: str) -> None:
-        """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
-        for line, is_code in split_sentences(text):
-            for sentence in filter(None, map(str.strip, line.split(SEPARATOR))):
-                if text := harmless(sentence):
-                    weight = _CODE if is_code else 1.0
-                    said = Statement("", Speaker(NOBODY), text, read_words(text), self._stretch, weight)
-                    self.statements.append(said)
-        self._last = self.statements[-1] if self.statements else None
-        self._last_speaker = self._last.speaker if self._last else None
-        self._stretch += 1
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
@@ -254,7 +243,11 @@ class Reader:
         cues = _Cues.of(sentence)
         if cues.length > _LONG:
             return None
-        target = self._next_target(sentence, cues, before) if turn.mine else self._earlier_target(turn, sentence, cues)
+        target = (
+            self._next_target(turn.speaker, sentence, cues, before)
+            if turn.mine
+            else self._earlier_target(turn, sentence, cues)
+        )
         answers = not turn.mine and self._last_speaker != turn.speaker and _ends_in_question(before.text)
         stands_alone = turn.speaker.is_person and cues.size >= 2 and not (cues.undoes or cues.points or answers)
         if target and stands_alone and is_rule(sentence.text):
@@ -262,19 +255,22 @@ class Reader:
             return None
         return target
 
-    def _next_target(self, sentence: _Sentence, cues: _Cues, before: Statement) -> Statement | None:
+    def _next_target(self, speaker: Speaker, sentence: _Sentence, cues: _Cues, before: Statement) -> Statement | None:
         """Within a message: the sentence before."""
         # "He quit on day two."
         is_echo = cues.is_brief and (cues.points or not sentence.words.marked)
         is_echo = is_echo and not _early(FIRST_PERSON, sentence.text)
-        return before if cues.denies or cues.undoes or is_echo else None
+        # "1. no", "2. yes"
+        is_more = cues.is_brief and before.speaker != speaker
+        return before if cues.denies or cues.undoes or is_echo or is_more else None
 
     def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues) -> Statement | None:
         """For the first sentence of a message: what another one said."""
         last = self._last
         assert last is not None
         is_other = last.speaker != turn.speaker
-        if self._last_speaker != turn.speaker and _ends_in_question(last.text) and (cues.denies or cues.undoes or cues.size <= _BRIEF):
+        is_answer = self._last_speaker != turn.speaker and _ends_in_question(last.text)
+        if is_answer and (cues.denies or cues.undoes or cues.size <= _BRIEF):
             return last
         # What answers one sentence of a long message is not known; of a person's it is the last one.
         is_reply = is_other and (last.speaker.is_person or self._last_is_one_sentence)
@@ -296,6 +292,16 @@ class Reader:
         if is_echo or is_undone or is_denied:
             return last if last.size >= 2 or not near else near[-1]
         return None
+
+
+def read_prose(text: str) -> list[Statement]:
+    """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
+    parts = ((harmless(part.strip()), code) for line, code in split_sentences(text) for part in line.split(SEPARATOR))
+    return [
+        Statement("", Speaker(NOBODY), said, read_words(said), weight=_CODE if is_code else 1.0)
+        for said, is_code in parts
+        if said
+    ]
 
 
 def speaker_of(role: str, name: str) -> Speaker:

@@ -40,7 +40,7 @@ class Told:
         self._denies.append(NEGATION.search(part) is not None)
 
     def holds(self, statement: Statement) -> bool:
-        """Whether one sentence tells the statement, if in other words."""
+        """Whether one sentence tells the statement, if in other words; of what was joined, two may."""
         words = {stem(word) for word in statement.words.content}
         if not words:
             return True
@@ -48,10 +48,18 @@ class Told:
         # A sentence with so many of them has one of the rarest.
         rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
         denies = NEGATION.search(statement.text) is not None
+        reach = (-1, 1) if statement.is_joined else (0,)
         return any(
-            len(words & self._sentences[place]) >= needed and self._denies[place] == denies
+            self._tells(words, needed, denies, {place, place + step})
             for place in sorted({place for word in rarest for place in self._places.get(word, ())})
+            for step in reach
         )
+
+    def _tells(self, words: set[str], needed: int, denies: bool, places: set[int]) -> bool:
+        told = [place for place in places if 0 <= place < len(self._sentences)]
+        if any(self._denies[place] for place in told) != denies:
+            return False
+        return len(words & frozenset().union(*(self._sentences[place] for place in told))) >= needed
 
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:

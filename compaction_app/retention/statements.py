@@ -111,6 +111,11 @@ class Statement:
         return is_firm(self.text) or (self.is_accepted and NEGATION.search(self.text) is not None)
 
     @property
+    def is_joined(self) -> bool:
+        """Whether it says more than its first sentence does."""
+        return len(self.words.content) > self.size
+
+    @property
     def label(self) -> str:
         return self.speaker.label
 
