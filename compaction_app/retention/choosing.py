@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from compaction_app.retention.statements import NOBODY, Statement
 from compaction_app.retention.word_tables import FIRST_PERSON
 from compaction_app.retention.words import stem
+from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
@@ -142,11 +143,13 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
     found = []
     for one in statements:
         is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule
-        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
+        # What a document demands is worth telling, but before nothing else.
+        demands = is_rule or (one.speaker.role == Role.TOOL and one.is_rule)
+        factor = one.weight * (_RULE if demands else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
-        factor *= 1.0 if one.words.marked or one.words.values or is_rule else _PLAIN
+        factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = _FIRM_BONUS if is_rule and one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))

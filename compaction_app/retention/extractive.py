@@ -71,7 +71,7 @@ def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader
 
 def _smallest(statements: Sequence[Statement], target: int, count: Count) -> str:
     """Where there is no room for a heading: the last statement that fits alone and needs no other."""
-    texts = [f"{one.label}: {one.text}" for one in statements if not one.needs and one.size > 1]
+    texts = [f"{one.label}: {one.text}" for one in statements if not (one.needs or one.is_joined) and one.size > 1]
     texts = ["What was said is too long for this summary", *texts]
     sizes = count(texts)
     return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")

@@ -128,6 +128,8 @@ class Reader:
         self._last = last
         self._last_speaker = last.speaker if last else None
         self._last_is_one_sentence = False
+        #: The number of that message; what only says that it was heard may stand between.
+        self._last_number = -1
         #: Statements with content, and the message of each.
         self._said = [(-1, one) for one in self.statements[-_REACH:] if one.size >= 2]
         self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
@@ -161,7 +163,7 @@ class Reader:
                 self._add(turn, sentence, target)
         if turn.mine and not _says_nothing(sentences):
             self._last, self._last_speaker = turn.mine[-1], turn.speaker
-            self._last_is_one_sentence = turn.is_one_sentence
+            self._last_is_one_sentence, self._last_number = turn.is_one_sentence, turn.number
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
         target = self._with_question(target)
@@ -274,7 +276,7 @@ class Reader:
             return last
         # What answers one sentence of a long message is not known; of a person's it is the last one.
         is_reply = is_other and (last.speaker.is_person or self._last_is_one_sentence)
-        is_addition = self._last_speaker == turn.speaker and cues.is_brief
+        is_addition = self._last_speaker == turn.speaker and cues.is_brief and self._last_number == turn.number - 1
         is_comment = (is_reply or is_addition) and not acknowledges(sentence.text)
         if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
             # Whatever it says of what the person said: nobody can tell which comment changes it.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from compaction_app.messages.transcript import neutralize_tags
-from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT
+from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, ORDINAL_ARTICLES
 from compaction_app.values import Role
 
 #: Between the statements of a line.
@@ -32,9 +32,15 @@ _SPEAKER_FIRST = re.compile(
 )
 _QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
 
-_ABBREVIATION = "".join(rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS)
+_NO_END = "".join(
+    [rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS]
+    # "im 2. Stock", "am 14. Mai"
+    + [rf"(?<!\b{word} {number}\.)" for word in ORDINAL_ARTICLES for number in (r"\d", r"\d\d")]
+)
 _END = re.compile(
-    rf"{_ABBREVIATION}(?<!\b[^\W\d_]\.)(?<!^\d\.)(?<!^\d\d\.)(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*]))\s(?=\S)"
+    rf"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*])){_NO_END}"
+    # "plant no. 7", initials, the number of an item.
+    r"(?!(?<=\b[Nn][or]\.)\s\d)(?<!\b[^\W\d_]\.)(?<!^\d\.)(?<!^\d\d\.)\s(?=\S)"
     r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
 )
 _ITEM = re.compile(r"(?P<mark>[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")

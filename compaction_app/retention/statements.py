@@ -26,6 +26,8 @@ ROW, _MOST_ROWS = 0.03, 3
 QUOTED = "[quoted] "
 QUESTION_MARKS = ("?", "？", "؟")
 
+#: Of a sentence without any of these the shape says nothing.
+_MARKS = re.compile(r"[^a ]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
 
 
@@ -157,7 +159,7 @@ def level_rows(sentences: Sequence[_Weighted]) -> None:
     shapes = [_shape(one.text) for one in sentences]
     often = Counter(shapes)
     for sentence, shape in zip(sentences, shapes, strict=True):
-        if often[shape] > _MOST_ROWS:
+        if often[shape] > _MOST_ROWS and _MARKS.search(shape):
             sentence.weight = min(sentence.weight, ROW)
 
 

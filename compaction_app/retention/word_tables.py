@@ -160,7 +160,8 @@ CONDITION = re.compile(
     "(?:"
     + table(
         "only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless "
-        "except provided as_long_as not_before not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach "
+        "except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but "
+        "as_long_as not_before not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach "
         "außer es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo "
         "a_menos_que no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме",
         "只有|除非|ただし",
@@ -270,4 +271,6 @@ ACKNOWLEDGEMENT = STOP | frozenset(
     "спасибо хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
 )
 #: Before these a dot ends no sentence.
-ABBREVIATIONS = ("Dr", "Mr", "Ms", "St", "Mrs", "Prof", "e.g", "i.e", "vs", "Nr", "No", "bzw", "z.B", "Sr", "Sra", "ca")
+ABBREVIATIONS = ("Dr", "Mr", "Ms", "St", "Mrs", "Prof", "e.g", "i.e", "vs", "Nr", "No", "bzw", "z.B", "Sr", "Sra", "ca", "Fa", "Hr")
+#: Between these and a word a number with a dot is an ordinal.
+ORDINAL_ARTICLES = ("im", "am", "zum", "vom", "der", "den", "dem", "des")
