@@ -48,6 +48,8 @@ from compaction_app.values import Message, Role
 STRETCH = 20
 #: Content words of a reply that means nothing without what it answers, and the words around them.
 _BRIEF, _BRIEF_WORDS = 3, 6
+#: Words of a bare value: "52 guests", "the 6th of May".
+_VALUE_WORDS = 4
 #: Words above which a sentence is no denial or correction of another, and those of a short one.
 _LONG, _SHORT = 14, 9
 #: Statements, and messages, that a correction reaches back.
@@ -287,7 +289,7 @@ class Reader:
             return named[-1]
         if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
             return last
-        is_value = is_other and bool(sentence.words.marked or sentence.words.values)
+        is_value = is_other and cues.length <= _VALUE_WORDS and bool(sentence.words.marked or sentence.words.values)
         is_echo = cues.is_brief and (is_comment or is_value or cues.points)
         is_undone = cues.undoes and 0 < cues.size <= _BRIEF
         is_denied = cues.denies and (cues.size <= _BRIEF or bool(sentence.words.content & last.words.content))

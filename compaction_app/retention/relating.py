@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ _ALIKE = 0.6
 #: Statements within which a brief one speaks of a name before it.
 _NEAR = 6
 _BRIEF = 4
+_COMMENT = re.compile(r"\((?:assistant|tool)\b")
 #: Digits of a number that names nothing.
 _SHORT = 2
 
@@ -61,7 +63,7 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             is_about = len(named) >= 2 or bool(names)
             is_part = both >= 2 and stems[i] <= stems[j]
             # What is named only twice is spoken of again for a reason, in whatever words.
-            is_again = any(often[word] == 2 for word in names)
+            is_again = any(often[word] == 2 for word in (named if differs else names))
             if is_part or is_again or (changes and is_about):
                 older.needs.append(newer)
     told = [one for one in statements if not one.is_gone]
@@ -89,7 +91,7 @@ def _newest(statement: Statement) -> Statement:
 
 def _replaces(newer: Statement, older: Statement) -> bool:
     """A model, a tool or a doubt never replaces what a person said for certain."""
-    if older.is_own and not newer.is_own:
+    if older.is_own and (not newer.is_own or _COMMENT.search(newer.text)):
         return False
     return (
         newer.weight >= older.weight

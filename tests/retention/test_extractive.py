@@ -66,16 +66,16 @@ class TestForm:
         late = datetime(2025, 3, 10, 23, tzinfo=timezone(timedelta(hours=-3)))
         later = FIRST_DAY + timedelta(days=60)
         covered = [
-            message(1, content="My hotel is Casa Azul in Lisbon. I have the key.", created_at=late, name="Ana"),
-            message(2, Role.ASSISTANT, "Casa Azul is in the old town. It has a garden.", created_at=later),
+            message(1, content="My hotel is Casa Azul in Lisbon. I have the only key.", created_at=late, name="Ana"),
+            message(2, Role.ASSISTANT, "Casa Azul is in the old town. The garden of it has nine olive trees.", created_at=later),
             message(3, Role.TOOL, "booked 3 nights", name="book", created_at=later),
         ]
         assert lines(summarize(covered)) == [
             HEADING,
             "### 2025-03-10",
-            "user Ana: My hotel is Casa Azul in Lisbon · I have the key",
+            "user Ana: My hotel is Casa Azul in Lisbon · I have the only key",
             "### 2025-05-09",
-            "assistant: Casa Azul is in the old town · It has a garden",
+            "assistant: Casa Azul is in the old town · The garden of it has nine olive trees",
             "tool book: booked 3 nights",
         ]
 
@@ -153,9 +153,10 @@ class TestBudget:
         assert summarize([message(1), message(2, Role.ASSISTANT)]) == "2 messages without any text in them"
 
     def test_it_is_spread_over_the_whole_covered_part(self) -> None:
-        places = "Turku Oulu Hanko Vaasa Kotka Rauma Pori Kemi Lahti Espoo Imatra Kuopio".split()
-        covered = turns(*(f"The boat of {place} brings {n + 211} crates." for n, place in enumerate(places * 5)))
-        told = [int(n) - 211 for n in re.findall(r"brings (\d+)", summarize(covered, 250))]
+        begun, ended = "Ka Lo Mi Ru Ve So Ta Ne Pi Du".split(), "lmar rvik nsund tholm ssby ndal".split()
+        places = [first + last for last in ended for first in begun]
+        covered = turns(*(f"The boat of {place} brings {n * 37 + 211} crates." for n, place in enumerate(places)))
+        told = [(int(n) - 211) // 37 for n in re.findall(r"brings (\d+)", summarize(covered, 250))]
         assert [any(low <= n < low + 20 for n in told) for low in (0, 20, 40)] == [True] * 3
         assert told == sorted(told)
 
@@ -192,11 +193,12 @@ class TestTruth:
             part
             for line in summarize(covered, target).splitlines()
             if line.startswith(("user: ", "assistant: "))
-            for part in re.split(r" · | \((?:user|assistant): |\)(?= \(|$)|(?<=[.?!]\)) ", line.split(": ", 1)[1])
+            for part in re.split(r" · | \((?:user|assistant): |\)(?= \(|$| )", line.split(": ", 1)[1])
             if part
         ]
         assert len(parts) > target / 50
-        assert [part for part in parts if not all(bare(one) in said for one in re.split(r"(?<=[.?!]) ", part))] == []
+        sentences = [one for part in parts for one in re.split(r"(?<=[.?!]) ", part)]
+        assert [one for one in sentences if bare(one) not in said] == []
 
     @pytest.mark.parametrize(
         "rule",
@@ -236,7 +238,7 @@ class TestTruth:
 def bare(text: str) -> str:
     """Its words, without dates in brackets and print."""
     words = re.sub(r" \(\d{4}-\d\d(?:-\d\d)?\)|[*_`#>|\[\]-]", " ", text).split()
-    return " ".join(word.strip("\"'.,;:|()") for word in words)
+    return " ".join(filter(None, (word.strip("\"'.,;:|()") for word in words)))
 
 
 class TestGenerations:
