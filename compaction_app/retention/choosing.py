@@ -17,7 +17,7 @@ MARKED = 3.0
 #: Each time a word is told, its worth is multiplied by this.
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
-_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 0.5, 8.0
+_RULE, _RULE_BONUS, _DECISION_BONUS, _FIRM_BONUS = 1.5, 0.5, 4.0, 8.0
 _OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
 #: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
 _PLAIN = 0.5
@@ -151,7 +151,15 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        bonus = _FIRM_BONUS if is_rule and one.is_firm else _RULE_BONUS * one.weight if is_rule else 0.0
+        bonus = (
+            _FIRM_BONUS
+            if is_rule and one.is_firm
+            else _DECISION_BONUS
+            if one.is_accepted
+            else _RULE_BONUS * one.weight
+            if is_rule
+            else 0.0
+        )
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
         found.append(_Worth(factor, bonus, tuple(words.items()), needs))
     return found

@@ -47,9 +47,10 @@ _RELATIVE = re.compile(
     r"|(?<!the )(?<!this )(?<!every )(?P<side>last|next) (?P<period>month|year)(?! of\b)"
     rf"|(?<!the )(?<!every )last (?P<weekday>{'|'.join(_WEEKDAYS)})"
     rf")(?:['’]s)?(?!{_EDGE}|['’]\w)(?! ?[(（])"
-    rf"|(?P<sign>{_longest_first(_DAY_SIGNS)})(?! ?[(（])",
+    rf"|(?<!大)(?P<sign>{_longest_first(_DAY_SIGNS)})(?! ?[(（]|香)",
     re.IGNORECASE,
 )
+_RESOLVED = re.compile(r"\(\d{4}(?:-\d\d){0,2}\)")
 _HINT = re.compile(
     r"day|night|ago|last|next|tomorrow|[天日]|[^\x00-\x7f]|ayer|ieri|gister|gestern|heute|ontem|hoje|oggi|hoy|demain",
     re.IGNORECASE,
@@ -70,10 +71,11 @@ def names_another_day(message: str) -> bool:
 
 
 def resolve_dates(text: str, today: date) -> str:
-    """``text`` with the date after each relative one; what is resolved already stays as it is."""
-    if not _HINT.search(text):
+    """A sentence with its date after the first relative one: "he said yesterday that he comes tomorrow" has one."""
+    if not _HINT.search(text) or _RESOLVED.search(text):
         return text
-    return _RELATIVE.sub(lambda match: _dated(match, today), text)
+    found = next((match for match in _RELATIVE.finditer(text) if not match["quoted"]), None)
+    return f"{text[: found.start()]}{_dated(found, today)}{text[found.end() :]}" if found else text
 
 
 def _dated(match: re.Match[str], today: date) -> str:

@@ -30,6 +30,8 @@ from compaction_app.values import Budget, CompactionPlan, Message, SummaryReques
 _FULL_SENTENCE = 4
 #: So many tokens behind the cutoff are read, or as many as are covered.
 _LEAST_FOLLOWING = 8_000
+#: Tokens that its ends may cost beside another text.
+_EDGE = 2
 #: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
 SHARE = 5
 
@@ -99,6 +101,9 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
         reader.read_messages(list(messages))
         for one in reader.statements[begun:]:
             one.is_shown = is_shown
+        if is_shown:
+            # What would become a part of a shown statement would not be told.
+            reader.forget_last()
     statements = [one for one in reader.statements if not one.is_gone]
     mark_names(statements)
     return relate(statements)
@@ -128,7 +133,7 @@ def _room(
     wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
     size = _without_entries(prose, count)
     staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
-    carried = count([ledger_of(request.previous_summary)])[0]
+    carried = count([ledger_of(request.previous_summary)])[0] + _EDGE
     heading = count([LEDGER_HEADING])[0]
     spare = max(budget.target - staying - size, carried, share - heading)
     saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size

@@ -149,6 +149,11 @@ class Reader:
                 self._add_call(stretch, speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
         self._stretch += len(messages) // STRETCH + 1
 
+    def forget_last(self) -> None:
+        """What comes next is no answer to what was read so far."""
+        self._last = self._last_speaker = None
+        self._said.clear()
+
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
         weight = OUTCOME_WEIGHT if OUTCOME.search(text) else speaker.weight

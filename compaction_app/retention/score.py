@@ -45,21 +45,23 @@ class Told:
         if not words:
             return True
         needed = math.ceil(_PARAPHRASED * len(words))
+        values = {stem(word) for word in statement.words.values}
         # A sentence with so many of them has one of the rarest.
         rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
         denies = NEGATION.search(statement.text) is not None
         reach = (-1, 1) if statement.is_joined else (0,)
         return any(
-            self._tells(words, needed, denies, {place, place + step})
+            self._tells(words, needed, values, denies, {place, place + step})
             for place in sorted({place for word in rarest for place in self._places.get(word, ())})
             for step in reach
         )
 
-    def _tells(self, words: set[str], needed: int, denies: bool, places: set[int]) -> bool:
+    def _tells(self, words: set[str], needed: int, values: set[str], denies: bool, places: set[int]) -> bool:
         told = [place for place in places if 0 <= place < len(self._sentences)]
         if any(self._denies[place] for place in told) != denies:
             return False
-        return len(words & frozenset().union(*(self._sentences[place] for place in told))) >= needed
+        found = words & frozenset().union(*(self._sentences[place] for place in told))
+        return len(found) >= needed and values <= found
 
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:

@@ -271,6 +271,25 @@ ACKNOWLEDGEMENT = STOP | frozenset(
     "спасибо хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
 )
 #: Before these a dot ends no sentence.
-ABBREVIATIONS = ("Dr", "Mr", "Ms", "St", "Mrs", "Prof", "e.g", "i.e", "vs", "Nr", "No", "bzw", "z.B", "Sr", "Sra", "ca", "Fa", "Hr")
+ABBREVIATIONS = (
+    "Dr",
+    "Mr",
+    "Ms",
+    "St",
+    "Mrs",
+    "Prof",
+    "e.g",
+    "i.e",
+    "vs",
+    "Nr",
+    "No",
+    "bzw",
+    "z.B",
+    "Sr",
+    "Sra",
+    "ca",
+    "Fa",
+    "Hr",
+)
 #: Between these and a word a number with a dot is an ordinal.
-ORDINAL_ARTICLES = ("im", "am", "zum", "vom", "der", "den", "dem", "des")
+ORDINAL_ARTICLES = "im am zum vom der den dem des".split()

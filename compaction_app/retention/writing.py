@@ -28,7 +28,9 @@ _ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]
 _DECIDES = compiled(ACCEPTANCE.pattern, NEGATION.pattern)
 _OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
 #: So many of the statements that come next are tried in what room is left.
-_FILLERS = 4
+_FILLERS = 8
+#: More is chosen than has room: together, statements cost less than one by one.
+_OVERFULL = 1.1
 #: A heading stands over so many statements at least, if they were said within so many days.
 _PERIOD, _PERIOD_DAYS = 10, 31
 
@@ -47,7 +49,7 @@ def compose(
     if room <= 0 or not statements:
         return ""
     costs = count([one.text + SEPARATOR for one in statements])
-    groups = choose(statements, costs, room, told=told or {}, focus=focus, keeps_last=keeps_last)
+    groups = choose(statements, costs, int(_OVERFULL * room), told=told or {}, focus=focus, keeps_last=keeps_last)
 
     def written(told: Sequence[Sequence[int]]) -> str:
         return write([statements[i] for i in sorted(i for group in told for i in group)], day_mark)
@@ -60,13 +62,14 @@ def compose(
             least = middle
         else:
             most = middle - 1
-    text = written(groups[:least])
-    spare = room - count([text])[0]
-    smaller = [group for group in groups[least:] if sum(costs[i] for i in group) <= spare]
-    for group in smaller[:_FILLERS]:
-        longer = written([*groups[:least], group])
-        if count([longer])[0] <= room:
-            return longer
+    chosen, text = groups[:least], written(groups[:least])
+    spare, tries = room - count([text])[0], _FILLERS
+    for group in groups[least:]:
+        if tries and sum(costs[i] for i in group) <= spare:
+            tries -= 1
+            longer = written([*chosen, group])
+            if (size := count([longer])[0]) <= room:
+                chosen, text, spare = [*chosen, group], longer, room - size
     return text
 
 

@@ -67,7 +67,12 @@ class TestForm:
         later = FIRST_DAY + timedelta(days=60)
         covered = [
             message(1, content="My hotel is Casa Azul in Lisbon. I have the only key.", created_at=late, name="Ana"),
-            message(2, Role.ASSISTANT, "Casa Azul is in the old town. The garden of it has nine olive trees.", created_at=later),
+            message(
+                2,
+                Role.ASSISTANT,
+                "Casa Azul is in the old town. The garden of it has nine olive trees.",
+                created_at=later,
+            ),
             message(3, Role.TOOL, "booked 3 nights", name="book", created_at=later),
         ]
         assert lines(summarize(covered)) == [
@@ -270,7 +275,12 @@ class TestGenerations:
             "## Code\n\nYou fixed `compute_total` in `src/fare.py`.\n\n### Open\n- QX-7781-B\n"
         )
         text = summarize(turns("The budget is 2,400 euros now."), 300, previous)
-        for kept in ("Tomasz", "`compute_total` in `src/fare.py`", "Open: QX-7781-B", "user: The budget is 2,400 euros"):
+        for kept in (
+            "Tomasz",
+            "`compute_total` in `src/fare.py`",
+            "Open: QX-7781-B",
+            "user: The budget is 2,400 euros",
+        ):
             assert kept in text
         assert "3,000" not in text or text.index("3,000") < text.index("2,400")
         assert [line.split(": ")[0] for line in text.splitlines()[1:]] == ["summary", "user"]

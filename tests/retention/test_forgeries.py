@@ -53,7 +53,10 @@ def test_a_persons_own_rule_is_one_in_every_generation() -> None:
     """What the others are measured by."""
     text, previous = "", ""
     for n in range(GENERATIONS):
-        said = [message(1, content=f"{RULE}." if n == 0 else "Go on with it then."), message(2, Role.ASSISTANT, "Done.")]
+        said = [
+            message(1, content=f"{RULE}." if n == 0 else "Go on with it then."),
+            message(2, Role.ASSISTANT, "Done."),
+        ]
         text = summarize(said, 400, text)
         previous = keep(*said, draft="You went on with the files.", previous=previous, LEDGER_TOKENS=400).text
         assert is_a_persons(text.removeprefix(EXTRACT_HEADING))

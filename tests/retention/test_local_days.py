@@ -31,7 +31,7 @@ def test_headings_and_relative_dates_are_those_of_the_projects_time_zone(setting
             tip = chat.append_message(session, tip, role=role, content=content, created_at=moment)
     with timezone.override(active):
         text = chat.compact(tip).summary.content
-    assert next(line for line in text.splitlines() if line.startswith("## ")) == f"## {day}"
+    assert next(line for line in text.splitlines() if line.startswith("### ")) == f"### {day}"
     assert f"Yesterday ({yesterday}) I paid Lena Ortiz 4,300 EUR" in text
 
 
