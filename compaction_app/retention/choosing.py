@@ -151,15 +151,13 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        bonus = (
-            _FIRM_BONUS
-            if is_rule and one.is_firm
-            else _DECISION_BONUS
-            if one.is_accepted
-            else _RULE_BONUS * one.weight
-            if is_rule
-            else 0.0
-        )
+        bonus = _bonus(one) if is_rule and not one.is_told else 0.0
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
         found.append(_Worth(factor, bonus, tuple(words.items()), needs))
     return found
+
+
+def _bonus(one: Statement) -> float:
+    if one.is_firm:
+        return _FIRM_BONUS
+    return _DECISION_BONUS if one.is_accepted else _RULE_BONUS * one.weight

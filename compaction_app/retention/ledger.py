@@ -111,7 +111,10 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str) -> list[Statement]:
     """What the summary does not tell, and what may only be told together with it."""
-    lost = [one for one in statements if one.is_shown or (_is_worth_it(one) and not told.holds(one))]
+    for one in statements:
+        one.is_told = told.holds(one)
+    # A rule that the summary tells is nobody's in the next generation, unless it is quoted as well.
+    lost = [one for one in statements if one.is_shown or (_is_worth_it(one) and (one.is_firm or not one.is_told))]
     wanted = {id(other) for one in lost for other in one.needs} | {id(one) for one in lost}
     return [one for one in statements if id(one) in wanted and not leaks_wrapper(one.text, nonce)]
 

@@ -78,6 +78,8 @@ class Statement:
     is_answered: bool = False
     #: Stays in the conversation beside the summary: told already, and never written.
     is_shown: bool = False
+    #: The summary tells it, in whatever words.
+    is_told: bool = False
     #: Never told without these.
     needs: list[Statement] = field(default_factory=list)
 
