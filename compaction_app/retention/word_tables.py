@@ -22,10 +22,10 @@ def compiled(*patterns: str) -> re.Pattern[str]:
 NEGATION = compiled(
     r"\b[a-z]+n['’]t\b",
     table(
-        "no not never nope nah none nor cannot dont without except unless until neither nobody nothing "
-        "nein nicht kein* nie niemals außer bevor nee niet geen nooit "
-        "non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto senza mai não sem nenhum* "
-        "нет не никогда без кроме nie bez ne není inte ikke aldrig ei değil لا لم لن ليس نه नहीं मत",
+        "no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht "
+        "kein* nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* "
+        "excepto senza mai não sem nenhum* нет не никогда без кроме nie bez ne není inte ikke aldrig ei değil لا لم "
+        "لن ليس نه नहीं मत",
         "不|没|沒|别|勿|無|无|未|ない|ません|なし|아니|않|없|못|ไม่|อย่า",
     ),
 )
@@ -33,13 +33,12 @@ NEGATION = compiled(
 REVERSAL = compiled(
     table(
         "cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed "
-        "incorrect* correction actually instead anymore any_more no_longer "
-        "called_off is_off are_off forget_it forget_that never_mind nevermind revoke* withdr* reject* declin* refus* "
-        "postpone* moved changed_to changed_my reverted undo ignore_that disregard sorry, wait, oops "
-        "swap* switch* skip leave_out left_out rather replaced dropped "
-        "halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet "
-        "annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* "
-        "отмен* ошиб* неверно вместо перенес*",
+        "incorrect* correction actually instead anymore any_more no_longer called_off is_off are_off forget_it "
+        "forget_that never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to "
+        "changed_my reverted undo ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out "
+        "rather replaced dropped halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch "
+        "afgelast toch_niet annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* "
+        "sbagliat* errad* отмен* ошиб* неверно вместо перенес*",
         "取消|改成|改到|改为|错了|錯了|作废|不对|等等|キャンセル|間違|中止|取り消|待って|취소|잘못",
     ),
     # "*6 May"
@@ -48,10 +47,10 @@ REVERSAL = compiled(
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
 BOUND = compiled(
     table(
-        "only before after exception* ever either at_all any_of anywhere anybody anyone anything "
-        "first approv* permission consent sign_off signed sign-off say-so supposed meant "
-        "nur vor nach bis ausnahme* erlaubnis zustimmung freigabe zuerst avant après seulement accord "
-        "antes después solo sólo permiso prima dopo soltanto depois voor alleen до после только",
+        "only before after exception* ever either at_all any_of anywhere anybody anyone anything first approv* "
+        "permission consent sign_off signed sign-off say-so supposed meant nur vor nach bis ausnahme* erlaubnis "
+        "zustimmung freigabe zuerst avant après seulement accord antes después solo sólo permiso prima dopo soltanto "
+        "depois voor alleen до после только",
         "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
     ),
 )
@@ -76,8 +75,7 @@ RULE = compiled(
     r"\bnext (?:step|up)\b|\bawaiting\b",
     table(
         "bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* "
-        "deciso prefiro decidimos voorkeur besloten предпочита* решил* "
-        "يجب ممنوع musí mora måste",
+        "deciso prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste",
         "决定|更喜欢|总是|永远|希望|いつも|てください|決め|항상|주세요",
     ),
 )
@@ -118,8 +116,8 @@ FIRM = compiled(
     table(
         "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
         "jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* "
-        "vietat* proibid* nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда "
-        "niemals immer toujours sempre altijd",
+        "vietat* proibid* nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда niemals immer "
+        "toujours sempre altijd",
         "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
     ),
 )
@@ -141,10 +139,9 @@ IDLE = compiled(
 #: Makes a statement less than certain.
 HEDGE = compiled(
     table(
-        "if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* "
-        "allegedly rumour* "
-        "heard unsure wenn falls vielleicht glaube angeblich si peut-être quizá* tal_vez talvez se forse если может "
-        "возможно",
+        "if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* allegedly "
+        "rumour* heard unsure wenn falls vielleicht glaube angeblich si peut-être quizá* tal_vez talvez se forse "
+        "если может возможно",
         "如果|要是|可能|也许|もし|たぶん|かもしれ|만약|아마",
     ),
 )
@@ -159,11 +156,11 @@ LIMIT = compiled(
 CONDITION = re.compile(
     "(?:"
     + table(
-        "only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless "
-        "except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but "
-        "as_long_as not_before not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach "
-        "außer es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo "
-        "a_menos_que no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме",
+        "only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only "
+        "unless except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but as_long_as "
+        "not_before not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach außer es_sei_denn "
+        "nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que no_sin "
+        "no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме",
         "只有|除非|ただし",
     )
     + ")",
@@ -182,8 +179,7 @@ PRONOUN = compiled(
     r"^(?:"
     + table(
         "he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos "
-        "esto eso "
-        "lui lei loro ele ela eles он она оно они его её это",
+        "esto eso lui lei loro ele ela eles он она оно они его её это",
     )
     + r"|他|她|它|这|那|彼|それ|これ|그는|그녀|그것)",
 )
@@ -206,8 +202,8 @@ OUTCOME = compiled(
 ACCEPTANCE = compiled(
     table(
         "yes agreed agree good_idea accept* deal approved yes_please do_that do_it go_ahead go_with sounds_good "
-        "fine_by_me works_for_me "
-        "let's_do einverstanden abgemacht machen_wir d'accord de_acuerdo d'accordo договорились согласен",
+        "fine_by_me works_for_me let's_do einverstanden abgemacht machen_wir d'accord de_acuerdo d'accordo "
+        "договорились согласен",
         "同意|就这样|賛成|それで|동의",
     )
 )
@@ -229,67 +225,37 @@ POINTER = compiled(
 #: What people say of themselves and their own.
 FIRST_PERSON = compiled(
     table(
-        "i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* "
-        "eu meu "
-        "minha nós io mio mia noi nostro я мой моя мы наш*",
+        "i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu "
+        "meu minha nós io mio mia noi nostro я мой моя мы наш*",
         "我|私|僕|나는|우리|저는",
     ),
     r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
 )
 #: Words that tell nothing by themselves.
 STOP = frozenset(
-    "a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him "
-    "his she her "
-    "hers they them their theirs we us our ours this that these those as from by for with about into out up down "
-    "over "
-    "under again but if then than too very just so do does did done doing have has had having will would shall "
-    "can could "
-    "should may might not no yes what which who whom whose when where why how there here all any some more most "
-    "much many "
-    "also really get got getting go going gone went come came make made take took thing things something anything "
-    "everything know think see seen look looks looking feel feels hear heard sound sounds say said tell told "
-    "talk like let "
-    "lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great good nice awesome "
-    "amazing cool "
-    "glad happy love bye definitely totally super pretty quite even still ever always never now s t re ve ll d m "
-    "don didn "
-    "isn won doesn couldn wasn aren haven "
-    "der die das ein eine einen einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich "
-    "den dem des im "
-    "auf für mit von zu zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann "
-    "le la les un une et ou est sont je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce "
-    "cette sur du "
-    "el los las una y o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na no em "
-    "para com "
-    "и в на не что я ты он она мы вы они это как с по у за к из".split()
+    "a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his "
+    "she her hers they them their theirs we us our ours this that these those as from by for with about into out up "
+    "down over under again but if then than too very just so do does did done doing have has had having will would "
+    "shall can could should may might not no yes what which who whom whose when where why how there here all any "
+    "some more most much many also really get got getting go going gone went come came make made take took thing "
+    "things something anything everything know think see seen look looks looking feel feels hear heard sound sounds "
+    "say said tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry "
+    "well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still "
+    "ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine einen "
+    "einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit von zu "
+    "zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou est sont "
+    "je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur du el los las una y o son "
+    "yo él ella se lo con por para del al gli che di da per è sono não um uma os na no em para com и в на не что я "
+    "ты он она мы вы они это как с по у за к из".split()
 )
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
     "all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true "
-    "makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds "
-    "danke gut alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi "
-    "спасибо хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
+    "makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds danke gut "
+    "alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi спасибо "
+    "хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
 )
 #: Before these a dot ends no sentence.
-ABBREVIATIONS = (
-    "Dr",
-    "Mr",
-    "Ms",
-    "St",
-    "Mrs",
-    "Prof",
-    "e.g",
-    "i.e",
-    "vs",
-    "Nr",
-    "No",
-    "bzw",
-    "z.B",
-    "Sr",
-    "Sra",
-    "ca",
-    "Fa",
-    "Hr",
-)
+ABBREVIATIONS = "Dr Mr Ms St Mrs Prof e.g i.e vs Nr No bzw z.B Sr Sra ca Fa Hr".split()
 #: Between these and a word a number with a dot is an ordinal.
 ORDINAL_ARTICLES = "im am zum vom der den dem des".split()
