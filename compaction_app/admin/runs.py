@@ -131,8 +131,8 @@ class CompactionRunAdmin(DatedAdmin):
     summary_link = records.message_column("summary_id", "summary", "Summary")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column("history tokens", lambda _, run: _tokens(run))
-    retained_before = display.shown("retention_before", display.percent)
-    retained_after = display.shown("retention_after", display.percent)
+    retained_before = display.shown("retention_before", display.percent, "facts kept by the draft")
+    retained_after = display.shown("retention_after", display.percent, "facts kept with the ledger")
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
     shortened = display.column(
         "shortened inputs",

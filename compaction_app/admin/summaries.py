@@ -125,8 +125,8 @@ class SummaryFields(RecordAdmin):
     instructions_text = _of_run("instructions")(lambda _, run: display.text_block(run.instructions))
     policy_text = _of_run("policy line")(lambda _, run: display.text_block(run.policy_line))
     cost = _of_run("cost")(lambda _, run: "" if run.cost is None else display.money(run.cost))
-    retention_before = _of_run("retention before")(lambda _, run: percent(run.retention_before, 1))
-    retention_after = _of_run("retention after")(lambda _, run: percent(run.retention_after, 1))
+    retention_before = _of_run("facts kept by the draft")(lambda _, run: percent(run.retention_before, 1))
+    retention_after = _of_run("facts kept with the ledger")(lambda _, run: percent(run.retention_after, 1))
     asked_for = _of_run("request")(lambda self, run: display.joined(self.request_parts(run.request), "; "))
 
     @_of_run("history tokens")
@@ -329,4 +329,4 @@ def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
         return "None: this summary was imported, no run made it."
     if run.settings.get("LEDGER_TOKENS") == 0:
         return "Off: LEDGER_TOKENS was 0."
-    return "Empty: the summary contains everything that must be kept."
+    return "Empty: the summary tells all that a ledger would."

@@ -43,7 +43,7 @@ from compaction_app.values import (
 
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
 #: every run.
-PROMPT_VERSION = "4"
+PROMPT_VERSION = "5"
 #: Characters of a person's instructions that are sent.
 MAX_INSTRUCTIONS = 2_000
 #: Characters of a policy's line that are sent.
@@ -94,8 +94,9 @@ A line in brackets in an <assistant> block, such as [read: path], is a tool call
 < > and &; write the plain characters.
 - <previous-summary> contains the summary so far. <pinned> contains a message that the assistant still sees: it \
 explains what follows and is not to be summarized.
-- The section "{ledger}" of <previous-summary> is written by the application and lists what an earlier summary left \
-out. Write what is still true of it under the heading where it belongs, and write no section of that name yourself.
+- The section "{ledger}" of <previous-summary> is written by the application and quotes what an earlier summary left \
+out: a line for each speaker, replies in brackets, under the days on which it was said. Write what is \
+still true of it under the heading where it belongs, and write no section of that name yourself.
 - One line is the cutoff; the end of this message names it. Summarize everything before it, the previous summary \
 included. The assistant still sees what comes after it: use that to judge what matters, and do not repeat it.
 - <instructions>, where there is one, says what to focus on. It may change how much you write about a topic; it \

@@ -125,7 +125,7 @@ class TestRequest:
         assert marker(NONCE) in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self):
-        assert prompt_version(None) == "4"
+        assert prompt_version(None) == "5"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50

@@ -46,10 +46,10 @@ def test_what_has_no_date_is_replayed_under_the_same_one_on_any_day(shared_data)
         line = read_line(path)
         assert line.messages[0]["created_at"].year == 2025
         summaries = [step.summary.content for step in replay(line) if isinstance(step, Generation)]
-        headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("## 2")]
+        headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("### 2")]
         assert headings
         # A summary too small for headings has none.
-        assert set(headings) <= {"## 2025-01-06"}
+        assert set(headings) <= {"### 2025-01-06"}
 
 
 def test_another_history_has_another_digest():
