@@ -64,10 +64,10 @@ def _extract(previous: str, turns: Sequence[Turn], budget: int) -> str:
 
 def _ledger(previous: str, turns: Sequence[Turn], budget: int) -> str:
     """After a model that forgets everything."""
-    return _completed(_EMPTY_DRAFT, *_asked(previous, turns, budget), ledger=budget)
+    return completed(_EMPTY_DRAFT, *plan_of(messages_of(list(turns)), previous, budget), ledger=budget)
 
 
-def _asked(previous: str, turns: Sequence[Turn], budget: int) -> tuple[Any, Any]:
+def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, Any]:
     """The plan that covers all of this, and the request for its summary."""
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.summarizers.prompts import request_for
@@ -78,7 +78,7 @@ def _asked(previous: str, turns: Sequence[Turn], budget: int) -> tuple[Any, Any]
     if previous:
         place = {"anchor_id": 0, "anchor_depth": 0, "cutoff_id": 0, "cutoff_depth": 0, "cutoff_path_tokens": 0}
         base = Summary(id=0, tokens=size_of(previous), content=previous, **place)
-    covered = tuple(messages_of(list(turns)))
+    covered = tuple(messages)
     plan = CompactionPlan(
         covered=covered,
         lookahead=(),
@@ -94,7 +94,7 @@ def _asked(previous: str, turns: Sequence[Turn], budget: int) -> tuple[Any, Any]
     return plan, request_for(plan, settings_from_snapshot({}), nonce="5d1f0c62b7a94e38")
 
 
-def _completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
+def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.retention import ledger as engine
     from compaction_app.values import Budget
@@ -138,7 +138,7 @@ def _draft(previous: str, turns: Sequence[Turn], budget: int) -> tuple[str, Any,
     from compaction_app.summarizers import OpenAISummarizer
     from compaction_app.summarizers.cascade import run_summarizer
 
-    plan, request = _asked(previous, turns, budget)
+    plan, request = plan_of(messages_of(list(turns)), previous, budget)
     summarizer = OpenAISummarizer(settings_from_snapshot({"SUMMARIZER_MODELS": [model_name()]}))
     try:
         return run_summarizer(summarizer, request).text, plan, request
@@ -156,7 +156,7 @@ def _model_with_ledger(previous: str, turns: Sequence[Turn], budget: int) -> str
     prose = int(budget * _PROSE_SHARE)
     draft, plan, request = _draft(previous, turns, prose)
     draft = _cut(draft.splitlines(), budget)
-    return _completed(draft, plan, request, ledger=max(1, budget - size_of(draft)))
+    return completed(draft, plan, request, ledger=max(1, budget - size_of(draft)))
 
 
 # --- Others ---
