@@ -48,12 +48,8 @@ from compaction_app.values import Message, Role
 STRETCH = 20
 #: Content words of a reply that means nothing without what it answers, and the words around them.
 _BRIEF, _BRIEF_WORDS = 3, 6
-#: Words of a bare value: "52 guests", "the 6th of May".
-_VALUE_WORDS = 4
 #: Words above which a sentence is no denial or correction of another, and those of a short one.
 _LONG, _SHORT = 14, 9
-#: Statements, and messages, that a correction reaches back.
-_REACH, _FAR = 6, 8
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
 #: Sentences of a message after which each is worth half.
@@ -132,8 +128,6 @@ class Reader:
         self._last_is_one_sentence = False
         #: The number of that message; what only says that it was heard may stand between.
         self._last_number = -1
-        #: Statements with content, and the message of each.
-        self._said = [(-1, one) for one in self.statements[-_REACH:] if one.size >= 2]
         self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
 
     def read_messages(self, messages: Sequence[Message]) -> None:
@@ -152,7 +146,6 @@ class Reader:
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
         self._last = self._last_speaker = None
-        self._said.clear()
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
@@ -187,8 +180,6 @@ class Reader:
         one = Statement(turn.day, turn.speaker, text, sentence.words, turn.stretch, sentence.weight)
         if not turn.mine and self._asks_about_last(one):
             one.about = self._last
-        elif not turn.mine and self._last is not None and self._limits_last(one):
-            self._last.needs.append(one)
         if full is not None:
             full.needs.append(one)
         if PRONOUN.match(sentence.text) is None:
@@ -203,8 +194,6 @@ class Reader:
             turn.frame = one
         turn.mine.append(one)
         self.statements.append(one)
-        if one.size >= 2:
-            self._said.append((turn.number, one))
 
     def _with_question(self, target: Statement) -> Statement:
         """A brief question goes, with its answer, to the statement that it is about."""
@@ -219,12 +208,6 @@ class Reader:
         if self._last is None or self._last_speaker == statement.speaker or not statement.asks:
             return False
         return count_words(statement.text) <= _BRIEF_WORDS and statement.size <= 2 and not statement.words.marked
-
-    def _limits_last(self, statement: Statement) -> bool:
-        """Whether it answers another speaker's last statement with a denial, a change or a condition."""
-        if self._last is None or self._last_speaker == statement.speaker or statement.asks:
-            return False
-        return count_words(statement.text) <= _LONG and _limits(statement.text)
 
     def _accepts(self, speaker: Speaker, text: str) -> bool:
         """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
@@ -288,19 +271,10 @@ class Reader:
         if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
             # Whatever it says of what the person said: nobody can tell which comment changes it.
             return last
-        near = [one for at, one in self._said[-_REACH:] if at >= turn.number - _FAR and not one.is_gone]
-        named = [one for one in near if sentence.words.content & one.words.content]
-        if cues.undoes and named:
-            return named[-1]
-        if (not is_other and REVERSAL.search(sentence.text)) or self._accepts(turn.speaker, sentence.text):
+        if self._accepts(turn.speaker, sentence.text):
             return last
-        is_value = is_other and cues.length <= _VALUE_WORDS and bool(sentence.words.marked or sentence.words.values)
-        is_echo = cues.is_brief and (is_comment or is_value or cues.points)
-        is_undone = cues.undoes and 0 < cues.size <= _BRIEF
-        is_denied = cues.denies and (cues.size <= _BRIEF or bool(sentence.words.content & last.words.content))
-        if is_echo or is_undone or is_denied:
-            return last if last.size >= 2 or not near else near[-1]
-        return None
+        is_echo = cues.is_brief and (is_comment or cues.points)
+        return last if is_echo or cues.denies or (cues.undoes and cues.size) else None
 
 
 def read_prose(text: str) -> list[Statement]:

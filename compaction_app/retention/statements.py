@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, PAST, QUESTION, REVERSAL, RULE
+from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, QUESTION, REVERSAL, RULE
 from compaction_app.retention.words import Words
 from compaction_app.values import Role
 
@@ -152,7 +152,7 @@ def _is_firm(text: str) -> bool:
         return True
     # Denied twice, or denied and bounded: "we do not deploy without a review".
     denials = sum(1 for _ in islice(NEGATION.finditer(text), 2))
-    return denials + bool(denials and BOUND.search(text)) >= 2 and not PAST.search(text)
+    return denials + bool(denials and BOUND.search(text)) >= 2
 
 
 def level_rows(sentences: Sequence[_Weighted]) -> None:

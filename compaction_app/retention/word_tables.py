@@ -54,15 +54,6 @@ BOUND = compiled(
         "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
     ),
 )
-#: Told of what was, so no rule for what will be.
-PAST = compiled(
-    r"\b(?:did|was|were|had|could|went|said|came|got|took|made|saw|knew|thought|felt|slept|ate|found|left|"
-    r"been)(?:n['’]t)?\b|\b(?:i|we|he|she|they|it|never|always) (?!need|feed)\w+ed\b",
-    table(
-        "war waren hatte* wurde* konnte* habe_ich gestern était étaient avais avait pouvait era eran había fue foi "
-        "estava был была были"
-    ),
-)
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
     r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
