@@ -18,7 +18,7 @@ MARKED = 3.0
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _DECISION_BONUS, _FIRM_BONUS = 1.5, 0.5, 4.0, 8.0
-_OWN, _QUESTION, _ASIDE, _FOCUS = 1.25, 0.5, 0.5, 1.8
+_OWN, _QUESTION, _FOCUS = 1.25, 0.5, 1.8
 #: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
 _PLAIN = 0.5
 #: Worth is divided by tokens to this power.
@@ -147,7 +147,6 @@ def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_W
         demands = is_rule or (one.speaker.role == Role.TOOL and one.is_rule)
         factor = one.weight * (_RULE if demands else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
-        factor *= _ASIDE if one.text[0] in "([" and one.speaker.is_person else 1.0
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0

@@ -52,8 +52,6 @@ _BRIEF, _BRIEF_WORDS = 3, 6
 _LONG, _SHORT = 14, 9
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
-#: Sentences of a message after which each is worth half.
-_VERBOSE = 30
 _CODE = 0.2
 _RESULT_BYTES = 2_000
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
@@ -308,8 +306,6 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             if message.role == Role.ASSISTANT and OUTCOME.search(text):
                 factor /= weight
             found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))
-    for sentence in found[_VERBOSE:]:
-        sentence.weight *= 0.5
     level_rows(found)
     for attachment in message.attachments:
         text = harmless(attachment_line(attachment))

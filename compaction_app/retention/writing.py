@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 from compaction_app.retention.choosing import choose
@@ -75,73 +74,61 @@ def compose(
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
     lines: list[str] = []
-    stretch: dict[str, list[str]] = {}
-    #: Who said what the coming statement corrects.
-    corrected: dict[int, str] = {}
-    period, number = _Period(), -1
-
-    def end_stretch() -> None:
-        lines.extend(f"{label}: {SEPARATOR.join(texts)}" for label, texts in stretch.items())
-        stretch.clear()
-        corrected.clear()
-
-    periods = list(_periods(statements))
-    for place, one in enumerate(statements):
-        is_last_of_another = place == len(statements) - 1 and list(stretch)[-1:] != [one.label]
-        if periods[place] is not period:
-            end_stretch()
-            period = periods[place]
-            lines.extend([f"{day_mark}{period}"] if period.first else [])
-        elif (
-            (one.stretch != number and list(stretch) != [one.label] and sum(map(len, stretch.values())) >= _PERIOD)
-            or corrected.get(id(one), one.label) != one.label
-            or is_last_of_another
-        ):
-            end_stretch()
-        number = one.stretch
-        stretch.setdefault(one.label, []).append(one.text)
-        corrected.update((id(newer), one.label) for newer in one.needs)
-    end_stretch()
+    for days, said in _periods(statements):
+        lines += [f"{day_mark}{days}"] if days else []
+        for block in _blocks(said):
+            lines += [f"{label}: {SEPARATOR.join(texts)}" for label, texts in block.items()]
     return "\n".join(lines)
 
 
-@dataclass(slots=True)
-class _Period:
-    """Days that share a heading: one for each would take a quarter of a small room."""
-
-    #: ISO dates; "" for what has none.
-    first: str = ""
-    last: str = ""
-    size: int = 0
-
-    def __str__(self) -> str:
-        return self.first if self.first == self.last else f"{self.first} to {self.last}"
-
-    def takes(self, day: str) -> bool:
-        """Whether what was said then may stand under this heading."""
-        if not day or not self.first:
-            return day == self.first
-        if day[-10:] <= self.last:
-            return day[:10] >= self.first
-        span = date.fromisoformat(day[-10:]) - date.fromisoformat(self.first)
-        return self.size < _PERIOD and span.days <= _PERIOD_DAYS
-
-
-def _periods(statements: Sequence[Statement]) -> Iterator[_Period]:
-    period = _Period()
+def _periods(statements: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]]:
+    """(days, statements): a heading for each day would take a quarter of a small room."""
+    said: list[Statement] = []
+    first = last = ""
     for one in statements:
-        if not period.takes(one.day):
-            period = _Period(one.day[:10], one.day[-10:])
-        period.last = max(period.last, one.day[-10:])
-        period.size += 1
-        yield period
+        if said and not _shares(one.day, first, last, len(said)):
+            yield _heading(first, last), said
+            said = []
+        first, last = (first, max(last, one.day[-10:])) if said else (one.day[:10], one.day[-10:])
+        said.append(one)
+    yield _heading(first, last), said
 
 
-def read_back(text: str, first_stretch: int = 0) -> list[Statement]:
+def _heading(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _shares(day: str, first: str, last: str, size: int) -> bool:
+    """Whether what was said then may stand under this heading."""
+    if not day or not first:
+        return day == first
+    if day[-10:] <= last:
+        return day[:10] >= first
+    return size < _PERIOD and (date.fromisoformat(day[-10:]) - date.fromisoformat(first)).days <= _PERIOD_DAYS
+
+
+def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
+    """A line for each speaker: new ones begin after a stretch, where one corrects another, and for the last word."""
+    block: dict[str, list[str]] = {}
+    corrected: dict[int, str] = {}
+    stretch = -1
+    for one in said:
+        is_far = one.stretch != stretch and sum(map(len, block.values())) >= _PERIOD
+        is_last = one is said[-1] and list(block)[-1:] != [one.label]
+        if (is_far and list(block) != [one.label]) or is_last or corrected.get(id(one), one.label) != one.label:
+            yield block
+            block, corrected = {}, {}
+        stretch = one.stretch
+        block.setdefault(one.label, []).append(one.text)
+        corrected.update((id(newer), one.label) for newer in one.needs)
+    yield block
+
+
+def read_back(text: str) -> list[Statement]:
     """The statements of an extract or a ledger."""
     statements: list[Statement] = []
     seen: set[tuple[str, str]] = set()
-    day, stretch = "", first_stretch
+    day, stretch = "", 0
     for line in filter(None, map(str.strip, text.splitlines())):
         if heading := _DAY.fullmatch(line):
             day = heading[1]

@@ -242,7 +242,7 @@ class TestTruth:
 
 def bare(text: str) -> str:
     """Its words, without dates in brackets and print."""
-    words = re.sub(r" \(\d{4}-\d\d(?:-\d\d)?\)|[*_`#>|\[\]-]", " ", text).split()
+    words = re.sub(r" \(\d{4}-\d\d(?:-\d\d)?\)|\[quoted\]|[*_`#>|\[\]-]", " ", text).split()
     return " ".join(filter(None, (word.strip("\"'.,;:|()") for word in words)))
 
 
