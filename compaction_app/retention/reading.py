@@ -11,6 +11,7 @@ from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import results_of_calls, tool_names
 from compaction_app.messages.truncate import one_line, shorten
+from compaction_app.retention import word_tables as known
 from compaction_app.retention.dates import names_another_day, resolve_dates
 from compaction_app.retention.quoting import split_quoted
 from compaction_app.retention.records import read_records
@@ -25,21 +26,6 @@ from compaction_app.retention.statements import (
     is_question,
     is_rule,
     level_rows,
-)
-from compaction_app.retention.word_tables import (
-    ACCEPTANCE,
-    CONDITION,
-    FIRST_PERSON,
-    FRAME,
-    HEDGE,
-    IDLE,
-    LIMIT,
-    NEGATION,
-    OUTCOME,
-    POINTER,
-    PRONOUN,
-    PROPOSAL,
-    REVERSAL,
 )
 from compaction_app.retention.words import Words, acknowledges, count_words, read_words
 from compaction_app.values import Message, Role
@@ -85,35 +71,6 @@ class _Turn:
     subject: Statement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Cues:
-    """What shows that a sentence belongs to another one."""
-
-    length: int
-    #: Content words.
-    size: int
-    denies: bool
-    undoes: bool
-    points: bool
-
-    @property
-    def is_brief(self) -> bool:
-        return self.length <= _BRIEF_WORDS and 0 < self.size <= _BRIEF
-
-    @classmethod
-    def of(cls, sentence: _Sentence) -> _Cues:
-        text, length = sentence.text, count_words(sentence.text)
-        points = POINTER.match(text) is not None
-        turns = REVERSAL.search(text) is not None or (length <= _SHORT and NEGATION.search(text) is not None)
-        return cls(
-            length=length,
-            size=len(sentence.words.content),
-            denies=_early(NEGATION, text),
-            undoes=_early(REVERSAL, text) or (points and turns),
-            points=points or PRONOUN.match(text) is not None,
-        )
-
-
 class Reader:
     """Reads messages one after the other; ``statements`` grows."""
 
@@ -147,7 +104,7 @@ class Reader:
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
-        weight = OUTCOME_WEIGHT if OUTCOME.search(text) else speaker.weight
+        weight = OUTCOME_WEIGHT if known.OUTCOME.search(text) else speaker.weight
         self.statements.append(
             Statement(day.isoformat() if day else "", speaker, text, read_words(text), stretch, weight)
         )
@@ -180,7 +137,7 @@ class Reader:
             one.about = self._last
         if full is not None:
             full.needs.append(one)
-        if PRONOUN.match(sentence.text) is None:
+        if known.PRONOUN.match(sentence.text) is None:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
@@ -188,7 +145,7 @@ class Reader:
             one.needs.append(self._last)
         if turn.frame is not None:
             one.needs.append(turn.frame)
-        elif turn.speaker.role != Role.TOOL and _early(FRAME, sentence.text):
+        elif turn.speaker.role != Role.TOOL and _early(known.FRAME, sentence.text):
             turn.frame = one
         turn.mine.append(one)
         self.statements.append(one)
@@ -211,68 +168,57 @@ class Reader:
         """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
         if self._last is None or self._last_speaker is None or self._last_speaker.is_person or not speaker.is_person:
             return False
-        if HEDGE.search(text) or not PROPOSAL.search(self._last.text):
+        if known.HEDGE.search(text) or not known.PROPOSAL.search(self._last.text):
             return False
-        denial = NEGATION.search(IDLE.sub("-", text))
+        denial = known.NEGATION.search(known.IDLE.sub("-", text))
         if denial:
             return len(text[: denial.start()].split()) <= 1 and _ends_in_question(self._last.text)
-        return count_words(text) <= _BRIEF_WORDS and _early(ACCEPTANCE, text)
+        return count_words(text) <= _BRIEF_WORDS and _early(known.ACCEPTANCE, text)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it stands for itself."""
-        before = turn.mine[-1] if turn.mine else self._last
-        if turn.speaker.role == Role.TOOL or sentence.is_quoted or before is None or before.text.startswith(QUOTED):
+        before, text = turn.mine[-1] if turn.mine else self._last, sentence.text
+        if before is None or sentence.is_quoted or turn.speaker.role == Role.TOOL or before.text.startswith(QUOTED):
             return None
-        if is_question(sentence.text):
+        if is_question(text):
             # One answer may answer both.
             return before if turn.mine and before.asks else None
-        if CONDITION.match(sentence.text):
+        if known.CONDITION.match(text):
             return before
-        if _early(FRAME, sentence.text):
+        length, size = count_words(text), len(sentence.words.content)
+        if length > _LONG or _early(known.FRAME, text):
             return None
-        cues = _Cues.of(sentence)
-        if cues.length > _LONG:
-            return None
-        target = (
-            self._next_target(turn.speaker, sentence, cues, before)
-            if turn.mine
-            else self._earlier_target(turn, sentence, cues)
-        )
+        points = known.POINTER.match(text) is not None
+        turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
+        undoes = _early(known.REVERSAL, text) or bool(points and turns)
+        denies = _early(known.NEGATION, text)
+        points = points or known.PRONOUN.match(text) is not None
+        is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = not turn.mine and self._last_speaker != turn.speaker and _ends_in_question(before.text)
-        stands_alone = turn.speaker.is_person and cues.size >= 2 and not (cues.undoes or cues.points or answers)
-        if target and stands_alone and is_rule(sentence.text):
+        if turn.mine:
+            # "He quit on day two."
+            is_echo = (points or not sentence.words.marked) and not _early(known.FIRST_PERSON, text)
+            # "1. no", "2. yes"
+            belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
+        elif answers and (denies or undoes or size <= _BRIEF):
+            belongs = True
+        else:
+            # Nobody can tell which comment changes what it is about.
+            comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
+            belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
+            belongs = belongs or self._accepts(turn.speaker, text)
+        if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and is_rule(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
-        return target
+        return before if belongs else None
 
-    def _next_target(self, speaker: Speaker, sentence: _Sentence, cues: _Cues, before: Statement) -> Statement | None:
-        """Within a message: the sentence before."""
-        # "He quit on day two."
-        is_echo = cues.is_brief and (cues.points or not sentence.words.marked)
-        is_echo = is_echo and not _early(FIRST_PERSON, sentence.text)
-        # "1. no", "2. yes"
-        is_more = cues.is_brief and before.speaker != speaker
-        return before if cues.denies or cues.undoes or is_echo or is_more else None
-
-    def _earlier_target(self, turn: _Turn, sentence: _Sentence, cues: _Cues) -> Statement | None:
-        """For the first sentence of a message: what another one said."""
+    def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
+        """Whether it speaks of what a person said right before, or a model in one sentence."""
         last = self._last
-        assert last is not None
-        is_other = last.speaker != turn.speaker
-        is_answer = self._last_speaker != turn.speaker and _ends_in_question(last.text)
-        if is_answer and (cues.denies or cues.undoes or cues.size <= _BRIEF):
-            return last
-        # What answers one sentence of a long message is not known; of a person's it is the last one.
-        is_reply = is_other and (last.speaker.is_person or self._last_is_one_sentence)
-        is_addition = self._last_speaker == turn.speaker and cues.is_brief and self._last_number == turn.number - 1
-        is_comment = (is_reply or is_addition) and not acknowledges(sentence.text)
-        if is_comment and (turn.is_one_sentence or _limits(sentence.text)):
-            # Whatever it says of what the person said: nobody can tell which comment changes it.
-            return last
-        if self._accepts(turn.speaker, sentence.text):
-            return last
-        is_echo = cues.is_brief and (is_comment or cues.points)
-        return last if is_echo or cues.denies or (cues.undoes and cues.size) else None
+        if last is None or acknowledges(text):
+            return False
+        is_reply = last.speaker != turn.speaker and (last.speaker.is_person or self._last_is_one_sentence)
+        return is_reply or (is_brief and self._last_speaker == turn.speaker and self._last_number == turn.number - 1)
 
 
 def read_prose(text: str) -> list[Statement]:
@@ -303,7 +249,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
             factor = _CODE if is_code or text.startswith("|") else 1.0
-            if message.role == Role.ASSISTANT and OUTCOME.search(text):
+            if message.role == Role.ASSISTANT and known.OUTCOME.search(text):
                 factor /= weight
             found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))
     level_rows(found)
@@ -320,7 +266,7 @@ def _of_tool(content: str) -> list[_Sentence]:
     found = []
     for text in filter(None, map(harmless, lines)):
         weight = Speaker(Role.TOOL).weight
-        if OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
+        if known.OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
             weight = OUTCOME_WEIGHT
         elif ":" not in text and not _TWO_WORDS.search(text):
             weight = ROW
@@ -343,7 +289,7 @@ def _ends_in_question(text: str) -> bool:
 
 
 def _limits(text: str) -> bool:
-    return any(cue.search(text) for cue in (NEGATION, REVERSAL, LIMIT))
+    return any(cue.search(text) for cue in (known.NEGATION, known.REVERSAL, known.LIMIT))
 
 
 def _early(pattern: re.Pattern[str], text: str) -> bool:
