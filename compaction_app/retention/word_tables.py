@@ -8,54 +8,47 @@ from __future__ import annotations
 import re
 
 
-def table(words: str, signs: str = "") -> str:
-    """A pattern for whole words of a list, and for signs wherever they stand."""
-    alternatives = "|".join(re.escape(word).replace(r"\*", r"\w*").replace("_", r"\s") for word in words.split())
-    return rf"\b(?:{alternatives})(?!\w)" + (f"|{signs}" if signs else "")
-
-
-def compiled(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+def compiled(words: str, signs: str = "", *patterns: str) -> re.Pattern[str]:
+    """Whole words of a list, signs wherever they stand, and patterns."""
+    listed = "|".join(re.escape(word).replace(r"\*", r"\w*").replace("_", r"\s") for word in words.split())
+    found = [rf"\b(?:{listed})(?!\w)" if listed else "", signs, *patterns]
+    return re.compile("|".join(filter(None, found)), re.IGNORECASE)
 
 
 #: Denies or limits.
 NEGATION = compiled(
+    """no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht kein*
+    nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto
+    senza mai não sem nenhum* нет не никогда без кроме nie bez ne není inte ikke aldrig ei değil لا لم لن ليس نه
+    नहीं मत""",
+    "不|没|沒|别|勿|無|无|未|ない|ません|なし|아니|않|없|못|ไม่|อย่า",
     r"\b[a-z]+n['’]t\b",
-    table(
-        "no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht "
-        "kein* nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* "
-        "excepto senza mai não sem nenhum* нет не никогда без кроме nie bez ne není inte ikke aldrig ei değil لا لم "
-        "لن ليس نه नहीं मत",
-        "不|没|沒|别|勿|無|无|未|ない|ません|なし|아니|않|없|못|ไม่|อย่า",
-    ),
 )
 #: Takes something back or replaces it.
 REVERSAL = compiled(
-    table(
-        "cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed "
-        "incorrect* correction actually instead anymore any_more no_longer called_off is_off are_off forget_it "
-        "forget_that never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to "
-        "changed_my reverted undo ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out "
-        "rather replaced dropped halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch "
-        "afgelast toch_niet annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* "
-        "sbagliat* errad* отмен* ошиб* неверно вместо перенес*",
-        "取消|改成|改到|改为|错了|錯了|作废|不对|等等|キャンセル|間違|中止|取り消|待って|취소|잘못",
-    ),
-    # "*6 May"
+    """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed incorrect*
+    correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that
+    never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted undo
+    ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out rather replaced dropped halt warte
+    abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet annul* plutôt finalement
+    faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо
+    перенес*""",
+    "取消|改成|改到|改为|错了|錯了|作废|不对|等等|キャンセル|間違|中止|取り消|待って|취소|잘못",
     r"^\*(?=\w)",
 )
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
 BOUND = compiled(
-    table(
-        "only before after exception* ever either at_all any_of anywhere anybody anyone anything first approv* "
-        "permission consent sign_off signed sign-off say-so supposed meant nur vor nach bis ausnahme* erlaubnis "
-        "zustimmung freigabe zuerst avant après seulement accord antes después solo sólo permiso prima dopo soltanto "
-        "depois voor alleen до после только",
-        "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
-    ),
+    """only before after exception* ever either at_all any_of anywhere anybody anyone anything first approv* permission
+    consent sign_off signed sign-off say-so supposed meant nur vor nach bis ausnahme* erlaubnis zustimmung freigabe
+    zuerst avant après seulement accord antes después solo sólo permiso prima dopo soltanto depois voor alleen до
+    после только""",
+    "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
+    """bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* deciso
+    prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste""",
+    "决定|更喜欢|总是|永远|希望|いつも|てください|決め|항상|주세요",
     r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
     r"stick|leave|write|give|send|call|check)\b",
     r"\b(?:prefer|favou?r)\w*|\b(?:i|we) (?:want|need|insist|like|love|hate)\b(?! to (?:know|see|hear|say|ask|go|"
@@ -64,180 +57,151 @@ RULE = compiled(
     r"stays|stick) with\b|\bit['’]s a deal\b",
     r"\b(?:has|have|needs?|ought) to\b|\b(?:should|shall)\b",
     r"\bnext (?:step|up)\b|\bawaiting\b",
-    table(
-        "bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* "
-        "deciso prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste",
-        "决定|更喜欢|总是|永远|希望|いつも|てください|決め|항상|주세요",
-    ),
 )
 #: Of these, those that forbid or demand: they come before everything else.
 FIRM = compiled(
-    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|made|"
-    r"took|\w+ed|\w+[^s]s)\b)",
+    """niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens jamais
+    interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* vietat* proibid*
+    nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда niemals immer toujours sempre altijd""",
+    "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
+    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|"
+    r"made|took|\w+ed|\w+[^s]s)\b)",
     r"\b(?:must|mustn['’]t|shall not|forbid\w*|forbidden|prohibit\w*|banned|not (?:allowed|permitted|acceptable)|"
     r"off[- ]limits|taboo|out of (?:bounds|the question)|on no account|under no circumstances|in no case|"
     r"no exceptions?|strictly|mandatory|obligatory|compulsory|required|requires?|whatever happens|no matter what|"
     r"read[- ]only|hands off|at all costs|non-negotiable|not negotiable|deal[- ]?breaker)\b",
-    # Imperatives, where a clause begins.
-    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|not a)\b",
+    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|"
+    r"not a)\b",
     r"\b(?:keep|stay|steer|leave|hold)\b.{0,30}\b(?:away|off|out|clear|alone|closed|locked|shut|secret|private|"
     r"confidential)\b",
     r"\b(?:you|nobody|no one|everyone|everybody|anyone|whoever|who|they|it|he|she|this|that|these|those|the \w+|"
     r"an?y? \w+) (?:\w+ )?(?:may|can|shall|should|is|are|do|does)(?: not|n['’]t| never| only)\b",
     r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|"
     r"for|to|once|during|between|where|through|via)\b",
-    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|run it by|wait)\b.{0,40}"
-    r"\b(?:first|before|beforehand|until)\b",
+    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|run it by|"
+    r"wait)\b.{0,40}\b(?:first|before|beforehand|until)\b",
     r"\b(?:make|be) (?:very )?sure\b(?! (?:i|we)\b)|\bensure\b|\bsee to it\b|\bat all times\b|\bevery time\b",
-    r"\b(?:everyone|everybody|anyone|anybody|whoever|who|you|he|she|they|it|each|every \w+|the \w+|all \w+) "
-    r"(?:\w+ ){0,4}?(?:has|have|needs?) to\b",
+    r"\b(?:everyone|everybody|anyone|anybody|whoever|who|you|he|she|they|it|each|every \w+|the \w+|"
+    r"all \w+) (?:\w+ ){0,4}?(?:has|have|needs?) to\b",
     r"\b(?:allerg\w+|intoleran\w+|vegan|vegetarian|kosher|halal|diabet\w+|coeliac|celiac|asthma\w*|epilep\w+)\b",
-    r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|"
-    r"below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
+    r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|"
+    r"above|below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
     r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
     r"\b(?:limited to|capped at|reserved for|for internal use|confidential|between us|eyes only|not for|no more|"
     r"nothing with|anything but|supposed to|meant to|not an option|important that|remember to|mind the|beware|"
-    r"dangerous|avoid|refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|read)|"
-    r"i (?:don['’]t|do not) want)\b",
-    table(
-        "niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens "
-        "jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* "
-        "vietat* proibid* nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда niemals immer "
-        "toujours sempre altijd",
-        "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
-    ),
+    r"dangerous|avoid|refrain|quiet hours|doctor['’]?s orders|run (?:\w+ )?by|show me|let me (?:see|know|check|"
+    r"read)|i (?:don['’]t|do not) want)\b",
 )
 #: What only looks like a rule: idioms, what people say of themselves, of what there is and of the past.
 IDLE = compiled(
-    # What a model or a tool said to it.
+    "",
+    "",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
-    r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|"
-    r"fun|special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
+    r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
+    r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
     r"\bit must be said\b|\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|sleep|decide)\b|"
     r"\balways (?:a pleasure|nice|good|fun)\b|\b(?:don|doesn|do|does|didn)(?:['’]t| not) (?:have|need) to\b",
-    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|get me "
-    r"wrong|be (?:silly|sorry|afraid))\b|\bno (?:problem|worries|idea|doubt|wonder|thanks|thank you|rush|hurry|"
-    r"way|luck|news|clue|longer|matter how)\b|\bonly (?:wish|hope|if you want)\b|\bnot (?:now|yet|really|sure|bad|"
-    r"at all|too)\b|\bevery time (?:i|we)\b",
+    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|"
+    r"get me wrong|be (?:silly|sorry|afraid))\b|\bno (?:problem|worries|idea|doubt|wonder|thanks|thank you|rush|"
+    r"hurry|way|luck|news|clue|longer|matter how)\b|\bonly (?:wish|hope|if you want)\b|\bnot (?:now|yet|really|"
+    r"sure|bad|at all|too)\b|\bevery time (?:i|we)\b",
 )
 #: Makes a statement less than certain.
 HEDGE = compiled(
-    table(
-        "if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* allegedly "
-        "rumour* heard unsure wenn falls vielleicht glaube angeblich si peut-être quizá* tal_vez talvez se forse "
-        "если может возможно",
-        "如果|要是|可能|也许|もし|たぶん|かもしれ|만약|아마",
-    ),
+    """if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* allegedly
+    rumour* heard unsure wenn falls vielleicht glaube angeblich si peut-être quizá* tal_vez talvez se forse если
+    может возможно""",
+    "如果|要是|可能|也许|もし|たぶん|かもしれ|만약|아마",
 )
 #: In the line above a list: its items hold together.
 LIMIT = compiled(
-    table(
-        "only if unless except provided all_of both nur wenn falls außer seulement si solo sólo se только если",
-        "只有|如果|除非|のみ|만",
-    )
+    "only if unless except provided all_of both nur wenn falls außer seulement si solo sólo se только если",
+    "只有|如果|除非|のみ|만",
 )
 #: Begins what holds only for the sentence before.
-CONDITION = re.compile(
-    "(?:"
-    + table(
-        "only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only "
-        "unless except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but as_long_as "
-        "not_before not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach außer es_sei_denn "
-        "nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que no_sin "
-        "no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме",
-        "只有|除非|ただし",
-    )
-    + ")",
-    re.IGNORECASE,
+CONDITION = compiled(
+    """only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless
+    except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but as_long_as not_before
+    not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach außer es_sei_denn nicht_ohne nicht_vor
+    seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que no_sin no_antes solo_se tranne
+    non_prima non_senza a_não_ser tenzij alleen_als только_если кроме""",
+    "只有|除非|ただし",
 )
 #: Begins what is not so: all that follows in the message stands under it.
 FRAME = compiled(
-    table(
-        "imagine suppose pretend hypothetical* what_if let's_say in_the_story in_this_scenario for_the_exam "
-        "angenommen stell_dir_vor imaginons supposons imagina supongamos immagina представь",
-        "假设|假如|想象|仮に|가정",
-    ),
+    """imagine suppose pretend hypothetical* what_if let's_say in_the_story in_this_scenario for_the_exam angenommen
+    stell_dir_vor imaginons supposons imagina supongamos immagina представь""",
+    "假设|假如|想象|仮に|가정",
 )
 #: Begins a sentence about somebody, or something, of the one before.
 PRONOUN = compiled(
-    r"^(?:"
-    + table(
-        "he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos "
-        "esto eso lui lei loro ele ela eles он она оно они его её это",
-    )
-    + r"|他|她|它|这|那|彼|それ|これ|그는|그녀|그것)",
+    """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto eso
+    lui lei loro ele ela eles он она оно они его её это""",
+    "他|她|它|这|那|彼|それ|これ|그는|그녀|그것",
 )
 #: Begins a question, where no mark ends it.
 QUESTION = compiled(
-    r"^(?:can|could|may|shall|should|do|does|did|will|would|is|are|was|were|have|has) (?:i|we|you|he|she|they|it|there|"
-    r"anybody|anyone|somebody|someone)\b",
-    r"^(?:what|when|where|who|whom|why|which|how)(?: one| about| many| much| long| often)? (?:is|are|was|were|do|does|"
-    r"did|can|could|shall|should|will|would|may|have|has) "
-    r"(?:i|we|you|he|she|they|it|the|my|our|your|this|that|there)\b",
+    "",
+    "",
+    r"^(?:can|could|may|shall|should|do|does|did|will|would|is|are|was|were|have|has) (?:i|we|you|he|she|they|it|"
+    r"there|anybody|anyone|somebody|someone)\b",
+    r"^(?:what|when|where|who|whom|why|which|how)(?: one| about| many| much| long| often)? (?:is|are|was|were|do|"
+    r"does|did|can|could|shall|should|will|would|may|have|has) (?:i|we|you|he|she|they|it|the|my|our|your|this|"
+    r"that|there)\b",
 )
 #: How a tool's work ended, and what it changed.
 OUTCOME = compiled(
-    table(
-        "error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit* "
-        "deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found",
-    )
+    """error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit*
+    deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found""",
 )
 #: A brief answer that makes somebody else's proposal one's own.
 ACCEPTANCE = compiled(
-    table(
-        "yes agreed agree good_idea accept* deal approved yes_please do_that do_it go_ahead go_with sounds_good "
-        "fine_by_me works_for_me let's_do einverstanden abgemacht machen_wir d'accord de_acuerdo d'accordo "
-        "договорились согласен",
-        "同意|就这样|賛成|それで|동의",
-    )
+    """yes agreed agree good_idea accept* deal approved yes_please do_that do_it go_ahead go_with sounds_good
+    fine_by_me works_for_me let's_do einverstanden abgemacht machen_wir d'accord de_acuerdo d'accordo договорились
+    согласен""",
+    "同意|就这样|賛成|それで|동의",
 )
 #: What a model proposes, so that it can be accepted.
 PROPOSAL = compiled(
-    table(
-        "would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte "
-        "schlage propongo propose* debería sugiero предлагаю",
-        "建议|提案|하겠",
-    )
+    """would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte
+    schlage propongo propose* debería sugiero предлагаю""",
+    "建议|提案|하겠",
 )
 #: Begins a sentence that speaks of the one before.
 POINTER = compiled(
-    table(
-        "it that this he she they those these but and or so because then though however also only hm hmm well rather "
-        "es das er sie aber und il elle cela ça mais et pero y eso ma e isso mas это но он она",
-    )
+    """it that this he she they those these but and or so because then though however also only hm hmm well rather es
+    das er sie aber und il elle cela ça mais et pero y eso ma e isso mas это но он она""",
 )
 #: What people say of themselves and their own.
 FIRST_PERSON = compiled(
-    table(
-        "i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu "
-        "meu minha nós io mio mia noi nostro я мой моя мы наш*",
-        "我|私|僕|나는|우리|저는",
-    ),
+    """i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu meu
+    minha nós io mio mia noi nostro я мой моя мы наш*""",
+    "我|私|僕|나는|우리|저는",
     r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
 )
 #: Words that tell nothing by themselves.
 STOP = frozenset(
-    "a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his "
-    "she her hers they them their theirs we us our ours this that these those as from by for with about into out up "
-    "down over under again but if then than too very just so do does did done doing have has had having will would "
-    "shall can could should may might not no yes what which who whom whose when where why how there here all any "
-    "some more most much many also really get got getting go going gone went come came make made take took thing "
-    "things something anything everything know think see seen look looks looking feel feels hear heard sound sounds "
-    "say said tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry "
-    "well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still "
-    "ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine einen "
-    "einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit von zu "
-    "zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou est sont "
-    "je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur du el los las una y o son "
-    "yo él ella se lo con por para del al gli che di da per è sono não um uma os na no em para com и в на не что я "
-    "ты он она мы вы они это как с по у за к из".split()
+    """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his
+    she her hers they them their theirs we us our ours this that these those as from by for with about into out up
+    down over under again but if then than too very just so do does did done doing have has had having will would
+    shall can could should may might not no yes what which who whom whose when where why how there here all any some
+    more most much many also really get got getting go going gone went come came make made take took thing things
+    something anything everything know think see seen look looks looking feel feels hear heard sound sounds say said
+    tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great
+    good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still ever always
+    never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine einen einem einer
+    und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit von zu zum zur bei
+    nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou est sont je tu il
+    elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur du el los las una y o son yo él ella
+    se lo con por para del al gli che di da per è sono não um uma os na no em para com и в на не что я ты он она мы
+    вы они это как с по у за к из""".split()
 )
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
-    "all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true "
-    "makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds danke gut "
-    "alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi спасибо "
-    "хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다".split()
+    """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true
+    makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds danke gut
+    alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi спасибо
+    хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다""".split()
 )
 #: Before these a dot ends no sentence.
 ABBREVIATIONS = "Dr Mr Ms St Mrs Prof e.g i.e vs Nr No bzw z.B Sr Sra ca Fa Hr".split()

@@ -24,7 +24,7 @@ _ACCEPTED = re.compile(
     r"(?:\((?:user|developer|system)(?: [\w .@-]{1,40})?: |\(assistant[^()]+\) )(?P<reply>[^()]{1,60})"
 )
 _ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]{1,40})?: ")
-_DECIDES = compiled(ACCEPTANCE.pattern, NEGATION.pattern)
+_DECIDES = compiled("", "", ACCEPTANCE.pattern, NEGATION.pattern)
 _OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
