@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 
-_DAY_WORDS = {
-    -2: "the day before yesterday|vorgestern|avant-hier|anteayer|anteontem|l['’]altro ieri|eergisteren|позавчера|"
-    "أول أمس",
+_DAYS = {
+    -2: "the day before yesterday|vorgestern|avant-hier|anteayer|anteontem|l'altro ieri|eergisteren|позавчера|أول أمس",
     -1: "yesterday|last night|gestern|ayer|ontem|ieri|gisteren|вчера|أمس",
-    0: "today|tonight|heute|aujourd['’]hui|hoy|hoje|oggi|vandaag|сегодня|اليوم",
+    0: "today|tonight|heute|aujourd'hui|hoy|hoje|oggi|vandaag|сегодня|اليوم",
     1: "tomorrow|demain|mañana|amanhã|domani|завтра|غدا|غداً",
     2: "the day after tomorrow|übermorgen|après-demain|pasado mañana|depois de amanhã|dopodomani|overmorgen|"
     "послезавтра",
@@ -25,16 +24,15 @@ _DAY_SIGNS = {
     1: "明天|明日|내일",
     2: "后天|後天|明後日|모레",
 }
-_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())} | {
-    "a": 1,
-    "an": 1,
-}
+_STEPS = {word: steps for table in (_DAYS, _DAY_SIGNS) for steps in table for word in table[steps].split("|")}
+_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_COUNT = r"\d{1,3}|an?|" + "|".join(list(_NUMBERS)[1:11])
+_COUNT = r"\d{1,3}|an?|" + "|".join(list(_NUMBERS)[1:])
 
 
 def _longest_first(table: dict[int, str]) -> str:
-    return "|".join(sorted("|".join(table.values()).split("|"), key=len, reverse=True))
+    words = sorted("|".join(table.values()).split("|"), key=len, reverse=True)
+    return "|".join(words).replace("'", "['’]")
 
 
 #: Beside one of these a word is part of a path, an option, an assignment or another word.
@@ -42,7 +40,7 @@ _EDGE = r"[\w/=+@#$\\-]"
 _RELATIVE = re.compile(
     r"(?P<quoted>\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|`[^`\n]{1,300}`)"
     rf"|(?<!{_EDGE})(?<!born )(?<!no )(?<!la )(?<!por )(?:"
-    rf"(?P<day>{_longest_first(_DAY_WORDS)})"
+    rf"(?P<day>{_longest_first(_DAYS)})"
     rf"|(?<!about )(?<!or )(?<!half )(?P<ago>{_COUNT}) (?P<ago_unit>day|week|month|year)s? ago"
     r"|(?<!the )(?<!this )(?<!every )(?P<side>last|next) (?P<period>month|year)(?! of\b)"
     rf"|(?<!the )(?<!every )last (?P<weekday>{'|'.join(_WEEKDAYS)})"
@@ -75,30 +73,23 @@ def resolve_dates(text: str, today: date) -> str:
     if not _HINT.search(text) or _RESOLVED.search(text):
         return text
     found = next((match for match in _RELATIVE.finditer(text) if not match["quoted"]), None)
-    return f"{text[: found.start()]}{_dated(found, today)}{text[found.end() :]}" if found else text
-
-
-def _dated(match: re.Match[str], today: date) -> str:
     try:
-        told = _date_of(match, today)
+        return f"{text[: found.end()]} ({_date_of(found, today)}){text[found.end() :]}" if found else text
     except (OverflowError, ValueError):
         # Before the year 1, or after 9999.
-        return match[0]
-    return f"{match[0]} ({told})" if told else match[0]
+        return text
 
 
 def _date_of(match: re.Match[str], today: date) -> str:
     if word := match["day"] or match["sign"]:
-        return (today + timedelta(days=_steps(word))).isoformat()
+        return (today + timedelta(days=_STEPS[word.lower().replace("’", "'")])).isoformat()
     if count := match["ago"]:
-        number = int(count) if count.isdigit() else _NUMBERS[count.lower()]
+        number = int(count) if count.isdigit() else _NUMBERS.get(count.lower(), 1)
         return _before(today, number, match["ago_unit"].lower())
     if match["period"]:
         return _before(today, 1 if match["side"].lower() == "last" else -1, match["period"].lower())
-    if match["weekday"]:
-        days = (today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7
-        return (today - timedelta(days=days)).isoformat()
-    return ""
+    days = (today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7
+    return (today - timedelta(days=days)).isoformat()
 
 
 def _before(today: date, number: int, unit: str) -> str:
@@ -108,11 +99,3 @@ def _before(today: date, number: int, unit: str) -> str:
         year, month = divmod(today.year * 12 + today.month - 1 - number, 12)
         return date(year, month + 1, 1).isoformat()[:7]
     return (today - timedelta(days=number * (7 if unit == "week" else 1))).isoformat()
-
-
-def _steps(word: str) -> int:
-    for table in (_DAY_WORDS, _DAY_SIGNS):
-        for steps, words in table.items():
-            if re.fullmatch(words, word, re.IGNORECASE):
-                return steps
-    raise ValueError(word)

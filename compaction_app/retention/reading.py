@@ -13,13 +13,12 @@ from compaction_app.messages.transcript import results_of_calls, tool_names
 from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.retention import word_tables as known
 from compaction_app.retention.dates import names_another_day, resolve_dates
-from compaction_app.retention.quoting import split_quoted
+from compaction_app.retention.quoting import QUOTED, split_quoted
 from compaction_app.retention.records import read_records
 from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.retention.statements import (
     NOBODY,
     OUTCOME_WEIGHT,
-    QUOTED,
     ROW,
     Speaker,
     Statement,

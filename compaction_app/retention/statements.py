@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from compaction_app.retention.quoting import QUOTED
 from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, QUESTION, REVERSAL, RULE
 from compaction_app.retention.words import Words
 from compaction_app.values import Role
@@ -22,8 +23,6 @@ _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
 OUTCOME_WEIGHT = 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
-#: Before what a speaker only passed on.
-QUOTED = "[quoted] "
 QUESTION_MARKS = ("?", "？", "؟")
 
 #: Of a sentence without any of these the shape says nothing.

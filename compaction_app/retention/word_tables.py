@@ -179,6 +179,21 @@ FIRST_PERSON = compiled(
     "我|私|僕|나는|우리|저는",
     r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
 )
+#: What people paste, where they say so and it is not their own; what they say of it; what they ask about it afterwards.
+PASTED = compiled(
+    "",
+    "邮件|郵件|メール",
+    r"(?<!my )(?<!our )\b(?:(?:e-?)?mails?|letter|messages?|logs?|readme|article|post|ticket|output|transcript|tweet|"
+    r"comment|review|contract|story|poem|sms|newsletter|advert|leaflet|nachricht|brief|artikel|courriel|lettre|"
+    r"correo|carta|lettera|письмо)\b",
+)
+PASTES = compiled(
+    "translate summarise summarize proofread shorten explain check says said wrote writes sent got received"
+)
+OWN_WORDS = compiled(
+    """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer ich
+    wie ist bitte je que est-ce qué es cosa что как"""
+)
 #: Words that tell nothing by themselves.
 STOP = frozenset(
     """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his
