@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from compaction_app.retention.statements import NOBODY, Statement
 from compaction_app.retention.word_tables import FIRST_PERSON
@@ -32,12 +32,17 @@ _LAST = 20
 _AGAIN = [AGAIN**n for n in range(24)]
 
 
-@dataclass(slots=True)
-class _Worth:
+class _Worth(NamedTuple):
+    cost: int
     factor: float
     bonus: float
     words: tuple[tuple[str, float], ...]
     needs: tuple[int, ...]
+
+    def gain(self, told: Counter[str]) -> float:
+        return self.bonus + self.factor * sum(
+            value * _AGAIN[min(told[word], len(_AGAIN) - 1)] if word in told else value for word, value in self.words
+        )
 
 
 def mark_names(statements: Sequence[Statement]) -> None:
@@ -67,92 +72,68 @@ def choose(
 
     ``told``: how often each stem is told elsewhere.
     """
-    choice = _Choice(statements, costs, _appraise(statements, focus), Counter(told))
-    last = len(statements) - 1
-    if keeps_last and last >= 0 and _LAST * costs[last] <= room:
-        choice.take([last], room)
-    # (-gain, -place, how often it was priced): of two alike the newer one. Gains only fall as words are told, so an old
-    # one is an upper bound.
-    heap = [(-choice.gain(group), -i, 0) for i in range(len(statements)) if (group := choice.together(i))]
-    heapq.heapify(heap)
-    while heap:
-        _, place, priced = heapq.heappop(heap)
-        group = choice.together(-place)
-        if group and heap and priced < _PRICED:
-            now = -choice.gain(group)
-            if now > heap[0][0] + 1e-6:
-                heapq.heappush(heap, (now, place, priced + 1))
-                continue
-        choice.take(group, room)
-    return choice.groups
+    worth = _appraise(statements, costs, focus)
+    counted, groups, used = Counter(told), list[list[int]](), 0
+    taken = {i for i, one in enumerate(statements) if one.is_shown}
 
-
-class _Choice:
-    """What is taken so far."""
-
-    def __init__(
-        self,
-        statements: Sequence[Statement],
-        costs: Sequence[int],
-        worth: Sequence[_Worth],
-        told: Counter[str],
-    ) -> None:
-        self._costs, self._worth, self._told = costs, worth, told
-        self._used = 0
-        self.groups: list[list[int]] = []
-        self.taken = {i for i, one in enumerate(statements) if one.is_shown}
-
-    def together(self, i: int) -> list[int]:
+    def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
-        if i in self.taken or len(self._worth[i].words) <= 1:
+        if i in taken or len(worth[i].words) <= 1:
             return []
         group = [i]
         for k in group:
-            group += [j for j in self._worth[k].needs if j not in group and j not in self.taken]
+            group += [j for j in worth[k].needs if j not in group and j not in taken]
             if len(group) > _MOST_NEEDED:
                 return []
         return group
 
-    def gain(self, group: Sequence[int]) -> float:
+    def gain(group: Sequence[int]) -> float:
         """What these tell that is new, for their tokens."""
-        total, price = 0.0, 0
-        for i in group:
-            one = self._worth[i]
-            price += self._costs[i]
-            total += one.bonus + one.factor * sum(
-                value * _AGAIN[min(self._told[word], len(_AGAIN) - 1)] if word in self._told else value
-                for word, value in one.words
-            )
-        return float(round(total / price**_LENGTH_POWER, 6))
+        price = sum(worth[k].cost for k in group)
+        return float(round(sum(worth[k].gain(counted) for k in group) / price**_LENGTH_POWER, 6))
 
-    def take(self, group: list[int], room: int) -> None:
-        """Take them if there is room."""
-        price = sum(self._costs[k] for k in group)
-        if self._used + price > room:
-            return
-        self._used += price
-        self.taken.update(group)
-        self.groups.append(group)
-        for k in group:
-            self._told.update(word for word, _ in self._worth[k].words)
+    def take(group: list[int]) -> None:
+        nonlocal used
+        price = sum(worth[k].cost for k in group)
+        if used + price <= room:
+            used += price
+            taken.update(group)
+            groups.append(group)
+            for k in group:
+                counted.update(word for word, _ in worth[k].words)
+
+    if keeps_last and statements and _LAST * costs[-1] <= room:
+        take([len(statements) - 1])
+    # (-gain, -place, how often it was priced): of two alike the newer one. Gains only fall as words are told, so an old
+    # one is an upper bound.
+    heap = [(-gain(group), -i, 0) for i in range(len(statements)) if (group := together(i))]
+    heapq.heapify(heap)
+    while heap:
+        _, place, priced = heapq.heappop(heap)
+        group = together(-place)
+        if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
+            heapq.heappush(heap, (now, place, priced + 1))
+        else:
+            take(group)
+    return groups
 
 
-def _appraise(statements: Sequence[Statement], focus: frozenset[str]) -> list[_Worth]:
+def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: frozenset[str]) -> list[_Worth]:
     place = {id(one): i for i, one in enumerate(statements)}
-    labels = {part.lower() for one in statements for part in one.speaker.label.split()}
+    labels = {part.lower() for one in statements for part in one.label.split()}
     found = []
-    for one in statements:
+    for one, cost in zip(statements, costs, strict=True):
         is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule
         # What a document demands is worth telling, but before nothing else.
         demands = is_rule or (one.speaker.role == Role.TOOL and one.is_rule)
+        words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor = one.weight * (_RULE if demands else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
-        words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = _bonus(one) if is_rule and not one.is_told else 0.0
         needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
-        found.append(_Worth(factor, bonus, tuple(words.items()), needs))
+        found.append(_Worth(cost, factor, bonus, tuple(words.items()), needs))
     return found
 
 

@@ -22,8 +22,8 @@ from compaction_app.retention.statements import (
     ROW,
     Speaker,
     Statement,
+    demand_of,
     is_question,
-    is_rule,
     level_rows,
 )
 from compaction_app.retention.words import Words, acknowledges, count_words, read_words
@@ -206,7 +206,7 @@ class Reader:
             comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
             belongs = belongs or self._accepts(turn.speaker, text)
-        if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and is_rule(text):
+        if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
         return before if belongs else None

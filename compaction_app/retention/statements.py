@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from compaction_app.retention.quoting import QUOTED
 from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, QUESTION, REVERSAL, RULE
@@ -28,11 +28,6 @@ QUESTION_MARKS = ("?", "？", "؟")
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
-
-
-class _Weighted(Protocol):
-    text: str
-    weight: float
 
 
 class Speaker(NamedTuple):
@@ -105,13 +100,14 @@ class Statement:
     @property
     def is_rule(self) -> bool:
         """A rule, a wish or a decision; of nobody's own, where a document or a model says so."""
-        return not self.asks and (self.is_accepted or is_rule(self.text))
+        return not self.asks and (self.is_accepted or demand_of(self.text) > 0)
 
     @property
     def is_firm(self) -> bool:
+        """A rule of a person that forbids or demands."""
         if not self.is_own or self.asks:
             return False
-        return is_firm(self.text) or (self.is_accepted and NEGATION.search(self.text) is not None)
+        return demand_of(self.text) == 2 or (self.is_accepted and NEGATION.search(self.text) is not None)
 
     @property
     def is_joined(self) -> bool:
@@ -137,24 +133,18 @@ def is_question(text: str) -> bool:
     return text[-1:].isalnum() and "(" not in text and QUESTION.match(text) is not None
 
 
-def is_rule(text: str) -> bool:
+def demand_of(text: str) -> int:
+    """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
     text = IDLE.sub("-", text)
-    return RULE.search(text) is not None or _is_firm(text)
-
-
-def is_firm(text: str) -> bool:
-    return _is_firm(IDLE.sub("-", text))
-
-
-def _is_firm(text: str) -> bool:
-    if FIRM.search(text):
-        return True
     # Denied twice, or denied and bounded: "we do not deploy without a review".
     denials = sum(1 for _ in islice(NEGATION.finditer(text), 2))
-    return denials + bool(denials and BOUND.search(text)) >= 2
+    if FIRM.search(text) or denials + bool(denials and BOUND.search(text)) >= 2:
+        return 2
+    return 1 if RULE.search(text) else 0
 
 
-def level_rows(sentences: Sequence[_Weighted]) -> None:
+def level_rows(sentences: Sequence[Any]) -> None:
+    """What has a ``text`` and a ``weight``, and looks like others of the same message, weighs almost nothing."""
     if len(sentences) <= _MOST_ROWS:
         return
     shapes = [_shape(one.text) for one in sentences]
