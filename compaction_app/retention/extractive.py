@@ -32,13 +32,13 @@ def summarize_extractively(
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.
     """
-    statements = relate(read_statements(previous_summary, covered))
+    reader = reader_of(previous_summary)
+    reader.read_messages(covered)
+    statements = statements_of(reader)
     room = target_tokens - sum(count([EXTRACT_HEADING])) - _EDGE
     focus = frozenset(map(stem, read_words(instructions).content))
     text = compose(statements, room, count, day_mark=DAY_MARK, focus=focus)
-    if text:
-        return f"{EXTRACT_HEADING}\n{text}"
-    return _smallest(statements, target_tokens, count) if statements else _nothing_said(covered, target_tokens, count)
+    return f"{EXTRACT_HEADING}\n{text}" if text else _smallest(statements, covered, target_tokens, count)
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
@@ -53,15 +53,6 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL)
 
 
-def read_statements(previous_summary: str, covered: Sequence[Message]) -> list[Statement]:
-    """What an earlier summary, without its ledger, and the messages after it say."""
-    reader = reader_of(previous_summary)
-    reader.read_messages(covered)
-    statements = [one for one in reader.statements if not one.is_gone]
-    mark_names(statements)
-    return statements
-
-
 def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader:
     """A reader that has read an earlier summary, and what its ledger says."""
     quoted = read_back(extract_of(previous_summary))
@@ -69,17 +60,19 @@ def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader
     return Reader([*earlier, *ledger], last=quoted[-1] if quoted else None)
 
 
-def _smallest(statements: Sequence[Statement], target: int, count: Count) -> str:
+def statements_of(reader: Reader) -> list[Statement]:
+    """What it has read, as it may be told."""
+    statements = [one for one in reader.statements if not one.is_gone]
+    mark_names(statements)
+    return relate(statements)
+
+
+def _smallest(statements: Sequence[Statement], covered: Sequence[Message], target: int, count: Count) -> str:
     """Where there is no room for a heading: the last statement that fits alone and needs no other."""
     texts = [f"{one.label}: {one.text}" for one in statements if not (one.needs or one.is_joined) and one.size > 1]
-    texts = ["What was said is too long for this summary", *texts]
-    sizes = count(texts)
+    if statements:
+        texts.insert(0, "What was said is too long for this summary")
+    elif covered:
+        texts = [f"{len(covered)} message{'' if len(covered) == 1 else 's'} without any text in them"]
+    sizes = count(texts) if texts else []
     return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
-
-
-def _nothing_said(covered: Sequence[Message], target: int, count: Count) -> str:
-    """Messages without a word in them: that much can be told."""
-    if not covered:
-        return ""
-    text = f"{len(covered)} message{'' if len(covered) == 1 else 's'} without any text in them"
-    return text if count([text])[0] <= target else ""

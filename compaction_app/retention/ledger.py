@@ -16,10 +16,8 @@ from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, apply_redactor, redactor_of
-from compaction_app.retention.choosing import mark_names
-from compaction_app.retention.extractive import reader_of
+from compaction_app.retention.extractive import reader_of, statements_of
 from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
-from compaction_app.retention.relating import relate
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.retention.statements import Statement
 from compaction_app.retention.writing import compose, read_back
@@ -104,9 +102,7 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
         if is_shown:
             # What would become a part of a shown statement would not be told.
             reader.forget_last()
-    statements = [one for one in reader.statements if not one.is_gone]
-    mark_names(statements)
-    return relate(statements)
+    return statements_of(reader)
 
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str) -> list[Statement]:

@@ -57,13 +57,8 @@ def extract_of(text: str) -> str:
     return prose[len(EXTRACT_HEADING) :].strip() if prose.startswith(f"{EXTRACT_HEADING}\n") else ""
 
 
-def without_headings(text: str) -> str:
-    """What a model wrote, without the ledger and the headings that it may have copied."""
-    return _EXTRACT_LINE.sub("", prose_of(text)).strip()
-
-
 def prose_draft(draft: SummaryDraft) -> SummaryDraft:
-    """A draft as it may be stored: a model's without headings of ours."""
+    """A draft as it may be stored: a model's without the ledger and the headings that it may have copied."""
     if draft.model == EXTRACTIVE_MODEL:
         return draft
-    return replace(draft, text=without_headings(draft.text))
+    return replace(draft, text=_EXTRACT_LINE.sub("", prose_of(draft.text)).strip())

@@ -76,13 +76,13 @@ class Reader:
     def __init__(self, statements: Sequence[Statement] = (), last: Statement | None = None) -> None:
         """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
-        #: The last statement of the message before, and who wrote that message.
-        self._last = last
-        self._last_speaker = last.speaker if last else None
-        self._last_is_one_sentence = False
-        #: The number of that message; what only says that it was heard may stand between.
-        self._last_number = -1
+        #: The message before; what only says that it was heard may stand between.
+        self._before = _Turn(-1, 0, last.speaker, last.day, False, [last]) if last else None
         self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
+
+    @property
+    def _last(self) -> Statement | None:
+        return self._before.mine[-1] if self._before else None
 
     def read_messages(self, messages: Sequence[Message]) -> None:
         results, names = results_of_calls(messages), tool_names(messages)
@@ -99,7 +99,7 @@ class Reader:
 
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
-        self._last = self._last_speaker = None
+        self._before = None
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
@@ -116,8 +116,7 @@ class Reader:
             else:
                 self._add(turn, sentence, target)
         if turn.mine and not _says_nothing(sentences):
-            self._last, self._last_speaker = turn.mine[-1], turn.speaker
-            self._last_is_one_sentence, self._last_number = turn.is_one_sentence, turn.number
+            self._before = turn
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
         target = self._with_question(target)
@@ -159,19 +158,20 @@ class Reader:
 
     def _asks_about_last(self, statement: Statement) -> bool:
         """As "Did you take it?" does."""
-        if self._last is None or self._last_speaker == statement.speaker or not statement.asks:
+        if self._before is None or self._before.speaker == statement.speaker or not statement.asks:
             return False
         return count_words(statement.text) <= _BRIEF_WORDS and statement.size <= 2 and not statement.words.marked
 
     def _accepts(self, speaker: Speaker, text: str) -> bool:
         """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
-        if self._last is None or self._last_speaker is None or self._last_speaker.is_person or not speaker.is_person:
+        if self._before is None or self._before.speaker.is_person or not speaker.is_person:
             return False
-        if known.HEDGE.search(text) or not known.PROPOSAL.search(self._last.text):
+        proposed = self._before.mine[-1].text
+        if known.HEDGE.search(text) or not known.PROPOSAL.search(proposed):
             return False
         denial = known.NEGATION.search(known.IDLE.sub("-", text))
         if denial:
-            return len(text[: denial.start()].split()) <= 1 and _ends_in_question(self._last.text)
+            return len(text[: denial.start()].split()) <= 1 and _ends_in_question(proposed)
         return count_words(text) <= _BRIEF_WORDS and _early(known.ACCEPTANCE, text)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
@@ -193,7 +193,8 @@ class Reader:
         denies = _early(known.NEGATION, text)
         points = points or known.PRONOUN.match(text) is not None
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
-        answers = not turn.mine and self._last_speaker != turn.speaker and _ends_in_question(before.text)
+        answers = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
+        answers = answers and _ends_in_question(before.text)
         if turn.mine:
             # "He quit on day two."
             is_echo = (points or not sentence.words.marked) and not _early(known.FIRST_PERSON, text)
@@ -213,11 +214,11 @@ class Reader:
 
     def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
-        last = self._last
-        if last is None or acknowledges(text):
+        if self._before is None or acknowledges(text):
             return False
-        is_reply = last.speaker != turn.speaker and (last.speaker.is_person or self._last_is_one_sentence)
-        return is_reply or (is_brief and self._last_speaker == turn.speaker and self._last_number == turn.number - 1)
+        last, before = self._before.mine[-1], self._before
+        is_reply = last.speaker != turn.speaker and (last.speaker.is_person or before.is_one_sentence)
+        return is_reply or (is_brief and before.speaker == turn.speaker and before.number == turn.number - 1)
 
 
 def read_prose(text: str) -> list[Statement]:

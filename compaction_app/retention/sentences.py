@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, ORDINAL_ARTICLES
@@ -114,15 +115,4 @@ def _keeps_number(sentences: Sequence[str]) -> bool:
 def _sentences(line: str) -> Iterator[str]:
     for sentence in _END.split(line):
         if sentence := sentence.strip():
-            yield from _pieces(sentence) if len(sentence) > _LONGEST else (sentence,)
-
-
-def _pieces(line: str) -> Iterator[str]:
-    """Data of one line, in parts that end at a blank where there is one."""
-    start = 0
-    while start < len(line):
-        end = start + _LONGEST
-        blank = line.rfind(" ", start + 1, end) if end < len(line) else -1
-        end = blank if blank > start else end
-        yield line[start:end].strip()
-        start = end
+            yield from wrap(sentence, _LONGEST, break_on_hyphens=False) if len(sentence) > _LONGEST else (sentence,)

@@ -84,10 +84,6 @@ def is_unspaced(character: str) -> bool:
     return _UNSPACED.match(character) is not None
 
 
-def has_unspaced(text: str) -> bool:
-    return not text.isascii() and _UNSPACED.search(text) is not None
-
-
 def stem(word: str) -> str:
     """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
@@ -100,7 +96,8 @@ def acknowledges(text: str) -> bool:
 
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about two signs are one."""
-    return len(text) // 2 if has_unspaced(text) else text.count(" ") + 1
+    is_spaced = text.isascii() or _UNSPACED.search(text) is None
+    return text.count(" ") + 1 if is_spaced else len(text) // 2
 
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
