@@ -18,7 +18,6 @@ from compaction_app.retention.records import read_records
 from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.retention.statements import (
     NOBODY,
-    OUTCOME_WEIGHT,
     ROW,
     Speaker,
     Statement,
@@ -103,10 +102,8 @@ class Reader:
 
     def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
-        weight = OUTCOME_WEIGHT if known.OUTCOME.search(text) else speaker.weight
-        self.statements.append(
-            Statement(day.isoformat() if day else "", speaker, text, read_words(text), stretch, weight)
-        )
+        day_said = day.isoformat() if day else ""
+        self.statements.append(Statement(day_said, speaker, text, read_words(text), stretch, speaker.weight_of(text)))
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         for sentence in sentences:
@@ -239,7 +236,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
     if message.role == Role.TOOL:
         return _of_tool(message.content)
     resolves = day is not None and not names_another_day(message.content)
-    weight = speaker_of(message.role, "").weight
+    speaker = Speaker(message.role)
     found: list[_Sentence] = []
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
@@ -248,10 +245,8 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
                 continue
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
-            factor = _CODE if is_code or text.startswith("|") else 1.0
-            if message.role == Role.ASSISTANT and known.OUTCOME.search(text):
-                factor /= weight
-            found.append(_Sentence(text, read_words(text), weight * factor, is_quoted or is_code))
+            weight = speaker.weight_of(text) * (_CODE if is_code or text.startswith("|") else 1.0)
+            found.append(_Sentence(text, read_words(text), weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:
         text = harmless(attachment_line(attachment))
@@ -265,11 +260,8 @@ def _of_tool(content: str) -> list[_Sentence]:
         lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
     found = []
     for text in filter(None, map(harmless, lines)):
-        weight = Speaker(Role.TOOL).weight
-        if known.OUTCOME.search(text) and not _NUMBERED_LINE.match(text):
-            weight = OUTCOME_WEIGHT
-        elif ":" not in text and not _TWO_WORDS.search(text):
-            weight = ROW
+        is_row = _NUMBERED_LINE.match(text) or (":" not in text and not _TWO_WORDS.search(text))
+        weight = ROW if is_row else Speaker(Role.TOOL).weight_of(text)
         found.append(_Sentence(text, read_words(text), weight))
     level_rows(found)
     return found

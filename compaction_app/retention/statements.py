@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from compaction_app.retention.quoting import QUOTED
-from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, QUESTION, REVERSAL, RULE
+from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, OUTCOME, QUESTION, REVERSAL, RULE
 from compaction_app.retention.words import Words
 from compaction_app.values import Role
 
@@ -19,8 +19,8 @@ NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 #: What is worth telling of each; people's words count whole.
 _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
-#: What a tool says of how it ended, and of what it changed.
-OUTCOME_WEIGHT = 0.8
+#: The same, of what says how something ended, and what it changed.
+_OUTCOME_WEIGHTS = {Role.TOOL.value: 0.8}
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
 QUESTION_MARKS = ("?", "？", "؟")
@@ -44,9 +44,10 @@ class Speaker(NamedTuple):
     def is_person(self) -> bool:
         return self.role in PEOPLE
 
-    @property
-    def weight(self) -> float:
-        return _ROLE_WEIGHTS.get(self.role, 1.0)
+    def weight_of(self, text: str) -> float:
+        """How much what it says is worth: a tool's outcome more than the rest of its output."""
+        weights = _OUTCOME_WEIGHTS if OUTCOME.search(text) else _ROLE_WEIGHTS
+        return weights.get(self.role, 1.0)
 
 
 @dataclass(eq=False)

@@ -38,11 +38,9 @@ REVERSAL = compiled(
 )
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
 BOUND = compiled(
-    """only before after exception* ever either at_all any_of anywhere anybody anyone anything first approv* permission
-    consent sign_off signed sign-off say-so supposed meant nur vor nach bis ausnahme* erlaubnis zustimmung freigabe
-    zuerst avant après seulement accord antes después solo sólo permiso prima dopo soltanto depois voor alleen до
-    после только""",
-    "之前|以前|以后|只|许可|まで|前に|以外|だけ|전에|만",
+    """only before after any* ever either first approv* permission consent signed nur vor nach bis zuerst avant après
+    seulement antes después solo prima dopo depois voor alleen до после только""",
+    "之前|以前|以后|只|まで|前に|以外|だけ|전에|만",
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(

@@ -13,7 +13,7 @@ from datetime import date
 from compaction_app.retention.choosing import choose
 from compaction_app.retention.sentences import SEPARATOR
 from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
-from compaction_app.retention.word_tables import ACCEPTANCE, NEGATION, OUTCOME, compiled
+from compaction_app.retention.word_tables import ACCEPTANCE, NEGATION, compiled
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
@@ -25,7 +25,6 @@ _ACCEPTED = re.compile(
 )
 _ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]{1,40})?: ")
 _DECIDES = compiled("", "", ACCEPTANCE.pattern, NEGATION.pattern)
-_OUTCOME = {Role.TOOL.value: 0.8, Role.ASSISTANT.value: 1.0}
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
@@ -141,8 +140,7 @@ def read_back(text: str) -> list[Statement]:
         seen.add((day, speaker.label))
         begun = len(statements)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
-            weight = _OUTCOME.get(speaker.role, 1.0) if OUTCOME.search(told) else speaker.weight
-            statement = Statement(day, speaker, told, read_words(told), stretch, weight)
+            statement = Statement(day, speaker, told, read_words(told), stretch, speaker.weight_of(told))
             accepted = _ACCEPTED.search(told)
             statement.is_accepted = accepted is not None and _DECIDES.search(accepted["reply"]) is not None
             statement.is_answered = _ANSWERED.search(told) is not None
