@@ -144,16 +144,13 @@ def _room(
 def _fit(prose: str, lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
     """The ledger that makes the whole summary no larger than its prose and ``room``, counted as one text."""
     limit = _without_entries(prose, count) + room
-    ledger = _compose(lost, told, room, count)
-    while ledger and (over := count_summary(with_ledger(prose, ledger), count) - limit) > 0:
+    while True:
+        ledger = compose(lost, room, count, told=told.stems, keeps_last=False)
+        over = count_summary(with_ledger(prose, ledger), count) - limit
+        if not ledger or over <= 0:
+            return ledger
         room -= over
-        ledger = _compose(lost, told, room, count)
-    return ledger
 
 
 def _without_entries(prose: str, count: Count) -> int:
     return count_summary(with_ledger(prose, "\n"), count)
-
-
-def _compose(lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
-    return compose(lost, room, count, told=told.stems, keeps_last=False)

@@ -28,8 +28,6 @@ from compaction_app.retention.statements import (
 from compaction_app.retention.words import Words, acknowledges, count_words, read_words
 from compaction_app.values import Message, Role
 
-#: Messages whose statements share a line for each speaker.
-STRETCH = 20
 #: Content words of a reply that means nothing without what it answers, and the words around them.
 _BRIEF, _BRIEF_WORDS = 3, 6
 #: Words above which a sentence is no denial or correction of another, and those of a short one.
@@ -57,7 +55,6 @@ class _Turn:
     """The message that is read."""
 
     number: int
-    stretch: int
     speaker: Speaker
     day: str
     is_one_sentence: bool
@@ -76,8 +73,7 @@ class Reader:
         """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
-        self._before = _Turn(-1, 0, last.speaker, last.day, False, [last]) if last else None
-        self._stretch = max((one.stretch for one in self.statements), default=-1) + 1
+        self._before = _Turn(-1, last.speaker, last.day, False, [last]) if last else None
 
     @property
     def _last(self) -> Statement | None:
@@ -88,22 +84,20 @@ class Reader:
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             day = message.created_at.date() if message.created_at else None
-            stretch = self._stretch + number // STRETCH
             sentences = _sentences_of(message, day)
-            turn = _Turn(number, stretch, speaker, day.isoformat() if day else "", len(sentences) == 1)
+            turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1)
             self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
-                self._add_call(stretch, speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
-        self._stretch += len(messages) // STRETCH + 1
+                self._add_call(speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
 
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
         self._before = None
 
-    def _add_call(self, stretch: int, speaker: Speaker, day: date | None, marker: str) -> None:
+    def _add_call(self, speaker: Speaker, day: date | None, marker: str) -> None:
         text = harmless(one_line(marker, 300))
         day_said = day.isoformat() if day else ""
-        self.statements.append(Statement(day_said, speaker, text, read_words(text), stretch, speaker.weight_of(text)))
+        self.statements.append(Statement(day_said, speaker, text, read_words(text), speaker.weight_of(text)))
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         for sentence in sentences:
@@ -127,7 +121,7 @@ class Reader:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         text = _undotted(sentence.text)
         text = QUOTED + text if sentence.is_quoted else text
-        one = Statement(turn.day, turn.speaker, text, sentence.words, turn.stretch, sentence.weight)
+        one = Statement(turn.day, turn.speaker, text, sentence.words, sentence.weight)
         if not turn.mine and self._asks_about_last(one):
             one.about = self._last
         if full is not None:

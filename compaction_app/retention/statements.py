@@ -56,8 +56,6 @@ class Statement:
     speaker: Speaker
     text: str
     words: Words
-    #: A stretch of the conversation: one line for each speaker.
-    stretch: int = 0
     weight: float = 1.0
     #: Content words before anything was joined.
     size: int = field(init=False)

@@ -7,6 +7,7 @@ order.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
@@ -53,13 +54,7 @@ def compose(
         return write([statements[i] for i in sorted(i for group in told for i in group)], day_mark)
 
     # What a statement costs beside others is only known once they are written.
-    least, most = 0, len(groups)
-    while least < most:
-        middle = (least + most + 1) // 2
-        if count([written(groups[:middle])])[0] <= room:
-            least = middle
-        else:
-            most = middle - 1
+    least = bisect_right(range(1, len(groups) + 1), room, key=lambda number: count([written(groups[:number])])[0])
     chosen, text = groups[:least], written(groups[:least])
     spare, tries = room - count([text])[0], _FILLERS
     for group in groups[least:]:
@@ -107,17 +102,15 @@ def _shares(day: str, first: str, last: str, size: int) -> bool:
 
 
 def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
-    """A line for each speaker: new ones begin after a stretch, where one corrects another, and for the last word."""
+    """A line for each speaker: new ones begin after a while, where one corrects another, and for the last word."""
     block: dict[str, list[str]] = {}
     corrected: dict[int, str] = {}
-    stretch = -1
-    for one in said:
-        is_far = one.stretch != stretch and sum(map(len, block.values())) >= _PERIOD
+    for one, before in zip(said, [None, *said], strict=False):
+        is_far = before and one.label != before.label and sum(map(len, block.values())) >= _PERIOD
         is_last = one is said[-1] and list(block)[-1:] != [one.label]
-        if (is_far and list(block) != [one.label]) or is_last or corrected.get(id(one), one.label) != one.label:
+        if is_far or is_last or corrected.get(id(one), one.label) != one.label:
             yield block
             block, corrected = {}, {}
-        stretch = one.stretch
         block.setdefault(one.label, []).append(one.text)
         corrected.update((id(newer), one.label) for newer in one.needs)
     yield block
@@ -126,21 +119,16 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
 def read_back(text: str) -> list[Statement]:
     """The statements of an extract or a ledger."""
     statements: list[Statement] = []
-    seen: set[tuple[str, str]] = set()
-    day, stretch = "", 0
+    day = ""
     for line in filter(None, map(str.strip, text.splitlines())):
         if heading := _DAY.fullmatch(line):
             day = heading[1]
             continue
         spoken = _SPOKEN.fullmatch(line)
         speaker = Speaker(spoken["role"], spoken["name"] or "") if spoken else Speaker(NOBODY)
-        if (day, speaker.label) in seen:
-            seen.clear()
-            stretch += 1
-        seen.add((day, speaker.label))
         begun = len(statements)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
-            statement = Statement(day, speaker, told, read_words(told), stretch, speaker.weight_of(told))
+            statement = Statement(day, speaker, told, read_words(told), speaker.weight_of(told))
             accepted = _ACCEPTED.search(told)
             statement.is_accepted = accepted is not None and _DECIDES.search(accepted["reply"]) is not None
             statement.is_answered = _ANSWERED.search(told) is not None
