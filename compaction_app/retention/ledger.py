@@ -106,18 +106,16 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
 
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str) -> list[Statement]:
-    """What the summary does not tell, and what may only be told together with it."""
+    """What the summary does not tell though a reader would miss it, and what may only be told together with it."""
+    lost = []
     for one in statements:
         one.is_told = told.holds(one)
-    # A rule that the summary tells is nobody's in the next generation, unless it is quoted as well.
-    lost = [one for one in statements if one.is_shown or (_is_worth_it(one) and (one.is_firm or not one.is_told))]
+        is_missed = one.words.marked or one.words.values or one.size >= _FULL_SENTENCE or one.is_rule
+        # A rule that the summary tells is nobody's in the next generation, unless it is quoted as well.
+        if one.is_shown or one.is_firm or (is_missed and not one.is_told):
+            lost.append(one)
     wanted = {id(other) for one in lost for other in one.needs} | {id(one) for one in lost}
     return [one for one in statements if id(one) in wanted and not leaks_wrapper(one.text, nonce)]
-
-
-def _is_worth_it(one: Statement) -> bool:
-    """Whether it says anything that a reader would miss: a rule, a name, a value, or a full sentence."""
-    return bool(one.words.marked or one.words.values or one.is_rule or one.size >= _FULL_SENTENCE)
 
 
 def _room(

@@ -110,7 +110,6 @@ class Reader:
             self._before = turn
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
-        target = self._with_question(target)
         if not turn.mine:
             target.is_accepted |= self._accepts(turn.speaker, sentence.text)
             target.is_answered |= turn.speaker.is_person and not target.speaker.is_person and target.asks
@@ -122,8 +121,6 @@ class Reader:
         text = _undotted(sentence.text)
         text = QUOTED + text if sentence.is_quoted else text
         one = Statement(turn.day, turn.speaker, text, sentence.words, sentence.weight)
-        if not turn.mine and self._asks_about_last(one):
-            one.about = self._last
         if full is not None:
             full.needs.append(one)
         if known.PRONOUN.match(sentence.text) is None:
@@ -138,20 +135,6 @@ class Reader:
             turn.frame = one
         turn.mine.append(one)
         self.statements.append(one)
-
-    def _with_question(self, target: Statement) -> Statement:
-        """A brief question goes, with its answer, to the statement that it is about."""
-        if target.about is None or target.is_gone:
-            return target
-        target.is_gone = True
-        target.about.join(target.speaker, target.text, target.words)
-        return target.about
-
-    def _asks_about_last(self, statement: Statement) -> bool:
-        """As "Did you take it?" does."""
-        if self._before is None or self._before.speaker == statement.speaker or not statement.asks:
-            return False
-        return count_words(statement.text) <= _BRIEF_WORDS and statement.size <= 2 and not statement.words.marked
 
     def _accepts(self, speaker: Speaker, text: str) -> bool:
         """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
@@ -170,12 +153,14 @@ class Reader:
         before, text = turn.mine[-1] if turn.mine else self._last, sentence.text
         if before is None or sentence.is_quoted or turn.speaker.role == Role.TOOL or before.text.startswith(QUOTED):
             return None
+        length, size = count_words(text), len(sentence.words.content)
         if is_question(text):
-            # One answer may answer both.
-            return before if turn.mine and before.asks else None
+            # One answer may answer both; "Did you take it?" is about what was said.
+            is_about = not turn.mine and length <= _BRIEF_WORDS and size <= 2 and not sentence.words.marked
+            is_about = is_about and self._before is not None and self._before.speaker != turn.speaker
+            return before if is_about or (turn.mine and before.asks) else None
         if known.CONDITION.match(text):
             return before
-        length, size = count_words(text), len(sentence.words.content)
         if length > _LONG or _early(known.FRAME, text):
             return None
         points = known.POINTER.match(text) is not None

@@ -66,7 +66,7 @@ def harmless(text: str) -> str:
 
 def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
     """(sentence, whether it stands in code) in order. An item of a list has what it stands under before it."""
-    lead, is_heading, in_code = "", False, False
+    lead, in_code = "", False
     items: list[str] = []
     for raw in [*text.splitlines(), "."]:
         line = " ".join(raw.split())
@@ -81,12 +81,12 @@ def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
                 yield from ((item, False) for item in _told_items(lead, items))
                 lead, items = "", []
             if heading := _HEADING.match(line):
-                lead, is_heading = line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS], True
+                lead = line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS]
                 continue
             sentences = list(_sentences(line)) if raw != "." else []
-            if sentences and is_heading:
+            if sentences and lead:
                 sentences[0] = f"{lead}: {sentences[0]}"
-            lead, is_heading = "", False
+            lead = ""
             # What introduces a list is told with each of its items.
             if sentences and sentences[-1][-1] in ":：" and len(sentences[-1]) <= _LEAD_CHARACTERS:
                 lead = sentences.pop()[:-1]
@@ -101,15 +101,12 @@ def _told_items(lead: str, items: Sequence[str]) -> Iterator[str]:
     for item in items:
         match = _ITEM.match(item)
         sentences = list(_sentences(item[match.end() :] if match else item))
-        if sentences and match and match["mark"][-2:-1].isdigit() and _keeps_number(sentences):
+        is_brief = sentences and (sentences[-1][-1] in "?？" or len(sentences[0].split()) <= _NUMBERED_WORDS)
+        if is_brief and match and match["mark"][-2:-1].isdigit():
             sentences[0] = f"{match['mark']} {sentences[0]}"
         if sentences and lead:
             sentences[0] = f"{lead}: {sentences[0]}"
         yield from sentences
-
-
-def _keeps_number(sentences: Sequence[str]) -> bool:
-    return sentences[-1].endswith(("?", "？")) or len(sentences[0].split()) <= _NUMBERED_WORDS
 
 
 def _sentences(line: str) -> Iterator[str]:

@@ -59,8 +59,6 @@ class Statement:
     weight: float = 1.0
     #: Content words before anything was joined.
     size: int = field(init=False)
-    #: Of a brief question about the statement before: that statement.
-    about: Statement | None = None
     #: Joined to another one, or replaced by it.
     is_gone: bool = False
     #: The newer one that says it again, or with another value.

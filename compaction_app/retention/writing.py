@@ -1,4 +1,4 @@
-"""Statements as text, and the text as statements: a line a speaker in each stretch, under the days.
+"""Statements as text, and the text as statements: a line a speaker, under the days.
 
 The text is all that the next generation has. So it is read back as what it was: whose words, on which day, in which
 order.
