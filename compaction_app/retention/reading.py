@@ -180,7 +180,7 @@ class Reader:
             belongs = True
         else:
             # Nobody can tell which comment changes what it is about.
-            comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
+            comments = self._comments(turn, text) and (turn.is_one_sentence or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
             belongs = belongs or self._accepts(turn.speaker, text)
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
@@ -188,12 +188,13 @@ class Reader:
             return None
         return before if belongs else None
 
-    def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
+    def _comments(self, turn: _Turn, text: str) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         if self._before is None or acknowledges(text):
             return False
         last, before = self._before.mine[-1], self._before
         is_reply = last.speaker != turn.speaker and (last.speaker.is_person or before.is_one_sentence)
+        is_brief = count_words(text) <= _BRIEF_WORDS
         return is_reply or (is_brief and before.speaker == turn.speaker and before.number == turn.number - 1)
 
 
