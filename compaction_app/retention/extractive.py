@@ -16,7 +16,6 @@ from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, Summa
 
 #: Tokens that the ends of a text may cost beside its parts.
 _EDGE = 2
-DAY_MARK = "### "
 
 
 def summarize_extractively(
@@ -37,7 +36,7 @@ def summarize_extractively(
     statements = statements_of(reader)
     room = target_tokens - sum(count([EXTRACT_HEADING])) - _EDGE
     focus = frozenset(map(stem, read_words(instructions).content))
-    text = compose(statements, room, count, day_mark=DAY_MARK, focus=focus)
+    text = compose(statements, room, count, day_mark="### ", focus=focus)
     return f"{EXTRACT_HEADING}\n{text}" if text else _smallest(statements, covered, target_tokens, count)
 
 
@@ -62,9 +61,8 @@ def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader
 
 def statements_of(reader: Reader) -> list[Statement]:
     """What it has read, as it may be told."""
-    statements = [one for one in reader.statements if not one.is_gone]
-    mark_names(statements)
-    return relate(statements)
+    mark_names(reader.statements)
+    return relate(reader.statements)
 
 
 def _smallest(statements: Sequence[Statement], covered: Sequence[Message], target: int, count: Count) -> str:

@@ -88,16 +88,15 @@ class Reader:
             turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1)
             self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
-                self._add_call(speaker_of(Role.TOOL, call_name(call)), day, tool_marker(call, result))
+                self._add_call(speaker_of(Role.TOOL, call_name(call)), turn.day, tool_marker(call, result))
 
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
         self._before = None
 
-    def _add_call(self, speaker: Speaker, day: date | None, marker: str) -> None:
+    def _add_call(self, speaker: Speaker, day: str, marker: str) -> None:
         text = harmless(one_line(marker, 300))
-        day_said = day.isoformat() if day else ""
-        self.statements.append(Statement(day_said, speaker, text, read_words(text), speaker.weight_of(text)))
+        self.statements.append(Statement(day, speaker, text, read_words(text), speaker.weight_of(text)))
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         for sentence in sentences:
@@ -127,7 +126,7 @@ class Reader:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
-        elif not turn.mine and self._last is not None and not self._last.is_gone:
+        elif not turn.mine and self._last is not None:
             one.needs.append(self._last)
         if turn.frame is not None:
             one.needs.append(turn.frame)
@@ -180,7 +179,7 @@ class Reader:
             belongs = True
         else:
             # Nobody can tell which comment changes what it is about.
-            comments = self._comments(turn, text) and (turn.is_one_sentence or is_brief or _limits(text))
+            comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
             belongs = belongs or self._accepts(turn.speaker, text)
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
@@ -188,13 +187,12 @@ class Reader:
             return None
         return before if belongs else None
 
-    def _comments(self, turn: _Turn, text: str) -> bool:
+    def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         if self._before is None or acknowledges(text):
             return False
         last, before = self._before.mine[-1], self._before
         is_reply = last.speaker != turn.speaker and (last.speaker.is_person or before.is_one_sentence)
-        is_brief = count_words(text) <= _BRIEF_WORDS
         return is_reply or (is_brief and before.speaker == turn.speaker and before.number == turn.number - 1)
 
 

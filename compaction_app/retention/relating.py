@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from compaction_app.retention.statements import Statement
-from compaction_app.retention.word_tables import HEDGE
+from compaction_app.retention.word_tables import HEDGE, NEGATION
 from compaction_app.retention.words import is_unspaced, stem
 
 #: A word is rare in so many statements, or in this share of them.
@@ -16,9 +16,8 @@ _RARE, _RARE_SHARE = 3, 0.01
 _PLACES = 4
 #: Two statements are alike where they share this much of the longer one.
 _ALIKE = 0.6
-#: Statements within which a brief one speaks of a name before it.
-_NEAR = 6
-_BRIEF = 4
+#: Statements within which one of so few words speaks of a name before it.
+_NEAR, _BRIEF = 6, 4
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 #: Digits of a number that names nothing.
 _SHORT = 2
@@ -54,7 +53,7 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
                 both >= 2 and differs and plain <= other and not older.is_firm
             )
             if is_same and not newer.asks and (older.asks or _replaces(newer, older)):
-                older.is_gone, older.replaced_by = True, newer
+                older.replaced_by = newer
                 break
             changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
             named = [word for word in stems[i] & stems[j] if often[word] <= rare]
@@ -66,7 +65,7 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             is_again = any(often[word] == 2 for word in (named if differs else names))
             if is_part or is_again or (changes and is_about):
                 older.needs.append(newer)
-    told = [one for one in statements if not one.is_gone]
+    told = [one for one in statements if one.replaced_by is None]
     for one in told:
         one.needs = list(dict.fromkeys(map(_newest, one.needs)))
     return told
@@ -78,8 +77,8 @@ def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
     for one in reversed(statements):
         again = last.setdefault((one.label, one.text), one)
         if again is not one:
-            one.is_gone, one.replaced_by = True, again
-    return [one for one in statements if not one.is_gone]
+            one.replaced_by = again
+    return [one for one in statements if one.replaced_by is None]
 
 
 def _newest(statement: Statement) -> Statement:
@@ -95,6 +94,6 @@ def _replaces(newer: Statement, older: Statement) -> bool:
         return False
     return (
         newer.weight >= older.weight
-        and not newer.denies
+        and not (newer.reverses or NEGATION.search(newer.text))
         and (HEDGE.search(newer.text) is None or HEDGE.search(older.text) is not None)
     )

@@ -23,7 +23,6 @@ _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
 _OUTCOME_WEIGHTS = {Role.TOOL.value: 0.8}
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
-QUESTION_MARKS = ("?", "？", "؟")
 
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
@@ -59,8 +58,6 @@ class Statement:
     weight: float = 1.0
     #: Content words before anything was joined.
     size: int = field(init=False)
-    #: Joined to another one, or replaced by it.
-    is_gone: bool = False
     #: The newer one that says it again, or with another value.
     replaced_by: Statement | None = None
     #: A person accepted or forbade it, so it is theirs too.
@@ -80,10 +77,6 @@ class Statement:
     @property
     def asks(self) -> bool:
         return is_question(self.text)
-
-    @property
-    def denies(self) -> bool:
-        return not self.asks and bool(NEGATION.search(self.text) or REVERSAL.search(self.text))
 
     @property
     def reverses(self) -> bool:
@@ -125,7 +118,7 @@ class Statement:
 
 
 def is_question(text: str) -> bool:
-    if text.endswith(QUESTION_MARKS):
+    if text.endswith(("?", "？", "؟")):
         return True
     return text[-1:].isalnum() and "(" not in text and QUESTION.match(text) is not None
 

@@ -68,28 +68,24 @@ def compose(
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
     lines: list[str] = []
-    for days, said in _periods(statements):
-        lines += [f"{day_mark}{days}"] if days else []
+    for first, last, said in _periods(statements):
+        lines += [f"{day_mark}{first}" + (f" to {last}" if first != last else "")] if first else []
         for block in _blocks(said):
             lines += [f"{label}: {SEPARATOR.join(texts)}" for label, texts in block.items()]
     return "\n".join(lines)
 
 
-def _periods(statements: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]]:
-    """(days, statements): a heading for each day would take a quarter of a small room."""
+def _periods(statements: Sequence[Statement]) -> Iterator[tuple[str, str, list[Statement]]]:
+    """(first day, last day, statements): a heading for each day would take a quarter of a small room."""
     said: list[Statement] = []
     first = last = ""
     for one in statements:
         if said and not _shares(one.day, first, last, len(said)):
-            yield _heading(first, last), said
+            yield first, last, said
             said = []
         first, last = (first, max(last, one.day[-10:])) if said else (one.day[:10], one.day[-10:])
         said.append(one)
-    yield _heading(first, last), said
-
-
-def _heading(first: str, last: str) -> str:
-    return first if first == last else f"{first} to {last}"
+    yield first, last, said
 
 
 def _shares(day: str, first: str, last: str, size: int) -> bool:
