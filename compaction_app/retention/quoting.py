@@ -19,8 +19,6 @@ _MARKED = re.compile(
     r"\s{0,3}>\s*(?=[^\s\d=])|\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
     r"|\s*\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[\]:]? "
 )
-#: So many lines of a speaker's own may follow what is pasted.
-_OWN_LINES = 2
 
 
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
@@ -48,5 +46,6 @@ def _pasted(lines: Sequence[str]) -> range:
     if not introduces and not (lead.endswith((":", "：", "?", "？")) and PASTED.search(lead)):
         return range(0)
     last = empty[-1]
-    is_own = empty[0] < last and len(lines) - last - 1 <= _OWN_LINES and OWN_WORDS.match("".join(lines[last + 1 :][:1]))
+    # One or two lines behind it may be the speaker's own again.
+    is_own = empty[0] < last and len(lines) - last <= 3 and OWN_WORDS.match("".join(lines[last + 1 :][:1]))
     return range(empty[0] + 1, last if is_own else len(lines))

@@ -238,9 +238,11 @@ def _of_tool(content: str) -> list[_Sentence]:
         lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
     found = []
     for text in filter(None, map(harmless, lines)):
-        is_row = _NUMBERED_LINE.match(text) or (":" not in text and not _TWO_WORDS.search(text))
-        weight = ROW if is_row else Speaker(Role.TOOL).weight_of(text)
-        found.append(_Sentence(text, read_words(text), weight))
+        words, ends = read_words(text), known.OUTCOME.search(text)
+        is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
+        # The names of files, and nothing said of them.
+        is_row = is_row or (not ends and 4 <= len(words.marked) >= 0.8 * len(words.content))
+        found.append(_Sentence(text, words, ROW if is_row else Speaker(Role.TOOL).weight_of(text)))
     level_rows(found)
     return found
 

@@ -49,10 +49,8 @@ _ITEM = re.compile(r"(?P<mark>[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
 _NUMBERED_WORDS = 3
 _HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
 _FENCE = re.compile(r"```|~~~")
-#: Words of a heading or a lead that are told with each item below it.
-_LEAD_CHARACTERS = 80
-#: A longer line is data; a sentence that people wrote is shorter.
-_LONGEST = 1_500
+#: Characters of a heading or lead that is told with what is below it, and of a sentence: a longer line is data.
+_LEAD_CHARACTERS, _LONGEST = 80, 1_500
 
 
 def harmless(text: str) -> str:

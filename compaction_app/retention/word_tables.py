@@ -145,6 +145,7 @@ QUESTION = compiled(
 OUTCOME = compiled(
     """error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit*
     deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found""",
+    r"^\+\+\+ (?=\w)",
 )
 #: A brief answer that makes somebody else's proposal one's own.
 ACCEPTANCE = compiled(
