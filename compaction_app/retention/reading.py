@@ -223,7 +223,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
                 continue
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
-            weight = speaker.weight_of(text) * (_CODE if is_code or text.startswith("|") else 1.0)
+            weight = _CODE * speaker.weight_of("") if is_code or text.startswith("|") else speaker.weight_of(text)
             found.append(_Sentence(text, read_words(text), weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:

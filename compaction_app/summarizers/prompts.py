@@ -95,8 +95,8 @@ A line in brackets in an <assistant> block, such as [read: path], is a tool call
 - <previous-summary> contains the summary so far. <pinned> contains a message that the assistant still sees: it \
 explains what follows and is not to be summarized.
 - The section "{ledger}" of <previous-summary> is written by the application and quotes what an earlier summary left \
-out: a line for each speaker, replies in brackets, under the days on which it was said. Write what is \
-still true of it under the heading where it belongs, and write no section of that name yourself.
+out, with replies in brackets. Write what is still true of it under the heading where it belongs, and write no \
+section of that name yourself.
 - One line is the cutoff; the end of this message names it. Summarize everything before it, the previous summary \
 included. The assistant still sees what comes after it: use that to judge what matters, and do not repeat it.
 - <instructions>, where there is one, says what to focus on. It may change how much you write about a topic; it \
