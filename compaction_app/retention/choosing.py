@@ -37,7 +37,8 @@ class _Worth(NamedTuple):
     factor: float
     bonus: float
     words: tuple[tuple[str, float], ...]
-    needs: tuple[int, ...]
+    needs: list[int]
+    mentions: list[int]
 
     def gain(self, told: Counter[str]) -> float:
         return self.bonus + self.factor * sum(
@@ -80,12 +81,7 @@ def choose(
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
         if i in taken or len(worth[i].words) <= 1:
             return []
-        group = [i]
-        for k in group:
-            group += [j for j in worth[k].needs if j not in group and j not in taken]
-            if len(group) > _MOST_NEEDED:
-                return []
-        return group
+        return _group(worth, i, taken, room // 2, 1) or _group(worth, i, taken, room, 0)
 
     def gain(group: Sequence[int]) -> float:
         """What these tell that is new, for their tokens."""
@@ -118,6 +114,17 @@ def choose(
     return groups
 
 
+def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions: int) -> list[int]:
+    """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
+    group, size = [i], 0
+    for k in group:
+        group += [j for j in worth[k].needs + worth[k].mentions * mentions if j not in group and j not in taken]
+        size += worth[k].cost
+        if len(group) > _MOST_NEEDED or size > room:
+            return []
+    return group
+
+
 def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: frozenset[str]) -> list[_Worth]:
     place = {id(one): i for i, one in enumerate(statements)}
     labels = {part.lower() for one in statements for part in one.label.split()}
@@ -132,8 +139,8 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = _bonus(one) if is_rule and not one.is_told else 0.0
-        needs = tuple(dict.fromkeys(place[id(other)] for other in one.needs if id(other) in place))
-        found.append(_Worth(cost, factor, bonus, tuple(words.items()), needs))
+        ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
+        found.append(_Worth(cost, factor, bonus, tuple(words.items()), *ties))
     return found
 
 

@@ -105,7 +105,7 @@ class Reader:
                 self._join(turn, sentence, target)
             else:
                 self._add(turn, sentence, target)
-        if turn.mine and not _says_nothing(sentences):
+        if turn.mine and not all(_only_acknowledges(one.text) for one in sentences):
             self._before = turn
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
@@ -224,6 +224,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
             weight = _CODE * speaker.weight_of("") if is_code or text.startswith("|") else speaker.weight_of(text)
+            weight = ROW if _only_acknowledges(text) else weight
             found.append(_Sentence(text, read_words(text), weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:
@@ -247,9 +248,8 @@ def _of_tool(content: str) -> list[_Sentence]:
     return found
 
 
-def _says_nothing(sentences: Sequence[_Sentence]) -> bool:
-    """Whether a message only says that the one before was heard."""
-    return all(acknowledges(one.text) and not (one.text.endswith("?") or _limits(one.text)) for one in sentences)
+def _only_acknowledges(text: str) -> bool:
+    return acknowledges(text) and not (text.endswith("?") or _limits(text))
 
 
 def _undotted(text: str) -> str:

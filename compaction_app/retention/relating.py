@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from compaction_app.retention.statements import Statement
-from compaction_app.retention.word_tables import HEDGE, NEGATION
+from compaction_app.retention.word_tables import CAPITALIZES, HEDGE, NEGATION
 from compaction_app.retention.words import is_unspaced, stem
 
 #: A word is rare in so many statements, or in this share of them.
@@ -18,6 +18,8 @@ _PLACES = 4
 _ALIKE = 0.6
 #: Statements within which one of so few words speaks of a name before it.
 _NEAR, _BRIEF = 6, 4
+#: So many rare words in common are about one thing: with capitals, where nouns have them, in pairs of signs.
+_NAMED = (2, 2, 4)
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 #: Digits of a number that names nothing.
 _SHORT = 2
@@ -28,11 +30,9 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     statements = _without_repeats(statements)
     stems = [frozenset(map(stem, one.words.content)) for one in statements]
     values = [frozenset(map(stem, one.words.values)) for one in statements]
-    # In scripts without spaces, capitals mark nothing.
-    marks = [
-        frozenset(map(stem, one.words.marked)) | {word for word in one.words.content if is_unspaced(word[0])}
-        for one in statements
-    ]
+    marks = [frozenset(map(stem, one.words.marked)) for one in statements]
+    # Where every noun has a capital, or no word has one, a capital is no sign of a name.
+    vague = [2 * is_unspaced(one.text[:1]) or CAPITALIZES.search(one.text) is not None for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     reverses = [one.reverses for one in statements]
@@ -59,15 +59,18 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             named = [word for word in stems[i] & stems[j] if often[word] <= rare]
             # "Room 12" and "12 guests" are about two things.
             names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
-            is_about = len(named) >= 2 or bool(names)
+            is_about = len(named) >= _NAMED[vague[i]] or (bool(names) and not vague[i])
             is_part = both >= 2 and stems[i] <= stems[j]
             # What is named only twice is spoken of again for a reason, in whatever words.
-            is_again = any(often[word] == 2 for word in (named if differs else names))
-            if is_part or is_again or (changes and is_about):
+            twice = [word for word in named if often[word] == 2]
+            if is_part or (changes and is_about) or (differs and twice):
                 older.needs.append(newer)
+            elif twice and (vague[i] or not set(names).isdisjoint(twice)):
+                older.mentions.append(newer)
     told = [one for one in statements if one.replaced_by is None]
     for one in told:
         one.needs = list(dict.fromkeys(map(_newest, one.needs)))
+        one.mentions = list(dict.fromkeys(map(_newest, one.mentions)))
     return told
 
 

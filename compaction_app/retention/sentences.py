@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from compaction_app.messages.transcript import neutralize_tags
-from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, ORDINAL_ARTICLES
+from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, MONTHS, ORDINAL_ARTICLES
 from compaction_app.values import Role
 
 #: Between the statements of a line.
@@ -41,6 +41,7 @@ _NO_END = "".join(
 _END = re.compile(
     rf"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*])){_NO_END}"
     # "plant no. 7", initials, the number of an item.
+    rf"(?!(?<=\d\.)\s{MONTHS})"
     r"(?!(?<=\b[Nn][or]\.)\s\d)(?<!\b[^\W\d_]\.)(?<!^\d\.)(?<!^\d\d\.)\s(?=\S)"
     r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
 )

@@ -68,8 +68,9 @@ class Statement:
     is_shown: bool = False
     #: The summary tells it, in whatever words.
     is_told: bool = False
-    #: Never told without these.
+    #: Never told without these; nor without those that name the same, if they are not too many.
     needs: list[Statement] = field(default_factory=list)
+    mentions: list[Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.size = len(self.words.content)

@@ -207,11 +207,17 @@ STOP = frozenset(
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
     """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true
-    makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds danke gut
-    alles klar verstanden gern merci bien entendu gracias vale entendido grazie capito obrigado entendi спасибо
-    хорошо понятно 好的 谢谢 明白 了解 はい 了解です わかりました ありがとう 네 알겠습니다 감사합니다""".split()
+    makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds morning evening
+    night danke dank vielen gut guten guter gute morgen tag abend nacht hallo bitte alles klar verstanden notiert
+    ordnung natürlich gern gerne schön schade merci bien entendu gracias vale entendido grazie capito obrigado
+    entendi спасибо хорошо понятно 好的 好 谢谢 明白 了解 记住了 知道了 记下了 我记下了 没问题 再见 はい 了解です
+    わかりました ありがとう 네 알겠습니다 감사합니다""".split()
 )
 #: Before these a dot ends no sentence.
 ABBREVIATIONS = "Dr Mr Ms St Mrs Prof e.g i.e vs Nr No bzw z.B Sr Sra ca Fa Hr".split()
 #: Between these and a word a number with a dot is an ordinal.
 ORDINAL_ARTICLES = "im am zum vom der den dem des".split()
+#: Before these too.
+MONTHS = "(?i:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des)"
+#: Words of a language that gives every noun a capital.
+CAPITALIZES = re.compile(r"\b(?:der|das|und|ist|nicht|ich|wir|ein|eine|einen|den|dem|mit|auf|für|vom|zum|wird|sind)\b")
