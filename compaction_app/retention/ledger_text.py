@@ -16,7 +16,6 @@ from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 LEDGER_HEADING = "## Kept word for word"
 #: Its name, as a summarizer is told it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
-
 #: The first line of an extract.
 EXTRACT_HEADING = "## Quoted from the conversation"
 

@@ -25,7 +25,7 @@ from compaction_app.retention.statements import (
     is_question,
     level_rows,
 )
-from compaction_app.retention.words import Words, acknowledges, count_words, read_words
+from compaction_app.retention.words import Words, count_words, read_words
 from compaction_app.values import Message, Role
 
 #: Content words of a reply that means nothing without what it answers, and the words around them.
@@ -39,6 +39,8 @@ _RESULT_BYTES = 2_000
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _NAME = re.compile(r"[^\w.@-]+")
+_WORD = re.compile(r"[^\W\d_]+")
+#: Characters of a sentence in which its cues are looked for.
 _OPENING_CHARACTERS = 48
 
 
@@ -105,7 +107,7 @@ class Reader:
                 self._join(turn, sentence, target)
             else:
                 self._add(turn, sentence, target)
-        if turn.mine and not all(_only_acknowledges(one.text) for one in sentences):
+        if turn.mine and not all(_acknowledges(one.text) for one in sentences):
             self._before = turn
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
@@ -117,8 +119,7 @@ class Reader:
 
     def _add(self, turn: _Turn, sentence: _Sentence, full: Statement | None) -> None:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
-        text = _undotted(sentence.text)
-        text = QUOTED + text if sentence.is_quoted else text
+        text = QUOTED * sentence.is_quoted + re.sub(r"(?<=\w)\.$", "", sentence.text)
         one = Statement(turn.day, turn.speaker, text, sentence.words, sentence.weight)
         if full is not None:
             full.needs.append(one)
@@ -189,7 +190,7 @@ class Reader:
 
     def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
-        if self._before is None or acknowledges(text):
+        if self._before is None or _acknowledges(text):
             return False
         last, before = self._before.mine[-1], self._before
         is_reply = last.speaker != turn.speaker and (last.speaker.is_person or before.is_one_sentence)
@@ -224,7 +225,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
             weight = _CODE * speaker.weight_of("") if is_code or text.startswith("|") else speaker.weight_of(text)
-            weight = ROW if _only_acknowledges(text) else weight
+            weight = ROW if _acknowledges(text) else weight
             found.append(_Sentence(text, read_words(text), weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:
@@ -248,12 +249,10 @@ def _of_tool(content: str) -> list[_Sentence]:
     return found
 
 
-def _only_acknowledges(text: str) -> bool:
-    return acknowledges(text) and not (text.endswith("?") or _limits(text))
-
-
-def _undotted(text: str) -> str:
-    return text[:-1] if text.endswith(".") and text[-2:-1].isalnum() else text
+def _acknowledges(text: str) -> bool:
+    """Whether it says no more than that something was heard: "Noted, thank you."."""
+    words = _WORD.findall(text[:_OPENING_CHARACTERS])
+    return all(word.lower() in known.ACKNOWLEDGEMENT for word in words) and not (text.endswith("?") or _limits(text))
 
 
 def _ends_in_question(text: str) -> bool:

@@ -45,8 +45,7 @@ class Speaker(NamedTuple):
 
     def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's outcome more than the rest of its output."""
-        weights = _OUTCOME_WEIGHTS if OUTCOME.search(text) else _ROLE_WEIGHTS
-        return weights.get(self.role, 1.0)
+        return (_OUTCOME_WEIGHTS if OUTCOME.search(text) else _ROLE_WEIGHTS).get(self.role, 1.0)
 
 
 @dataclass(eq=False)
@@ -115,7 +114,7 @@ class Statement:
             self.text += f" ({speaker.label}: {text})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
-        self.words = self.words | words
+        self.words = Words(*map(frozenset.union, self.words, words))
 
 
 def is_question(text: str) -> bool:

@@ -180,9 +180,7 @@ PASTED = compiled(
     r"comment|review|contract|story|poem|sms|newsletter|advert|leaflet|nachricht|brief|artikel|courriel|lettre|"
     r"correo|carta|lettera|письмо)\b",
 )
-PASTES = compiled(
-    "translate summarise summarize proofread shorten explain check says said wrote writes sent got received"
-)
+PASTES = compiled("translate summari* proofread shorten explain check says said wrote writes sent got received")
 OWN_WORDS = compiled(
     """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer ich
     wie ist bitte je que est-ce qué es cosa что как"""

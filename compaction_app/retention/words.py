@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from compaction_app.retention.word_tables import ACKNOWLEDGEMENT, STOP
+from compaction_app.retention.word_tables import STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -17,6 +17,7 @@ _TOKEN = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETT
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
 _FIRST_UNSPACED = "\u0e00"
 #: Letters of a stem: longer words that begin the same are taken for one.
@@ -35,9 +36,6 @@ class Words(NamedTuple):
     values: frozenset[str]
     #: Capitalised where a sentence begins: a name, or any other word.
     initial: frozenset[str] = frozenset()
-
-    def __or__(self, other: Words) -> Words:
-        return Words(*(one | another for one, another in zip(self, other, strict=True)))
 
 
 def read_words(text: str) -> Words:
@@ -89,18 +87,7 @@ def stem(word: str) -> str:
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
 
 
-def acknowledges(text: str) -> bool:
-    """Whether it says no more than that something was heard: "Noted, thank you."."""
-    return all(word.lower() in ACKNOWLEDGEMENT for word in _LETTERS_ONLY.findall(text[:_ACKNOWLEDGED]))
-
-
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about two signs are one."""
     is_spaced = text.isascii() or _UNSPACED.search(text) is None
     return text.count(" ") + 1 if is_spaced else len(text) // 2
-
-
-_UNSPACED = re.compile(f"[{UNSPACED}]")
-_LETTERS_ONLY = re.compile(r"[^\W\d_]+")
-#: Characters of a sentence that may only acknowledge.
-_ACKNOWLEDGED = 80
