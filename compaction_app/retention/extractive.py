@@ -56,7 +56,7 @@ def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader
     """A reader that has read an earlier summary, and what its ledger says."""
     quoted = read_back(extract_of(previous_summary))
     earlier = quoted or read_prose(prose_of(previous_summary))
-    return Reader([*earlier, *ledger], last=quoted[-1] if quoted else None)
+    return Reader(sorted([*earlier, *ledger], key=lambda one: one.day[:10]), last=quoted[-1] if quoted else None)
 
 
 def statements_of(reader: Reader) -> list[Statement]:

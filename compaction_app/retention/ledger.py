@@ -17,7 +17,7 @@ from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, apply_redactor, redactor_of
 from compaction_app.retention.extractive import reader_of, statements_of
-from compaction_app.retention.ledger_text import LEDGER_HEADING, ledger_of, prose_of, with_ledger
+from compaction_app.retention.ledger_text import LEDGER_HEADING, extract_of, ledger_of, prose_of, with_ledger
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.retention.statements import Statement
 from compaction_app.retention.writing import compose, read_back
@@ -58,7 +58,7 @@ def complete(
     beside = [message.content for message in following]
     told = Told([prose, *beside])
     before = share_kept(statements, told)
-    lost = _lost(statements, told, request.nonce)
+    lost = _lost(statements, told, request.nonce, is_prose=not extract_of(prose))
     ledger = _fit(prose, lost, told, _room(prose, request, plan, budget, settings, count), count)
     if not ledger:
         return Kept(prose, before, before)
@@ -105,14 +105,14 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
     return statements_of(reader)
 
 
-def _lost(statements: Sequence[Statement], told: Told, nonce: str) -> list[Statement]:
+def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: bool) -> list[Statement]:
     """What the summary does not tell though a reader would miss it, and what may only be told together with it."""
     lost = []
     for one in statements:
         one.is_told = told.holds(one)
         is_missed = one.words.marked or one.words.values or one.size >= _FULL_SENTENCE or one.is_rule
-        # A rule that the summary tells is nobody's in the next generation, unless it is quoted as well.
-        if one.is_shown or one.is_firm or (is_missed and not one.is_told):
+        # A rule that prose tells is nobody's in the next generation, unless it is quoted as well.
+        if one.is_shown or (is_prose and one.is_firm) or (is_missed and not one.is_told):
             lost.append(one)
     wanted = {id(other) for one in lost for other in one.needs} | {id(one) for one in lost}
     return [one for one in statements if id(one) in wanted and not leaks_wrapper(one.text, nonce)]

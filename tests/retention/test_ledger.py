@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from compaction_app.messages.transcript import count_summary
 from compaction_app.retention.ledger import Kept
 from compaction_app.retention.ledger_text import (
+    EXTRACT_HEADING,
     LEDGER_HEADING,
     LEDGER_NAME,
     ledger_of,
@@ -229,6 +230,21 @@ class TestGenerations:
         first = keep("The budget is 2,000 euros.").text
         second = keep("The budget is 2,400 euros now.", previous=first).text
         assert ledger_of(second) == "user: The budget is 2,400 euros now"
+
+    def test_an_extract_and_its_ledger_are_read_in_order_of_their_days(self) -> None:
+        """What the ledger has of March is older than what the extract before it has of April."""
+        extract = f"{EXTRACT_HEADING}\n### 2026-04-02\nuser: The budget for the boat is 2,400 euros now"
+        previous = f"{extract}\n\n{LEDGER_HEADING}\n2026-03-01\nuser: The budget for the boat is 2,000 euros"
+        kept = keep("Let us speak of something else for a while, and of the weather.", previous=previous)
+        assert "2026-04-02\nuser: The budget for the boat is 2,400 euros now" in ledger_of(kept.text)
+        assert "2,000" not in kept.text
+
+    def test_a_rule_that_prose_tells_stays_its_persons_and_one_that_an_extract_quotes_is_quoted_once(self) -> None:
+        rule = "Never push to main, says the plan of Pier 9"
+        told = [f"{rule}.", message(2, "Fine. Two coats take 750 ml of varnish, so buy one litre.", Role.ASSISTANT)]
+        assert f"user: {rule}" in ledger_of(keep(*told, draft=f"{DRAFT} {rule}.").text)
+        extract = f"{EXTRACT_HEADING}\nuser: {rule} · My boat is blue and lies in Turku"
+        assert rule not in ledger_of(keep(*told, draft=extract).text)
 
     def test_an_answer_is_not_joined_to_what_a_ledger_says_last(self) -> None:
         first = keep("Booking SNF-2605-017 is for the whole house.").text
