@@ -63,12 +63,11 @@ FIRM = compiled(
     "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
     r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|"
     r"made|took|\w+ed|\w+[^s]s)\b)",
-    r"\b(?:must|mustn['’]t|shall not|forbid\w*|forbidden|prohibit\w*|banned|not (?:allowed|permitted|acceptable)|"
-    r"off[- ]limits|taboo|out of (?:bounds|the question)|on no account|under no circumstances|in no case|"
-    r"no exceptions?|strictly|mandatory|obligatory|compulsory|required|requires?|whatever happens|no matter what|"
-    r"read[- ]only|hands off|at all costs|non-negotiable|not negotiable|deal[- ]?breaker)\b",
-    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|"
-    r"not a)\b",
+    r"\b(?:must|(?:must|should)n['’]t|(?:may|shall|should) not|forbid\w*|prohibit\w*|banned|taboo|hands off|"
+    r"not (?:allowed|permitted|acceptable|negotiable)|off[- ]limits|out of (?:bounds|the question)|on no account|"
+    r"under no circumstances|in no case|no exceptions?|strictly|mandatory|obligatory|compulsory|requires?|required|"
+    r"whatever happens|no matter what|read[- ]only|at all costs|non-negotiable|deal[- ]?breaker)\b",
+    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|not a)\b",
     r"\b(?:keep|stay|steer|leave|hold)\b.{0,30}\b(?:away|off|out|clear|alone|closed|locked|shut|secret|private|"
     r"confidential)\b",
     r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|"

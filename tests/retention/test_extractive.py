@@ -210,6 +210,8 @@ class TestTruth:
         [
             "No silicone anywhere on the lantern",
             "keep your hands off the table legacy_guests",
+            "The interns may not see the salaries",
+            "You should never email the county",
             "Auf keinen Fall vor acht Uhr anrufen",
             "Il ne faut jamais appeler Anne avant huit heures",
             "绝对不要在八点以前给安娜打电话",
