@@ -109,7 +109,7 @@ def choose(
         group = together(-place)
         if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
             heapq.heappush(heap, (now, place, priced + 1))
-        else:
+        elif group:
             take(group)
     return groups
 

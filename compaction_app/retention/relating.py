@@ -18,7 +18,7 @@ _PLACES = 4
 _ALIKE = 0.6
 #: Statements within which one of so few words speaks of a name before it.
 _NEAR, _BRIEF = 6, 4
-#: So many rare words in common are about one thing: with capitals, where nouns have them, in pairs of signs.
+#: So many rare words in common show one subject: in most languages, where nouns have capitals, of pairs of signs.
 _NAMED = (2, 2, 4)
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 #: Digits of a number that names nothing.
