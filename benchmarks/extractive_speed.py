@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -19,7 +20,7 @@ sys.path.insert(0, str(REPOSITORY))
 from benchmarks.evaluate import systems  # noqa: E402  # the path above makes them importable
 from compaction_app.retention.extractive import summarize_extractively  # noqa: E402
 from compaction_app.transfer.formats import Conversation, read_json, read_lines  # noqa: E402
-from compaction_app.values import CompactionPlan, Message  # noqa: E402
+from compaction_app.values import Message  # noqa: E402
 
 AIM = 60_000
 LIMIT = 2.0
@@ -66,7 +67,7 @@ def main() -> int:
 def report(name: str, messages: Sequence[Message], runs: int = RUNS) -> tuple[float, float]:
     """Tokens a second of the extract and of the ledger."""
     tokens = sum(COUNT([message.content for message in messages]))
-    plan, request = plan_of(messages)
+    plan, request = systems.plan_of(messages, "", TARGET)
     rates = (
         tokens / best(lambda: extract(messages), runs),
         tokens / best(lambda: systems.completed("They went on.", plan, request, ledger=TARGET), runs),
@@ -77,10 +78,6 @@ def report(name: str, messages: Sequence[Message], runs: int = RUNS) -> tuple[fl
 
 def extract(messages: Sequence[Message]) -> None:
     summarize_extractively(covered=messages, previous_summary="", target_tokens=TARGET, count=COUNT)
-
-
-def plan_of(messages: Sequence[Message]) -> tuple[CompactionPlan, object]:
-    return systems.plan_of(messages, "", TARGET)
 
 
 def best(work: Callable[[], object], runs: int) -> float:
@@ -114,8 +111,6 @@ def of_number(number: int) -> list[Message]:
 
 
 def numbered(messages: Iterable[Message]) -> list[Message]:
-    from dataclasses import replace
-
     return [replace(message, id=n, depth=n) for n, message in enumerate(messages, start=1)]
 
 

@@ -41,7 +41,7 @@ def _replace(page: Path, text: str) -> None:
 
 
 def _one_line(rows: list[Row]) -> str:
-    """For the README: of conversations that nobody has looked at, a fifth of the tokens, and all told traps."""
+    """The README's line: held-out conversations at a fifth of their tokens, and all held-out traps."""
     (facts,) = _select(rows, system="extract", set="held out", budget=0.2, rounds=1)
     others = {name: _select(rows, system=name, set="held out", budget=0.2, rounds=1) for name in ("tail", "sumy")}
     beside = ", ".join(f"{name} {100 * _kept(found[0]):.0f}" for name, found in others.items() if found)

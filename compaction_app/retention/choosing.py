@@ -14,7 +14,7 @@ from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
-#: Each time a word is told, its worth is multiplied by this.
+#: A factor on the worth of a word for each time that it is told before.
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _DECISION_BONUS, _FIRM_BONUS = 1.5, 0.5, 4.0, 8.0
@@ -100,8 +100,8 @@ def choose(
 
     if keeps_last and statements and _LAST * costs[-1] <= room:
         take([len(statements) - 1])
-    # (-gain, -place, how often it was priced): of two alike the newer one. Gains only fall as words are told, so an old
-    # one is an upper bound.
+    # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
+    # as words are told, so an old gain is an upper bound.
     heap = [(-gain(group), -i, 0) for i in range(len(statements)) if (group := together(i))]
     heapq.heapify(heap)
     while heap:

@@ -15,7 +15,7 @@ from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
 
 #: Tokens that the ends of a text may cost beside its parts.
-_EDGE = 2
+EDGE = 2
 
 
 def summarize_extractively(
@@ -34,7 +34,7 @@ def summarize_extractively(
     reader = reader_of(previous_summary)
     reader.read_messages(covered)
     statements = statements_of(reader)
-    room = target_tokens - sum(count([EXTRACT_HEADING])) - _EDGE
+    room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
     focus = frozenset(map(stem, read_words(instructions).content))
     text = compose(statements, room, count, day_mark="### ", focus=focus)
     return f"{EXTRACT_HEADING}\n{text}" if text else _smallest(statements, covered, target_tokens, count)
@@ -60,7 +60,7 @@ def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader
 
 
 def statements_of(reader: Reader) -> list[Statement]:
-    """What it has read, as it may be told."""
+    """The statements it has read, with their names marked, and without those that a newer one replaces."""
     mark_names(reader.statements)
     return relate(reader.statements)
 

@@ -16,7 +16,7 @@ from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import Redact, apply_redactor, redactor_of
-from compaction_app.retention.extractive import reader_of, statements_of
+from compaction_app.retention.extractive import EDGE, reader_of, statements_of
 from compaction_app.retention.ledger_text import LEDGER_HEADING, extract_of, ledger_of, prose_of, with_ledger
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.retention.statements import Statement
@@ -24,19 +24,17 @@ from compaction_app.retention.writing import compose, read_back
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
 
-#: Content words of a sentence without a fact that is told.
+#: So many content words make a sentence worth keeping that has no name, number or rule.
 _FULL_SENTENCE = 4
 #: So many tokens behind the cutoff are read, or as many as are covered.
 _LEAST_FOLLOWING = 8_000
-#: Tokens that its ends may cost beside another text.
-_EDGE = 2
 #: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
 SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A summary's text as it is stored, and the share of what must survive that did, 0–1; None without a ledger."""
+    """A summary's text as it is stored, and the share of facts kept without and with its ledger: 0–1, None if off."""
 
     text: str
     before: float | None
@@ -100,16 +98,16 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
         for one in reader.statements[begun:]:
             one.is_shown = is_shown
         if is_shown:
-            # What would become a part of a shown statement would not be told.
+            # A covered sentence that joined a shown statement would be lost with it: that one is never written.
             reader.forget_last()
     return statements_of(reader)
 
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: bool) -> list[Statement]:
-    """What the summary does not tell though a reader would miss it, and what may only be told together with it."""
+    """The statements that the summary leaves out and a reader would miss, and those that they need."""
     lost = []
     for one in statements:
-        one.is_told = told.holds(one)
+        one.is_told = one.is_shown or told.holds(one)
         is_missed = one.words.marked or one.words.values or one.size >= _FULL_SENTENCE or one.is_rule
         # A rule that prose tells is nobody's in the next generation, unless it is quoted as well.
         if one.is_shown or (is_prose and one.is_firm) or (is_missed and not one.is_told):
@@ -130,7 +128,7 @@ def _room(
     wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
     size = _without_entries(prose, count)
     staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
-    carried = count([ledger_of(request.previous_summary)])[0] + _EDGE
+    carried = count([ledger_of(request.previous_summary)])[0] + EDGE
     heading = count([LEDGER_HEADING])[0]
     spare = max(budget.target - staying - size, carried, share - heading)
     saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size

@@ -149,15 +149,15 @@ class Reader:
         return count_words(text) <= _BRIEF_WORDS and _early(known.ACCEPTANCE, text)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
-        """The statement that this sentence answers, denies or corrects; None if it stands for itself."""
+        """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
         before, text = turn.mine[-1] if turn.mine else self._last, sentence.text
         if before is None or sentence.is_quoted or turn.speaker.role == Role.TOOL or before.text.startswith(QUOTED):
             return None
         length, size = count_words(text), len(sentence.words.content)
+        replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
-            is_about = not turn.mine and length <= _BRIEF_WORDS and size <= 2 and not sentence.words.marked
-            is_about = is_about and self._before is not None and self._before.speaker != turn.speaker
+            is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not sentence.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if known.CONDITION.match(text):
             return before
@@ -169,8 +169,7 @@ class Reader:
         denies = _early(known.NEGATION, text)
         points = points or known.PRONOUN.match(text) is not None
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
-        answers = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
-        answers = answers and _ends_in_question(before.text)
+        answers = replies and _ends_in_question(before.text)
         if turn.mine:
             # "He quit on day two."
             is_echo = (points or not sentence.words.marked) and not _early(known.FIRST_PERSON, text)

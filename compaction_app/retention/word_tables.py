@@ -83,7 +83,8 @@ FIRM = compiled(
     r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
     r"\b(?:capped at|reserved for|confidential|eyes only|anything but|not an option|beware|refrain|run (?:\w+ )?by)\b",
 )
-#: What only looks like a rule: idioms, what people say of themselves, of what there is and of the past.
+#: What only looks like a rule: the comment of a model or tool in brackets, idioms, what people say of themselves and of
+#: the past.
 IDLE = compiled(
     "",
     "",

@@ -13,7 +13,7 @@ from datetime import date
 
 from compaction_app.retention.choosing import choose
 from compaction_app.retention.sentences import SEPARATOR
-from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
+from compaction_app.retention.statements import NOBODY, PEOPLE, Speaker, Statement, level_rows
 from compaction_app.retention.word_tables import ACCEPTANCE, NEGATION, compiled
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
@@ -21,10 +21,10 @@ from compaction_app.values import Role
 
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
-_ACCEPTED = re.compile(
-    r"(?:\((?:user|developer|system)(?: [\w .@-]{1,40})?: |\(assistant[^()]+\) )(?P<reply>[^()]{1,60})"
-)
-_ANSWERED = re.compile(r"[?？؟]\W{0,2} \((?:user|developer|system)(?: [\w .@-]{1,40})?: ")
+#: Begins what a person replied, inside a statement of somebody else.
+_PERSON = rf"\((?:{'|'.join(sorted(PEOPLE))})(?: [\w .@-]{{1,40}})?: "
+_ACCEPTED = re.compile(rf"(?:{_PERSON}|\(assistant[^()]+\) )(?P<reply>[^()]{{1,60}})")
+_ANSWERED = re.compile(rf"[?？؟]\W{{0,2}} {_PERSON}")
 _DECIDES = compiled("", "", ACCEPTANCE.pattern, NEGATION.pattern)
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
