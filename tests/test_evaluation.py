@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.evaluate import generators, generators_held_out, scores, systems, traps, traps_held_out, written
+from benchmarks.evaluate import generators, measure, scores, systems, written
 from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
 
 pytestmark = pytest.mark.pure
 
-DOMAINS = [*generators.DOMAINS, *generators_held_out.DOMAINS]
+DOMAINS = [*measure.domains("tuned"), *measure.domains("held out")]
 
 
 def grown(domain: Domain = generators.HOUSE, seed: int = 1) -> Conversation:
@@ -80,9 +80,9 @@ def test_an_older_value_misleads_without_the_newer_one() -> None:
     assert scores.Shown("Nothing was said.", count).misleads(told.claims[0]) is None
 
 
-@pytest.mark.parametrize("module", [traps, traps_held_out], ids=["tuned", "held out"])
-def test_a_planted_trap_misleads_in_no_whole_conversation(module: object) -> None:
-    planted, left = written.plant(grown(), written.grown_traps(module is traps_held_out, 13)[:20], 1)
+@pytest.mark.parametrize("held_out", [False, True], ids=["tuned", "held out"])
+def test_a_planted_trap_misleads_in_no_whole_conversation(held_out: bool) -> None:
+    planted, left = written.plant(grown(), written.grown_traps(held_out, 13)[:20], 1)
     shown = scores.Shown(transcript(planted), systems.counter())
     told = [shown.misleads(claim) for claim in planted.claims]
     assert len(told) + len(left) == 20

@@ -14,7 +14,7 @@ from benchmarks.evaluate import measure, report, systems, written
 from benchmarks.evaluate.measure import Case
 
 #: Grown conversations of each set.
-CONVERSATIONS = {"tuned": 8, "held out": 4, "hand-written": 3}
+CONVERSATIONS = {"tuned": 12, "held out": 6, "hand-written": 3}
 BUDGETS = (0.05, 0.1, 0.2, 0.3)
 ROUNDS = (1, 5)
 MANY_ROUNDS = 20

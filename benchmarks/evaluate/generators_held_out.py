@@ -1,7 +1,6 @@
-"""Domains that nobody tunes the engine on: a veterinary practice and a coffee roastery.
+"""Domains that are held out from tuning: care for a mother at home, a law office, a game studio.
 
-They say the kinds of facts of ``generators`` in other words. Whoever works on the engine does not read this file, and
-looks at nothing but the scores that come of it.
+The form of a template is that of ``conversations``. No wording is taken from the domains that the engine is tuned on.
 """
 
 from __future__ import annotations
@@ -10,276 +9,391 @@ from benchmarks.evaluate.conversations import Domain
 
 _PEOPLE = """
 person: {first} {last}
-first: Anselm; Birgitta; Cosmo; Delphine; Ebbe; Farida; Gideon; Hedda; Imran; Jocasta; Kerstin; Lorcan; Maud; Nikos; \
-Olwen; Pascal; Renske; Silas; Tamsin; Ulrik; Vesna; Winnie; Zeynep
-last: Abernathy; Boulanger; Czerny; Dragovic; Espinoza; Fairweather; Gudmundsen; Hathersage; Ilves; Jagger; Kettering; \
-Lombardo; Moriarty; Nystrom; Oppenheim; Palfrey; Rutherglen; Szabo; Tiedemann; Underwood; Vermeulen; Yarrow
+first: Agnes; Bruno; Carmen; Dimitri; Elspeth; Farid; Greta; Hamish; Ingrid; Jamal; Katya; Lorenzo; Maud; Nikolai; \
+Orla; Priya; Rafael; Saskia; Tomasz; Ulrika; Vikram; Winifred; Xenia; Zoltan
+last: Abernathy; Bianchi; Czerny; Duquesne; Engstrom; Farrokh; Gundersen; Hoxha; Ilves; Jurado; Kapoor; Lachance; \
+Mbeki; Norrgard; Okonkwo; Petrakis; Radic; Szabo; Takahashi; Urquhart; Villanueva; Weatherby; Ypsilanti; Zielinski
 """
 _PROSE = """
-People new to {topic} often reach for {thing} straight away, although half of them would do fine without.
-If I had to rank them, {aspect} comes ahead of {aspect2}, with {aspect3} a distant third.
-Textbooks devote whole chapters to {topic}; in practice it boils down to {thing} and some patience.
-Broadly, there are two schools: one puts {topic} at the centre, the other starts from {aspect}.
-What surprises most newcomers is how much {act} changes {aspect}.
-Were it not for {aspect}, hardly anybody would bother with {act}.
-Last but not least, {topic} rewards those who write things down.
-Over the years, {thing} has turned from a luxury into something fairly ordinary.
-It rarely hurts to go over {topic} with fresh eyes, ideally someone else's.
-Beware of averages: a mean of {n} may hide anything between {few} and {big}.
-To put it differently, {act} buys you {aspect} and you pay with {aspect2}.
-Plenty has been written about {act}, most of it by folks who sell {thing}.
-An honest answer would be that nobody quite knows why {topic} behaves like this.
-Roughly speaking, the effort grows with the square of {aspect}, so keep an eye on it.
-Between ourselves, {thing} is overrated when {topic} is in decent shape.
-Whichever way you turn it, {topic2} leads back to {topic}.
-In the nineties {act} was all the rage, then {thing} came along.
-Perhaps the best advice is to try {act} on a quiet afternoon and take notes.
+People tend to ask about {thing} early, although {topic} is where most of the effort ends up.
+From experience, {act} pays off mainly when {aspect} is under pressure.
+It helps to separate {topic} from {topic2}, at least in your head, because they run on different clocks.
+The honest answer is that nobody can predict {aspect} very far ahead.
+Somewhere between {aspect} and {aspect2} there is usually a compromise that everyone can live with.
+If I had to name one surprise, it would be how much {aspect} depends on {topic}.
+A survey of {n} cases found that {act} made things easier in about half of them.
+You may find that {thing} looks like overkill at first and becomes indispensable after {few} weeks.
+Then again, plenty of people manage {topic} perfectly well with pen and paper.
+In the background, {topic} keeps generating small questions that are easy to postpone.
+Whether {act} is a good idea hinges on {aspect}, which varies from one situation to the next.
+On a bad day {thing} feels like one more chore; on a good day it saves the afternoon.
+There is no shame in {act} for a month or two and then giving it up again.
+Usually {aspect} improves by itself as soon as {topic} becomes routine.
+The tricky bit is timing, since {act} can swallow a whole {day} if {aspect} is poor.
 """
-#: Small talk has rare words, names and numbers too.
+#: What small talk is about; nobody needs it later.
 _EVERYDAY = """
-snack: crisps; a stale bun; liquorice; trail mix; yesterday's curry; a banana; oatcakes; chocolate raisins; cold pizza; miso
-pastime: sea swimming; model trains; karaoke; stamp collecting; yoga; bridge; embroidery; foraging; bowls; line dancing
-gossip: ran off to Portugal; bought a camper van; shaved his beard; got stuck in a lift; painted the shed pink; lost at \
-cards; won a ham; is learning the bagpipes; fell off a ladder; adopted a donkey; forgot her own birthday
-sight: a double rainbow; a hot-air balloon; roadworks; a marching band; a broken lamp post; an enormous pumpkin; a wedding
-kin: stepson; gran; sis; other half; mate from school; landlady; dentist; hairdresser; lad next door; bowling partner
+snack: a stale pretzel; leftover paella; kimchi toast; half a melon; a cheese scone; cold pizza; pea soup; rice pudding
+pastime: geocaching; the ukulele; jigsaw puzzles; tai chi; home brewing; fencing; juggling; karaoke; backgammon; archery
+critter: a squirrel; a heron; a jackdaw; someone's ferret; a bat; the postman's beagle; a snail; a stray goat
+kin: stepsister; nephew; great-uncle; mother-in-law; sister; grandad; goddaughter; second cousin; husband; brother
+blunder: left the oven on; put salt in my coffee; forgot my own birthday; walked into a glass door; broke a shoelace; \
+dyed the washing pink; got off at the wrong stop; waved at a stranger; mixed up left and right; cracked the last egg
+sky: snow; a thunderstorm; low clouds; bitter cold; hazy sunshine; pouring rain; a sandy wind; humidity; black ice
+show: the darts final; a baking programme; a detective series; some space opera; the marathon; a soap; an old comedy
+spirits: sleepy; giddy; cranky; optimistic; jittery; wistful; chatty; worn out; content; scatterbrained
 """
 _CHAT = """
-you'll laugh, my {kin} {gossip} / I did smile, I admit.
-had {snack} at my desk again, {few} crumbs in the keyboard / Crunchy.
-passed {sight} near {last} Street at {time}, traffic was bonkers / It sounds like it.
-{person} {gossip}, or so my {kin} tells me, anyway / Word travels fast.
-trying {pastime} on {day}, wish me luck / Good luck!
-{first} brought {snack} for everyone, {n} calories a piece I bet / That is kind, all the same.
-my {kin} thinks {pastime} cures everything, {sight} included / A firm believer.
-hiya, me again / Hello again! What can I do for you?
-pff, {few} phone calls before breakfast, must be a full moon / That does sound busy. Ready when you are.
-nah forget it, sorted / Splendid.
-did you catch the match on {day}? what a mess / I did not, but I have heard about it.
-my knee's playing up again, I swear I shall move to the south one day / I hope it eases off soon.
-always the same with the printer, I've had it up to here / Turning it off and on may help, annoying as that is.
-cheers!! you're a star / Any time.
-remind me how {topic} works? / Gladly: with {thing} in hand, it is mostly a matter of {aspect}.
-gotta dash, someone's at the door / See you later.
-{first} reckons {act} is a waste of time, but then {first} reckons that of most things / Opinions differ on that one.
-tbh I'd never have believed it / Nor would I.
-pouring down since {time}, no end in sight / At least the gardens will be pleased.
-is it only {day}? feels like a fortnight / It does drag on at times.
-so {act}, yay or nay, generally speaking? / It hinges on {aspect}, I would say.
-hm. / Take your time.
+{first} is learning {pastime} and the whole street suffers / Practice makes perfect, eventually.
+My {kin} sends a photo of {snack} every single {day}, no idea why. / A mystery worth preserving.
+We have {sky} since {time}, I'm getting {spirits}. / Stay warm, or cool, whichever applies.
+{person} once told me that {pastime} is better than therapy. Cost him {n} euros so far. / Therapy is not cheap either.
+false alarm on the balcony, it was {critter} / Ha! Carry on whenever you like.
+hello hello, anyone awake? / Always. How may I help?
+Does everyone only pretend to understand {topic}? / Probably. It boils down to {aspect}, most of the time.
+I was thinking of {act}, but forget it, a silly idea. / No idea is silly before coffee.
+Do you ever get {spirits}? / Not really, but I can imagine it.
+{show} went on until {time} last night and {first} cried. / It must have been moving.
+I had {snack} for dinner, standing up. / Everyone has such evenings.
+My {kin} turned {n} the other day, at least that's what it feels like. / A respectable age!
+Sometimes I wonder if {thing} is worth the trouble. What is your take? / Often yes, as long as {aspect} counts for you.
+I should really take up {pastime}. Next year maybe. / Next year is a fine time.
+What would {aspect} even mean to {critter}? / A deep question for a {day}.
+Somebody ate my lunch, it was {snack}, and I suspect {first}. / Collect evidence quietly.
+Give me {few} minutes, I need to find my glasses. / They are often on the head.
+How does {topic} work where you come from? / Mostly in theory. People speak about {thing} a lot.
+Let's not rush {topic}, I only wanted to hear myself think. / Thinking aloud is welcome here.
 """
 _BEFORE = """
-Just saw {sight}, never mind.
-My {kin} {gossip}, imagine.
-Right then.
-While I've got you:
-Bit of housekeeping.
-Sorry, got interrupted by {first} with some story about a caravan.
-Now for something completely different.
-So, back from the break.
-Quick one.
+Sorry, I {blunder} and needed a moment.
+Still {spirits} after {show}.
+Hi again, it's me.
+One more thing that crossed my mind.
+So, about this morning.
+Just got off the phone with my {kin}, long story.
+Outside there's {sky}, perfect for paperwork.
+Where did we stop?
+I keep coming back to {topic}, it is a big pile.
+{first} is making {snack} for everyone, so I have a minute.
+Let me add something while I remember it.
 """
 _AFTER = """
-Does that make sense with regard to {topic}?
-Phew, long day.
-I'm all ears about {aspect} by the way.
-Let me grab a sandwich.
-And what was it you said on {act}?
+Right, {critter} is at the window again.
+What would you say about {aspect} in general?
+I'll be back around {time}.
+Sorry for the typos, I am on my phone.
+Feel free to tell me more about {topic}.
+So much for that.
+Does {thing} matter here at all?
 """
 _CONFIRMS = """
-Roger that.
-Very good.
-Makes sense. On to {topic}, then?
-Duly filed away. Anything on {thing}?
-Fine by me.
+Thanks for telling me.
+Clear. Do you want to continue with {topic}?
+Okay, I have it.
+That makes sense, and it fits what we said about {aspect}.
+Will do. Let me know when {topic} comes up again.
 """
 _COMMON = {"prose": _PROSE, "chat": _CHAT, "before": _BEFORE, "after": _AFTER, "confirms": _CONFIRMS}
 
-PRACTICE = Domain(
-    name="veterinary practice",
+CARE = Domain(
+    name="home care",
     pools=_PEOPLE
     + _EVERYDAY
     + """
-animal: Biscuit; Pepper; Nugget; Tinkerbell; Goliath; Mochi; Waffles; Duchess; Ziggy; Barnaby; Clementine; Rocket; Saffron; \
-Truffle; Hector; Marmalade; Pickle; Juno; Sherlock; Dumpling
-drug: meloxicam; ketamine; gabapentin; amoxicillin; prednisolone; maropitant; furosemide; robenacoxib; insulin; tramadol
-device: autoclave; centrifuge; ultrasound; X-ray plate; anaesthesia trolley; dental drill; microscope; incubator; scale; laser
-place: ward two; the isolation room; the cattery; the pharmacy cabinet; the front desk; the surgery; the kennels; the yard
-food: rice and chicken; the renal diet; hypoallergenic kibble; goat's milk; boiled turkey; pumpkin mash; hay only; fish paste
-topic: kidney disease; dental care; vaccination schedules; parasite control; weight management; post-op care; anxiety in \
-dogs; microchipping; wound healing; insurance claims; puppy socialisation; pain scoring
-thing: a cone collar; a dosing chart; a warm blanket; a second blood sample; a checklist; a feeding log; a triage board
-act: clicker training; switching the food; repeating the blood work; weighing daily; hiding the tablets; shaving the coat
-aspect: stress; age; appetite; cost for the owner; body weight; recovery time; hygiene; temperament; hydration
+med: ramipril; metformin; bisoprolol; torasemide; levothyroxine; apixaban; donepezil; pantoprazole; amlodipine; \
+mirtazapine; simvastatin; gabapentin; prednisolone; digoxin; allopurinol; citalopram
+aid: hoist; rollator; hospital bed; commode; wheelchair; stair lift; shower stool; bath lift; walking frame; recliner; \
+transfer board; standing aid; bath chair; toilet seat
+help: night sitter; meal service; district nurse; physiotherapist; chiropodist; mobile hairdresser; driving service; \
+speech therapist; cleaning lady; wound nurse; visiting companion
+clinic: memory clinic; eye clinic; day centre; heart centre; dental surgery; rehab gym; pain clinic; \
+diabetes unit; sleep lab; lung practice; kidney ward; hearing centre
+firm: Linden Care; Swanfield; Helping Hands; Medirent; Abbey Homecare; Silverline; Northgate Medical; Hearth and Home; \
+Clover Nursing; Bluebird Supplies
+food: grapefruit; liquorice; alcohol; aged cheese; spinach; black tea; ginger tea; St John's wort
+soft: apple sauce; yoghurt; custard; honey; plum puree; semolina; mashed banana; jelly
+when: right after breakfast; before lunch; in the early afternoon; after her nap; at teatime; before the evening news
+often: twice a day; every morning; at bedtime; every other day; with each meal
+place: bedroom; hallway; sewing room; conservatory; spare room; living room; bathroom; veranda
+scent: lavender; bleach; camphor; cigarettes; vinegar; roses; rubber; fried onions
+dose: 2.5; 5; 7.5; 10; 12.5; 15; 20; 25; 40; 50; 75; 100; 125; 150
+pulse: 48; 50; 52; 54; 55; 57; 58; 60
+kilo: 110; 120; 130; 135; 150; 160; 175; 180; 200; 220
+topic: dementia; fall prevention; carer's allowance; respite care; hydration; pain relief; sleep hygiene; care planning
+thing: a medication plan; a night light; a care diary; a second pair of hands; a waiting list; a baby monitor; a ramp
+act: sharing the nights; labelling the cupboards; singing together; keeping a diary; asking neighbours; cooking ahead
+aspect: dignity; routine; patience; sleep; mobility; appetite; money; safety; balance; trust
 """,
     facts={
         "constraint": """
-u <{animal}> is [off limits for students], I mean it.
-u Under [no circumstances] does <{animal}> get [{drug}].
-u Make sure [nobody opens] <{place}> [while the owner is present].
-u I'd be furious if anyone used the <{device}> [untrained], so [hold it back].
-u Leave the dosing of <{drug}> [to {person}, full stop].
-u It's [forbidden] to send results of <{animal}> [by phone].
-u <{animal}> bites: [muzzle on before] you do anything.
-a Would it be all right to discharge <{animal}> tonight? / u [Keep her in till {person} has seen her].
-u We [don't hand out] <{drug}> [unless there's a signature].
+u [If her pulse is below {pulse}] the <{med}> [has to be skipped], the cardiologist was quite firm about it.
+u [{food}] together with <{med}> [is dangerous], so please keep it out of her meal plan.
+u Tablets of <{med}> [must be swallowed whole]. Crushed ones put her in hospital last year.
+u using the <{aid}> is [strictly a job for two carers], one alone could drop her.
+u Please [run it past {person}] every time the <{help}> suggests a change.
+u [Not a word about her diagnosis] to the <{help}>, she is ashamed of it.
+u It takes [at least {few} hours between] <{med}> and [{med2}], otherwise her blood pressure collapses.
+a Shall I request a repeat of <{med}> by myself when the box is nearly empty? / u [Better not, that is {person}'s job].
 """,
         "preference": """
-u <{animal}>'s owner is happiest with [a text message, not calls].
-u If it's up to me, <{animal}> gets [{food}].
-u I'm no fan of [{drug}] for cats like <{animal}>.
-u My ideal report on <{animal}> has [one page and a photo].
-u {person} fancies [early slots] for <{animal}>.
+u Mum is happiest when the <{help}> comes [{when}].
+u she takes her <{med}> without any fuss [stirred into {soft}], that's how she likes it best.
+u Could you explain <{med}> [in plain words, without Latin]? That would suit me better.
+u For the <{help}> a [checklist on a single page] works best for me.
+u My mother can't bear [the smell of {scent}] anywhere near her <{aid}>.
 """,
         "decision": """
-u So it's going to be [{drug}] for <{animal}>.
-u The vote came out in favour of [leasing] the <{device}>.
-a <{animal}> could have the operation here or at the university. What did you settle for? / u [The university].
-u [{food}] it is for <{animal}>.
-u We're putting [{person}] in charge of <{place}>.
-a For <{place}>, would you like shelves or lockers? / u [Lockers].
-u <{animal}> [won't be operated on], the owner and I are of one mind.
+u Family vote last night: the <{help}> [gets a trial of {few} weeks].
+u So it's settled, she has her <{med}> [{often}].
+u This morning the doctor [took her off] <{med}> [permanently].
+u {person} and I have made up our minds about the <{aid}>, it [goes back to the shop].
+u The <{aid}> will [stand in the {place}], I cleared a corner already.
+a For the <{help}> I found {firm} and {firm2}. Who shall it be? / u [{firm2}], they sounded kinder.
+a Does she stay with the <{clinic}> or would you rather look for another one? / u [She stays], they know her there.
 """,
         "number": """
-u <{animal}> weighs in at [{decimal} kg].
-u Creatinine of <{animal}> came back as [{n}].
-u That <{device}> set us back [{big} euros].
-a The chart gives [{decimal} ml] of {drug} for <{animal}>.
-u There's room for [{few}{few2} cages] in <{place}>.
-u The bill for <{animal}> adds up to [{big} euros].
+u One pack of <{med}> lasts her [{few} weeks].
+u The insurance chips in [{n} euros] a month for the <{help}>.
+u the <{aid}> holds up to [{kilo} kilos] so she's well within.
+a Going by the leaflet, the limit for <{med}> is [{dose} mg] within a day.
+u There are [{n} tablets] of <{med}> left in the cupboard, I counted.
 """,
         "name": """
-u <{animal}> lives with [{person}], a retired tram driver.
-u If the <{device}> acts up, it's [{person}] you want.
-u The specialist who looks after <{animal}> goes by [{person}].
-u <{place}> was fitted out by [{person}].
+u Ask for [{person}] when you ring the <{clinic}>, nobody else picks up.
+u our regular <{help}> on {day}s is [{person}], a gem.
+u It was [{person}] who prescribed the <{med}> in the first place.
+a I read the letter, and your caseworker for the <{aid}> would be [{person}].
 """,
         "date": """
-u <{animal}> is booked in for [{date}].
-u They'll pick up the <{device}> on [{date}].
-u Stitches of <{animal}> come out [{date}].
-u The warranty of the <{device}> lapses [{date}].
-u Our batch of <{drug}> is good until [{date}].
+u The <{clinic}> wants her referral letter by [{date}].
+u Her prescription for <{med}> is valid until [{date}].
+u We have to return the <{aid}> no later than [{date}].
+u {first} flies in on [{date}] to meet the <{help}>.
+u mark [{date}] in the calendar please, that's the blood test because of the <{med}>.
 """,
         "change": """
-u <{animal}> is on [{n} mg]. >> u Make it [{n2} mg] for <{animal}> as of today.
-u <{animal}> comes in on [{date}]. >> u Owner rang, turns out <{animal}> can only do [{date2}].
-u <{place}> is looked after by [{person}]. >> u As of this week [{person2}] does <{place}>.
-u <{animal}> eats [{food}]. >> u <{animal}> threw up, so [{food2}] from here on.
-u We keep <{drug}> at [{few} degrees]. >> u New leaflet: [{n} degrees] for <{drug}>.
+u She takes [{dose} mg] of <{med}>. >> u The doctor adjusted her <{med}>, it's [{dose2} mg] from today.
+u The <{clinic}> sees her on [{date}]. >> u rang the <{clinic}>, they can only do [{date2}] now.
+u [{person}] drives her to the <{clinic}>. >> u Change of plan, [{person2}] takes over the trips to the <{clinic}>.
+u The <{help}> charges [{n} euros] a week. >> u There's a new price list, the <{help}> wants [{n2} euros] a week.
+u I usually give <{med}> at [{time}]. >> u We shifted <{med}> to [{time2}], she sleeps better that way.
+u The <{aid}> comes from [{firm}]. >> u {firm} let us down, so we're getting the <{aid}> from [{firm2}].
 """,
         "identifier": """
-t sample of <{animal}> registered under [{code}]
-t chip read: <{animal}> [2760{n}{hash}]
-t prescription {n} for <{animal}> rejected, [status Q{n2}]
-t <{device}> self-test: [{few} of {n} checks not ok]
-t archived scan of <{animal}> -> [img_{hash}.dcm]
+t repeat prescription sent: <{med}>, order [RX{n}-{hash}]
+t insurer replied about <{aid}>: claim number [{code}]
+t appointment booked, <{clinic}>, reference [{n}/{hash}]
+t letter from <{clinic}> stored as [scans/{hash}.pdf]
+t <{med}> dispensed from batch [LOT{n}{few}]
+t application for <{help}> refused: [form {n} incomplete]
 """,
     },
     tools="""
-pull up the diary | diary ("day": "{date}") | {time} {animal} / {last} / {topic} / {few} min | There you are, a day like any other.
-what's in stock | stock ("group": "{few}") | {drug} {n} ml lot {hash} shelf {few} | Stock is as it ought to be.
-lab values please | lab ("id": "{n}") | ALT {n} U/l  UREA {decimal} mmol/l  K {decimal2} | Within the usual range, by and large.
+anything new from the pharmacy? | pharmacy_orders ("patient": "mother") | {date} ; {med} {dose} mg ; {few} packs ; \
+picked up by {first} | This is the list as the pharmacy keeps it.
+show me the care diary | read_diary ("days": {few}) | {day} {time} slept {few} h, drank {n} ml, {spirits} | As usual.
+Could you go through her letters? | list_letters ("box": "{clinic}") | {date} letter {n} from {firm}, {few} pages, \
+{topic} | I went through all of them, mostly routine.
 """,
     blocks=(
-        "| animal | kg | temp | fed |\n| --- | --- | --- | --- |\n| {animal} | {decimal} | {decimal2} | {time} |*",
-        "Dear owner,\n\nthank you for visiting us on {date}.\n- {thing}, {few} times a day*\n\nYours, the team",
+        "| time | medicine | dose |\n| --- | --- | --- |\n| {time} | {med} | {dose} mg |*",
+        "A quiet evening could look like this:\n\n1. Tea at {time}.\n2. Some music.\n- {few} minutes for {topic}*",
     ),
     **_COMMON,
 )
 
-ROASTERY = Domain(
-    name="coffee roastery",
+LAW = Domain(
+    name="law office",
     pools=_PEOPLE
     + _EVERYDAY
     + """
-bean: Yirga Chefe; Santa Ines; Blue Mandheling; Huila Reserve; Kirinyaga; Antigua Alta; Sidamo Nine; Monsoon Malabar; Tarrazu; \
-Finca Rosal; Nyeri Hill; Gayo Black; Harar Gold; Lampung; Cerrado Sul; Kona Prime
-machine: drum roaster; destoner; packing line; grinder; cupping table; cold brewer; label printer; forklift; afterburner; \
-colour meter
-client: Hotel Meridiana; Bakery Lund; Tolk Airlines; Cafe Zuid; Museum Shop; Harbour Canteen; Bistro Pom; Kiosk Nine; \
-Gallery Voss; Station Bar; School Board; Cinema Rex
-style: light; city; full city; french; omni; filter; espresso; cinnamon
-pack: tins; kraft bags; jute sacks; pods; glass jars; refill tubs; pouches with a valve; paper bricks
-topic: roast curves; water hardness; green storage; cupping; blending; fair trade audits; shelf life; grinding; export \
-papers; chaff disposal; subscription boxes; barista courses
-thing: a moisture meter; a sample roaster; a nitrogen flush; a batch sheet; a tasting wheel; a pallet scale; a refractometer
-act: preheating longer; blending after the roast; cupping blind; buying forward; resting the beans; sieving by hand
-aspect: acidity; body; freshness; margin; shipping time; consistency; energy use; smell; customs
+matter: Hartwell; Calloway; Pemberton; Ravensworth; Delacourt; Osterberg; Fairbank; Montrose; Kestrel Shipping; \
+Blackwater Mills; Thornbury; Winslow; Ellsworth Dairy; Marchbanks; Quillfeather; Strandvik
+doc: lease; expert report; witness statement; site diary; settlement draft; notice of defects; fee agreement; \
+appraisal; statement of claim; loan agreement; partnership deed; guarantee letter; trial brief; shareholder resolution
+claim: water damage claim; unpaid rent; lost profits; defamation point; warranty claim; penalty clause; moving costs
+remedy: mediation; an appeal; a counterclaim; interim relief; arbitration; summary judgment; security for costs
+court: Regional Court; Tenancy Tribunal; Court of Appeal; County Court; Commercial Bench; Labour Court; Chancery
+style: numbered paragraphs; short headings; a one page summary; wide margins; a table of dates; footnotes; plain English
+topic: burden of proof; disclosure; legal aid; limitation; hearsay; enforcement; jurisdiction; witness preparation
+thing: a chronology; a skeleton argument; a retainer; a bailiff; a court interpreter; a conflict check; a draft order
+act: narrowing the issues; indexing the bundle; rehearsing the testimony; calling the clerk; splitting the hearing
+aspect: credibility; speed; leverage; thrift; precision; publicity; fairness; cash flow; precedent
 """,
     facts={
         "constraint": """
-u Stay clear of the <{machine}> [when the drum is hot].
-u <{client}> is [nobody's business but mine]: [route] it [to me].
-u [Hold off] on shipping <{bean}> [till the lab says so].
-u We'd lose the certificate, hence <{bean}> is [kept apart from the rest].
-u [Not a gram] of <{bean}> leaves the house [without a batch number].
-u The <{machine}> is [out of bounds after {time}].
-u No discounts for <{client}>, [not even a small one].
-u If in doubt about <{client}>, [ring {person} before signing] anything.
-a Fine to top up <{bean}> with the cheaper lot? / u [Hands off].
+u Everything in the <{matter}> file is privileged, it [stays inside the office].
+u Letters to the other side in <{matter}> [go out through {person} exclusively].
+u Kindly [refrain from contacting] the <{matter}> witnesses yourself.
+u In <{matter}>, [no draft leaves the house without two signatures].
+u The original <{doc}> [may only be viewed in the vault]. Please work from the scan.
+u names have to be [blacked out] in the <{doc}> [before it is copied].
+u We are [barred from quoting] the <{doc}> anywhere, by order of the judge.
+u [concede nothing] in <{matter}> about the {claim} [unless I say so in writing].
+a May our client talk to reporters about <{matter}>? / u [Absolutely not, total silence] until there is a verdict.
 """,
         "preference": """
-u <{client}> are keenest on [{style}].
-u Given the choice I'd have <{bean}> [in {pack}].
-u {person} at <{client}> hates [{pack}].
-u To my taste <{bean}> is best [{style}].
-u <{client}> likes its invoices [on paper, in two copies].
+u I am partial to [{style}] in the <{doc}>.
+u Judge {last} is known to appreciate [{style}], which should guide us in <{matter}>.
+u my ideal <{doc}> has [{few} pages, tops].
+u When you summarise <{matter}>, it's nicest if you [start with the money].
+u I find it easier when <{matter}> updates come [once a week, in a single message].
 """,
         "decision": """
-u <{bean}> it'll be roasted [{style}], that's settled.
-u We've plumped for [{pack}] for <{client}>.
-a <{client}> wants to know whether you'll do {pack} or {pack2}. / u Tell them [{pack}].
-u We are [dropping <{bean}>] from the range.
-u In the end {first} talked me round: [no {style}] for <{client}>.
-a Where should the <{machine}> go, the front or the yard? / u [The yard].
-u We shall [buy the <{machine}> outright] rather than rent.
+u We shall seek [{remedy}] in <{matter}>.
+u The partners have met: <{matter}> [will be settled out of court].
+u the client has opted for [{remedy}] in <{matter}>, against my advice.
+u We are [giving up the {claim}] in <{matter}>, it isn't worth the fees.
+u [{person}] it is, then, as our expert in <{matter}>.
+a Who should do the questioning in <{matter}>, {person} or {person2}? / u [{person2}], no question.
+a Two routes remain in <{matter}>, {remedy} and {remedy2}. Which do you favour? / u I would say [{remedy}], it is safer.
 """,
         "number": """
-u Charge for the <{bean}>: [{decimal} kg] per drum.
-u <{client}> takes [{n} kilos] a month.
-u <{bean}> cost me [{decimal} a kilo] at the port.
-u First crack on <{bean}> was at [{n} seconds].
-a By my count there are [{n} sacks] of <{bean}> left.
-u The <{machine}> draws [{decimal} kilowatts].
+u Court fees in <{matter}> add up to [{big} pounds].
+u Our hourly rate for <{matter}> was fixed at [{n} pounds].
+u the <{doc}> runs to [{n} pages], happy reading.
+a By my count the <{matter}> bundle contains [{n} exhibits].
+u Opposing counsel put [{big} pounds] on the table in <{matter}>, can you believe it.
 """,
         "name": """
-u At <{client}> you deal with [{person}].
-u <{bean}> reaches us through [{person}], the importer.
-u [{person}] services the <{machine}>.
-u The farm behind <{bean}> is run by [{person}].
+u Presiding in <{matter}> is [{person}].
+u The expert behind the <{doc}> goes by the name of [{person}].
+u [{person}] represents the other side in <{matter}>.
+u Our star witness in <{matter}>, that would be [{person}].
 """,
         "date": """
-u The container with <{bean}> docks [{date}].
-u <{client}> wants the lot delivered by [{date}].
-u Inspection of the <{machine}>: [{date}].
-u Contract with <{client}> runs out [{date}].
+u Site inspection in <{matter}>: [{date}] at {time}, bring boots.
+u The claim in <{matter}> becomes time-barred on [{date}].
+u Our reply to the <{doc}> is due [{date}].
+u {person} gives evidence in <{matter}> on [{date}].
+u the other side got an extension until [{date}] for the <{doc}>.
 """,
         "change": """
-u <{client}> has ordered [{n} kilos]. >> u <{client}> rang, [{n2} kilos] instead.
-u <{bean}> lands on [{date}]. >> u Strike at the port, <{bean}> won't be here until [{date2}].
-u <{client}> pays [{decimal} a kilo]. >> u With the new list <{client}> is at [{decimal2} a kilo].
-u <{bean}> is sold in [{pack}]. >> u From the next batch <{bean}> comes in [{pack2}].
-u [{person}] drives for <{client}>. >> u [{person2}] took over the <{client}> tour.
+u We are asking for [{big} pounds] in <{matter}>. >> u After the valuation we demand [{big2} pounds] in <{matter}>.
+u <{matter}> is listed for [{date}]. >> u The clerk called, <{matter}> got relisted for [{date2}].
+u [{person}] is handling <{matter}> for us. >> u As of today [{person2}] is in charge of <{matter}>.
+u <{matter}> is pending before the [{court}]. >> u Transfer granted, <{matter}> sits with the [{court2}] from here on.
+u You'll find the <{doc}> in [cabinet {n}]. >> u we tidied up, look for the <{doc}> in [cabinet {n2}].
+u We set aside [{n} hours] for <{matter}>. >> u To be realistic, <{matter}> is going to need [{n2} hours].
 """,
         "identifier": """
-t label printed: <{bean}> batch [{code}]
-t shipment to <{client}> handed over, tracking [{few}Z{hash}]
-t roast of <{bean}> aborted: [fault F{n}]
-t customs declaration for <{bean}>: [MRN{n}{hash}]
-t saved roast curve <{bean}> [curve-{hash}.alog]
+t filed electronically: <{matter}>, docket [{n}-CV-{n2}]
+t uploaded <{doc}>, checksum [{hash}]
+t exhibit for <{matter}> registered as [EX{few}-{hash}]
+t fee slip <{matter}>: [{code}/{few}]
+t submission of <{doc}> bounced: [reason {n}-{few}]
+t scan complete, <{doc}> is at [archive/{hash}.tif]
 """,
     },
     tools="""
-how's the roast | roast_log ("drum": "{few}") | {time} BT {n} ET {n2} RoR {decimal} gas {few} | A curve without surprises.
-check the orders | orders ("week": "{few}") | {client} ; {bean} ; {n} kg ; {style} ; {pack} | No surprises among the orders.
-any mail? | inbox ("unread": "true") | {date} {time} {first}@{few}.example {topic} | Mostly newsletters.
+what does the docket say | court_docket ("court": "{court}") | {date} {time} no. {n}: {thing}, {few} pages | See above.
+Please look for precedents. | search_rulings ("query": "{topic}") | {court} {n}/{few} of {date}, {topic}, cited {n2} \
+times | A few of these could be of use, most are distant.
+pull up the time sheets | time_sheets ("month": {few}) | {date} {first} {decimal} h {act} | So much has been entered.
 """,
     blocks=(
-        "| lot | kg | moisture | score |\n| --- | --- | --- | --- |\n| {bean} | {n} | {decimal} | {few} |*",
-        "Recipe {few}\n\ndose {decimal} g\nwater {n} ml\npour {few} at {time}*",
+        "| date | event | page |\n| --- | --- | --- |\n| {date} | {thing} | {n} |*",
+        "Dear {last},\n\nwe refer to your letter of {date}.\n{n}. As to {topic}, we reserve our position.*\n\nYours",
     ),
     **_COMMON,
 )
 
-DOMAINS = (PRACTICE, ROASTERY)
+GAME = Domain(
+    name="game studio",
+    pools=_PEOPLE
+    + _EVERYDAY
+    + """
+level: Ashen Causeway; Drowned Library; Salt Catacombs; Clockwork Bazaar; Frostbite Hangar; Mirror Swamp; \
+Ember Chapel; Hollow Reactor; Tidal Prison; Moth Cathedral; Rusted Orchard; Velvet Mines; Sunken Arcade; Glass Dunes
+system: pathfinding; save system; inventory; dialogue editor; physics layer; netcode; photo mode; crafting menu; \
+weather simulation; quest log; audio mixer; minimap; matchmaking; boss AI; camera rig; replay viewer
+stream: cert-candidate; gold-master; demo-public; console-port; shared-engine; day-one-patch; loc-text; qa-nightly
+platform: Switch; Steam Deck; PlayStation; Xbox; Android; the arcade cabinet; macOS
+tool: Blender; Houdini; Wwise; FMOD; Unreal; Spine; Substance; Maya; ZBrush; Tiled; Aseprite; RenderDoc
+option: behaviour trees; rollback; signed distance fields; an entity component system; Lua scripts; baked navmeshes; \
+state machines; texture streaming; vertex animation; a job graph; delta compression
+look: muted colours; long shadows; cel shading; heavy fog; neon rims; film grain; hand-painted skies; flat silhouettes
+topic: frame pacing; level streaming; crash triage; playtesting; accessibility; hit detection; scope; asset naming
+thing: a vertical slice; a profiler; a style guide; a debug menu; a bug bash; a build farm; a storyboard; a heat map
+act: baking the lights; greyboxing the arena; merging the branches; stubbing the audio; recording gameplay; cutting lore
+aspect: readability; game feel; memory; morale; iteration speed; polish; difficulty; replay value; disk space
+""",
+    facts={
+        "constraint": """
+u Treat the <{stream}> stream as frozen: [nothing gets submitted] there [till {person} lifts it].
+u [Make a backup before] you regenerate any data of the <{system}>. We lost a week once.
+u you get [at most {few} parallel jobs] for baking <{level}>, the farm is shared.
+u [Old saves have to keep loading], no matter what you change in the <{system}>.
+u <{level}> [is under embargo], so [leave it out of public notes].
+u [Sign-off from {person} is mandatory] for anything that alters the <{system}>.
+u [Flashes faster than {few} hertz are banned] in <{level}>, think of players with epilepsy.
+a Can I overwrite the reference screenshots of <{level}> where they differ? / u [Nope, show me the diff] and wait.
+""",
+        "preference": """
+u Given the choice I'd take [{tool}] for the <{system}>.
+u patch notes about the <{system}> read best [with a bit of humour].
+u I'm a fan of [{look}] for <{level}>.
+u Could the <{system}> logs be [one line per event]? I hate scrolling.
+u in <{system}> scripts I enjoy seeing [early returns and tiny functions].
+""",
+        "decision": """
+u Verdict after the playtest: <{level}> [is cut from the demo].
+u we're building the <{system}> [on top of {option}].
+u {first} convinced everybody, so it's [{option}] for the <{system}>.
+u Scope cut, sorry: the <{system}> [ships without {platform} support].
+u [{tool}] replaces {tool2} for the <{system}>, the contract is signed.
+a Should the <{system}> get its overhaul now, or after launch? / u [After launch].
+a I could do the <{system}> with {option} or with {option2}. Your call? / u let's have [{option2}], please.
+""",
+        "number": """
+u The frame budget for <{level}> is [{decimal} milliseconds].
+u <{level}> weighs in at [{n} megabytes] on disk.
+u We got [{big} wishlists] out of the <{level}> trailer.
+a The profiler says that the <{system}> allocates [{n} kilobytes] per frame.
+u playtesters died [{n} times] in <{level}> lol.
+""",
+        "name": """
+u [{person}] composed the theme of <{level}>.
+u The go-to human for the <{system}> is [{person}].
+u bugs in <{level}> get assigned to [{person}].
+a According to the changelists, [{person}] was the last to rework the <{system}>.
+""",
+        "date": """
+u Content lock for <{level}>: [{date}].
+u Certification of the <{system}> begins [{date}].
+u we show <{level}> to the press on [{date}].
+u The middleware licence for the <{system}> lapses on [{date}].
+u {first} is on parental leave till [{date}], the <{system}> has to wait for that.
+""",
+        "change": """
+u The spawn cap in <{level}> is [{n} enemies]. >> u Retuned it, <{level}> spawns [{n2} enemies] at most.
+u The demo with <{level}> drops on [{date}]. >> u marketing slid the <{level}> demo to [{date2}].
+u [{person}] voices the narrator in <{level}>. >> u Recast! The narrator of <{level}> is [{person2}].
+u The <{system}> targets engine version [{version}]. >> u Bumped the <{system}> to [{version2}] last night.
+u Polishing the <{system}> should take [{n} hours]. >> u I have a new estimate for the <{system}>, [{n2} hours].
+u <{level}> cutscenes are made in [{tool}]. >> u {tool} kept crashing, <{level}> cutscenes are in [{tool2}] now.
+""",
+        "identifier": """
+t cooked <{level}> for {platform}: [build_{n}_{hash}]
+t changelist [CL{n}{few}] submitted to <{stream}>
+t crash bucket for <{system}>: [0x{hash}]
+t {few} suites green, 1 red: <{system}> [Spec_{hash}]
+t packed <{level}> into [paks/{hash}.pak]
+t assertion in <{system}>: [ERR_{n}_NULL_HANDLE]
+""",
+    },
+    tools="""
+kick off a build pls | start_build ("target": "{platform}") | [{few}/{n}] {system} took {decimal}s cache={hash} | Built.
+Open the crash dumps from last night. | list_crashes ("since": "{date}") | {time} {level} {platform} thread {few} \
+frame {n} addr {hash} | Most of them look like the ones we know.
+profile it | run_profiler ("level": "{level}") | frame {n} cpu {decimal} ms draws {n2} | It wobbles, which is normal.
+grep the scripts for it | grep_scripts ("pattern": "{hash}") | zone_{few}.lua:{n}: call_{hash}() | That is it.
+""",
+    blocks=(
+        "```lua\nfunction on_enter(zone)\n  if zone.id == {n} then spawn({few}, {n2}) end*\n  return zone\nend\n```",
+        "| level | fps | memory |\n| --- | --- | --- |\n| {level} | {n} | {decimal} MB |*",
+    ),
+    **_COMMON,
+)
+
+DOMAINS = (CARE, LAW, GAME)

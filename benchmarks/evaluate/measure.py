@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.evaluate import scores, systems, written
-from benchmarks.evaluate.conversations import Conversation, Turn, grow
+from benchmarks.evaluate.conversations import Conversation, Domain, Turn, grow
 
 TOKENS = (10_000, 15_000, 20_000, 25_000)
 TRAP_BUDGETS = (1_500, 4_000)
@@ -52,29 +52,29 @@ def conversations(set_: str, number: int) -> list[Conversation]:
     """Two thirds of the domains are tuned; ``number`` of each set are grown, of every length."""
     if set_ == "hand-written":
         return written.written_conversations()
-    if set_ == "tuned":
-        from benchmarks.evaluate.generators import DOMAINS
-    else:
-        from benchmarks.evaluate.generators_held_out import DOMAINS
+    chosen = domains(set_)
     return [
-        grow(DOMAINS[i % len(DOMAINS)], SEED + i, TOKENS[(i + i // len(DOMAINS)) % len(TOKENS)]) for i in range(number)
+        grow(chosen[i % len(chosen)], SEED + i, TOKENS[(i + i // len(chosen)) % len(TOKENS)]) for i in range(number)
     ]
+
+
+def domains(set_: str) -> tuple[Domain, ...]:
+    from benchmarks.evaluate import generators, generators_held_out, more_generators
+
+    return generators_held_out.DOMAINS if set_ == "held out" else (*generators.DOMAINS, *more_generators.DOMAINS)
 
 
 @cache
 def trapped(set_: str, every: int) -> list[Conversation]:
     """Conversations with traps, each trap in one of them. ``every``: only each nth trap."""
     traps = written.reference_traps() if set_ == "reference" else written.grown_traps(set_ == "held out", SEED)
-    if set_ == "held out":
-        from benchmarks.evaluate.generators_held_out import DOMAINS
-    else:
-        from benchmarks.evaluate.generators import DOMAINS
+    chosen = domains(set_)
     traps = traps[::every]
     random.Random(SEED).shuffle(traps)
     found: list[Conversation] = []
     while traps:
         number = len(found)
-        told = grow(DOMAINS[number % len(DOMAINS)], 1000 + number, _TRAP_TOKENS)
+        told = grow(chosen[number % len(chosen)], 1000 + number, _TRAP_TOKENS)
         planted, left = written.plant(told, traps[:_TRAPS], SEED)
         traps = left + traps[_TRAPS:] if planted.claims else traps[1:]
         found.append(planted)

@@ -9,7 +9,7 @@ from benchmarks.evaluate import measure, scores
 from benchmarks.evaluate.conversations import KINDS
 from benchmarks.evaluate.measure import Case, Outcome
 
-_CONVERSATIONS = 4
+_CONVERSATIONS = 6
 _BUDGETS = (0.1, 0.2)
 _ROUNDS = (1, 5)
 #: Of the grown traps, each nth.

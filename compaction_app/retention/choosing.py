@@ -17,10 +17,10 @@ MARKED = 3.0
 #: A factor on the worth of a word for each time that it is told before.
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
-_RULE, _RULE_BONUS, _DECISION_BONUS, _FIRM_BONUS = 1.5, 0.5, 4.0, 8.0
+_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 3.0, 8.0
 _OWN, _QUESTION, _FOCUS = 1.25, 0.5, 1.8
 #: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
-_PLAIN = 0.5
+_PLAIN = 0.3
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this is left out.
@@ -138,13 +138,7 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        bonus = _bonus(one) if is_rule and not one.is_told else 0.0
+        bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight) if is_rule and not one.is_told else 0.0
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
         found.append(_Worth(cost, factor, bonus, tuple(words.items()), *ties))
     return found
-
-
-def _bonus(one: Statement) -> float:
-    if one.is_firm:
-        return _FIRM_BONUS
-    return _DECISION_BONUS if one.is_accepted else _RULE_BONUS * one.weight

@@ -9,29 +9,23 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 
-_DAYS = {
-    -2: "the day before yesterday|vorgestern|avant-hier|anteayer|anteontem|l'altro ieri|eergisteren|позавчера|أول أمس",
-    -1: "yesterday|last night|gestern|ayer|ontem|ieri|gisteren|вчера|أمس",
-    0: "today|tonight|heute|aujourd'hui|hoy|hoje|oggi|vandaag|сегодня|اليوم",
-    1: "tomorrow|demain|mañana|amanhã|domani|завтра|غدا|غداً",
-    2: "the day after tomorrow|übermorgen|après-demain|pasado mañana|depois de amanhã|dopodomani|overmorgen|"
-    "послезавтра",
-}
-_DAY_SIGNS = {
-    -2: "前天|一昨日|그저께",
-    -1: "昨天|昨日|어제",
-    0: "今天|今日|오늘",
-    1: "明天|明日|내일",
-    2: "后天|後天|明後日|모레",
-}
-_STEPS = {word: steps for table in (_DAYS, _DAY_SIGNS) for steps in table for word in table[steps].split("|")}
+#: By the days from today, -2 to 2.
+_DAYS = (
+    "the day before yesterday|vorgestern|avant-hier|anteayer|anteontem|l'altro ieri|eergisteren|позавчера|أول أمس",
+    "yesterday|last night|gestern|ayer|ontem|ieri|gisteren|вчера|أمس",
+    "today|tonight|heute|aujourd'hui|hoy|hoje|oggi|vandaag|сегодня|اليوم",
+    "tomorrow|demain|mañana|amanhã|domani|завтра|غدا|غداً",
+    "the day after tomorrow|übermorgen|après-demain|pasado mañana|depois de amanhã|dopodomani|overmorgen|послезавтра",
+)
+_DAY_SIGNS = ("前天|一昨日|그저께", "昨天|昨日|어제", "今天|今日|오늘", "明天|明日|내일", "后天|後天|明後日|모레")
+_STEPS = {word: day - 2 for table in (_DAYS, _DAY_SIGNS) for day in range(5) for word in table[day].split("|")}
 _NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _COUNT = r"\d{1,3}|an?|" + "|".join(list(_NUMBERS)[1:])
 
 
-def _longest_first(table: dict[int, str]) -> str:
-    words = sorted("|".join(table.values()).split("|"), key=len, reverse=True)
+def _longest_first(table: tuple[str, ...]) -> str:
+    words = sorted("|".join(table).split("|"), key=len, reverse=True)
     return "|".join(words).replace("'", "['’]")
 
 
@@ -59,13 +53,11 @@ _OTHER_TIME = re.compile(
     r"|\bin the (?:story|film|book|novel)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-#: Characters of a message that are searched for another day.
-_SEARCHED = 4_000
 
 
 def names_another_day(message: str) -> bool:
     """Whether relative dates in the message may count from another day than its own."""
-    return _OTHER_TIME.search(message[:_SEARCHED]) is not None
+    return _OTHER_TIME.search(message[:4_000]) is not None
 
 
 def resolve_dates(text: str, today: date) -> str:

@@ -90,15 +90,12 @@ class Reader:
             turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1)
             self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
-                self._add_call(speaker_of(Role.TOOL, call_name(call)), turn.day, tool_marker(call, result))
+                text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
+                self.statements.append(Statement(turn.day, tool, text, read_words(text), tool.weight_of(text)))
 
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
         self._before = None
-
-    def _add_call(self, speaker: Speaker, day: str, marker: str) -> None:
-        text = harmless(one_line(marker, 300))
-        self.statements.append(Statement(day, speaker, text, read_words(text), speaker.weight_of(text)))
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         for sentence in sentences:
@@ -112,8 +109,13 @@ class Reader:
 
     def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
         if not turn.mine:
-            target.is_accepted |= self._accepts(turn.speaker, sentence.text)
-            target.is_answered |= turn.speaker.is_person and not target.speaker.is_person and target.asks
+            answers = turn.speaker.is_person and not target.speaker.is_person and target.asks
+            target.is_answered |= answers
+            # "Oak or ash? Ash."
+            chooses = answers and not sentence.words.content.isdisjoint(target.words.content)
+            target.is_accepted |= chooses or self._accepts(turn.speaker, sentence.text)
+            if answers or target.is_accepted:
+                target.weight = max(target.weight, sentence.weight)
         target.join(turn.speaker, sentence.text, sentence.words)
         turn.mine = turn.mine or [target]
 
@@ -163,11 +165,10 @@ class Reader:
             return before
         if length > _LONG or _early(known.FRAME, text):
             return None
-        points = known.POINTER.match(text) is not None
+        points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = _early(known.REVERSAL, text) or bool(points and turns)
         denies = _early(known.NEGATION, text)
-        points = points or known.PRONOUN.match(text) is not None
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and _ends_in_question(before.text)
         if turn.mine:
@@ -175,7 +176,7 @@ class Reader:
             is_echo = (points or not sentence.words.marked) and not _early(known.FIRST_PERSON, text)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
-        elif answers and (denies or undoes or size <= _BRIEF):
+        elif answers and (denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))):
             belongs = True
         else:
             # Nobody can tell which comment changes what it is about.

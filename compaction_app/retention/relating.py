@@ -22,7 +22,7 @@ _NEAR, _BRIEF = 6, 4
 _NAMED = (2, 2, 4)
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 #: Digits of a number that names nothing.
-_SHORT = 2
+_SHORT = 3
 
 
 def relate(statements: Sequence[Statement]) -> list[Statement]:

@@ -69,6 +69,5 @@ def share_kept(statements: Sequence[Statement], told: Told) -> float:
     read = [one for one in statements if one.weight >= _LEAST_WEIGHT and not one.is_shown]
     facts = {stem(word) for one in read for word in one.words.marked | one.words.values}
     rules = [one for one in read if one.is_own and one.is_rule]
-    total = len(facts) + len(rules)
     kept = sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules))
-    return kept / total if total else 1.0
+    return kept / (len(facts) + len(rules)) if facts or rules else 1.0

@@ -1,139 +1,162 @@
 """The words that the engine knows, a line a family of languages. Every other word is only compared.
 
-In a table ``*`` ends a stem and ``_`` stands for a space. Signs are for scripts without spaces.
+In a table ``*`` ends a stem and ``_`` stands for a space. Scripts without spaces have signs for words.
 """
 
 from __future__ import annotations
 
 import re
 
+#: The first character of the scripts without spaces.
+FIRST_UNSPACED = "\u0e00"
 
-def compiled(words: str, signs: str = "", *patterns: str) -> re.Pattern[str]:
+
+def compiled(listed: str, *patterns: str) -> re.Pattern[str]:
     """Whole words of a list, signs wherever they stand, and patterns."""
-    listed = "|".join(re.escape(word).replace(r"\*", r"\w*").replace("_", r"\s") for word in words.split())
-    found = [rf"\b(?:{listed})(?!\w)" if listed else "", signs, *patterns]
+    told = [re.escape(one).replace(r"\*", r"\w*").replace("_", r"\s").replace("'", "['’]") for one in listed.split()]
+    words = "|".join(one for one in told if one < FIRST_UNSPACED)
+    found = [rf"\b(?:{words})(?!\w)" if words else "", *(one for one in told if one >= FIRST_UNSPACED), *patterns]
     return re.compile("|".join(filter(None, found)), re.IGNORECASE)
 
 
 #: Denies or limits.
 NEGATION = compiled(
-    """no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht kein*
-    nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto
-    senza mai não sem nenhum* нет не никогда без кроме nie bez ne není inte ikke aldrig ei değil لا لم لن ليس نه
-    नहीं मत""",
-    "不|没|沒|别|勿|無|无|未|ない|ません|なし|아니|않|없|못|ไม่|อย่า",
+    """no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht
+    kein* nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún*
+    excepto senza mai não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil لا لم لن ليس نه
+    नहीं मत 不 没 沒 别 勿 無 无 未 ない ません なし 아니 않 없 못 ไม่ อย่า""",
     r"\b[a-z]+n['’]t\b",
 )
 #: Takes something back or replaces it.
 REVERSAL = compiled(
-    """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed incorrect*
-    correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that
-    never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted undo
-    ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out rather replaced dropped halt warte
-    abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet annul* plutôt finalement
-    faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо
-    перенес*""",
-    "取消|改成|改到|改为|错了|錯了|作废|不对|等等|キャンセル|間違|中止|取り消|待って|취소|잘못",
+    """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed
+    incorrect* correction actually instead anymore any_more no_longer called_off is_off are_off forget_it
+    forget_that never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my
+    reverted undo ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out leave_it drop_it
+    rather replaced dropped halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast
+    toch_niet annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat*
+    errad* отмен* ошиб* неверно вместо перенес* 取消 改成 改到 改为 错了 錯了 作废 不对 等等 キャンセル 間違 中止
+    退了 取り消 待って 취소 잘못""",
     r"^\*(?=\w)",
 )
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
 BOUND = compiled(
-    """only before after any* ever either first approv* permission consent signed nur vor nach bis zuerst avant après
-    seulement antes después solo prima dopo depois voor alleen до после только""",
-    "之前|以前|以后|只|まで|前に|以外|だけ|전에|만",
+    """only before after any* ever either first approv* permission consent signed nur vor nach bis zuerst avant
+    après seulement antes después solo prima dopo depois voor alleen до после только 之前 以前 以后 只 まで 前に
+    以外 だけ 전에 만""",
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
-    """bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* deciso
-    prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste""",
-    "决定|更喜欢|总是|永远|希望|いつも|てください|決め|항상|주세요",
+    """prefer* favour* favor* would_rather i'd_rather we'd_rather i'd_like we'd_like i'd_love we'd_love would_love
+    can't_stand cannot_stand fond_of keen_on keenest fan_of fancy fancies happiest partial_to hates favourite
+    favorite ideal* to_my_taste up_to_me suits works_best easier_for sick_of rather_have likes decided agreed
+    settled chose chosen picked opted voted final definitive* plumped go_with going_with went_with stay_with
+    stick_with sticking_with go_for going_for it_is_for it_is_then going_to_be we'll we_will let's in_favour_of
+    it's_a_deal done_deal end_of_discussion from_now_on from_here_on as_of_today as_of_now made_up in_the_end
+    on_second_thought* should shall bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé
+    prefier* decidi* preferisc* deciso prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora
+    måste 决定 更喜欢 总是 永远 希望 いつも てください 決め 항상 주세요""",
     r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
     r"stick|leave|write|give|send|call|check)\b",
-    r"\b(?:prefer|favou?r)\w*|\b(?:i|we) (?:want|need|insist|like|love|hate)\b(?! to (?:know|see|hear|say|ask|go|"
-    r"thank)\b)|\b(?:i|we)(?:['’]d| would) (?:rather|like|love|prefer)\b|\bcan['’]?(?:not|t) stand\b",
-    r"\b(?:decided|agreed|settled|chose|chosen|final|definitive\w*)\b(?! (?:with|by)\b)|\b(?:go|going|went|stay|"
-    r"stays|stick) with\b|\bit['’]s a deal\b",
-    r"\b(?:has|have|needs?|ought) to\b|\b(?:should|shall)\b",
+    r"\b(?:i|we) (?:want|need|insist|like|love|hate|take|accept|approve)\b(?! to (?:know|see|hear|say|ask|go|"
+    r"thank)\b)|\bwe(?:['’]re| are) (?!(?:not|all|in|on|at|the|a|so|now|here|there|talking|looking)\b)\w+",
+    r"\b(?:has|have|needs?|ought) to\b|\bit is (?:for )?[A-Z]\w+$",
 )
 #: Of these, those that forbid or demand: they come before everything else.
 FIRM = compiled(
-    """niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens jamais
-    interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* vietat* proibid*
-    nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда niemals immer toujours sempre altijd""",
-    "必须|必須|绝对|不能|禁止|不许|不要|不得|不可|必ず|決して|てはいけ|ないで|반드시|절대|안 돼|마세요",
-    r"\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|knew|thought|went|came|got|felt|saw|heard|"
-    r"made|took|\w+ed|\w+[^s]s)\b)",
-    r"\b(?:must|(?:must|should)n['’]t|(?:may|shall|should) not|forbid\w*|prohibit\w*|banned|taboo|hands off|"
-    r"not (?:allowed|permitted|acceptable|negotiable)|off[- ]limits|out of (?:bounds|the question)|on no account|"
-    r"under no circumstances|in no case|no exceptions?|strictly|mandatory|obligatory|compulsory|requires?|required|"
-    r"whatever happens|no matter what|read[- ]only|at all costs|non-negotiable|deal[- ]?breaker)\b",
-    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:do not|don['’]t|never|nobody|no one|none of|nothing|not a)\b",
-    r"\b(?:keep|stay|steer|leave|hold)\b.{0,30}\b(?:away|off|out|clear|alone|closed|locked|shut|secret|private|"
-    r"confidential)\b",
-    r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|"
-    r"for|to|once|during|between|where|through|via)\b",
-    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|run it by|"
-    r"wait)\b.{0,40}\b(?:first|before|beforehand|until)\b",
-    r"\b(?:make|be) (?:very )?sure\b(?! (?:i|we)\b)|\bensure\b|\bsee to it\b|\bat all times\b|\bevery time\b",
-    r"\b(?:everyone|everybody|anyone|anybody|whoever|who|you|he|she|they|it|each|every \w+|the \w+|"
-    r"all \w+) (?:\w+ ){0,4}?(?:has|have|needs?) to\b",
-    r"\b(?:allerg\w+|intoleran\w+|vegan|vegetarian|kosher|halal|diabet\w+|coeliac|celiac|asthma\w*|epilep\w+)\b",
-    r"\b(?:at (?:most|least|the latest)|(?:no|not) (?:more|less|fewer|later|earlier|longer|higher|lower|over|"
-    r"above|below|beyond) than|deadline|no (?:later|earlier|sooner)|up to a maximum|maximum|(?:not|never) exceed|"
-    r"(?:stay|keep|remain)\w* (?:\w+ ){0,3}?(?:under|below|within|between))\b",
-    r"\b(?:capped at|reserved for|confidential|eyes only|anything but|not an option|beware|refrain|run (?:\w+ )?by)\b",
+    """must mustn't shouldn't need_not may_not shall_not should_not had_better is_to_be are_to_be not_to_be
+    supposed_to forbid* prohibit* ban bans banned taboo hands_off not_allowed not_permitted not_acceptable
+    not_negotiable non-negotiable off-limits off_limits off_the_table out_of_bounds out_of_the_question no-go
+    on_no_account by_no_means under_no_circumstance* in_no_case in_no_way no_exception* no_ifs no_matter_what
+    no_matter_who at_no_time at_no_point strictly exclusively solely mandatory obligatory compulsory require
+    requires required whatever_happens read-only read_only at_all_costs at_any_cost at_all_times deal-breaker
+    dealbreaker essential vital crucial imperative paramount untouch* sacrosanct by_law illegal full_stop
+    end_of_story i_mean_it not_even even_if whatsoever ensure see_to_it every_time every_single_time if_in_doubt
+    when_in_doubt don't_forget do_not_forget remember_to remember_that be_careful careful_with watch_out
+    bear_in_mind keep_in_mind promise_me need_you_to want_you_to expect_you_to trust_you_to won't_have won't_accept
+    won't_tolerate can't_have can't_accept can't_allow not_a_word whoever anyone_who anybody_who everyone_who
+    everybody_who my_ok my_okay my_go-ahead my_say-so my_approval my_sign-off my_permission my_consent allerg*
+    intoleran* vegan vegetarian kosher halal diabet* coeliac celiac asthma* epilep* poison* toxic lethal fatal
+    hazard* flammable capped_at limited_to limit_is reserved_for restricted_to confidential classified under_wraps
+    embargo* eyes_only anything_but not_an_option nobody's_business beware refrain avoid deadline at_most at_least
+    at_the_latest niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens
+    mindestens jamais interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve*
+    vietat* proibid* nooit mag_niet moet verboden нельзя никогда должен должны запрещ* всегда immer toujours sempre
+    altijd 必须 必須 绝对 不能 禁止 不许 不要 不得 不可 必ず 決して てはいけ ないで 반드시 절대 안_돼 마세요""",
+    r"(?<!['’]d )(?<!['’]ve )(?<!has )(?<!have )(?<!had )\b(?:never|always)\b(?! (?:have|been|mind|said|had|was|were|"
+    r"is|are|knew|thought|went|came|got|felt|saw|heard|made|took|\w+ed|\w+[^s]s)\b)",
+    # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon".
+    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also|then|because|since|that) )(?:(?:do not|don['’]t|never|nobody|no one|"
+    r"none of|nothing|not (?:a|an|one)|neither)\b(?! (?:else|knew|\w+ed)\b)|no (?:\w+[ -]){1,3}?(?:in|on|at|for|to|"
+    r"from|of|with|without|before|after|until|till|unless|near|during|while|by|into|over|under|is|are|may|can|goes|"
+    r"gets?|leaves?|enters?|ever|either)\b)",
+    r"\b(?:keep|kept|keeps|stays?|stand|steer|leaves?|holds?|remains?|lock)\b.{0,30}\b(?:away|off|out|clear|alone|back|"
+    r"closed|locked|shut|sealed|secret|private|confidential|quiet|put|inside|indoors|apart|separate|untouched|"
+    r"unchanged|up|between us|as (?:it|they) (?:is|are)|as is|under|below|within|between|above)\b",
+    r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|for|"
+    r"to|once|during|between|where|through|via)\b|\bonly\W*$|\bonly (?:\w+ ){1,3}(?:may|can|must|is|are|has)\b",
+    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|run it by|get|have|wait|show|"
+    r"verify|test|read|back up|see)\b.{0,40}\b(?:first|before|beforehand|until|till)\b",
+    # A verb in the present behind these is still to come: "till the lab says so", "before you do anything".
+    r"\b(?:until|till|unless|before) (?:you|we|any\w*|(?:\w+ ){1,4}?(?:has|have|is|are|says?|signs?|gives?|approves?|"
+    r"confirms?|agrees?|okays?|knows?|clears?|checks?|comes?|goes|reviews?))\b(?! (?:\w+ )?(?:\w+ed|was|were|had|got|"
+    r"went|came|did|said|knew|left)\b)",
+    r"\bwithout (?:\w+['’]s|\w+) (?:\w+ ){0,2}?(?:ok(?:ay)?|go[- ]ahead|say[- ]so|blessing|sign[- ]?off|approval|"
+    r"permission|consent|knowledge|agreement|signature|number|word|nod|supervision|review)\b",
+    r"\b(?:goes|go|comes?|runs?|pass\w*|rout\w*|refer|forward|direct|leave)\b.{0,30}\b(?:through|past|to|by|via|with) "
+    r"(?:me|us)\b|\brun (?:it|this|that|them|everything) by\b",
+    r"\b(?:make|be|making|being) (?:very |absolutely )?(?:sure|certain)\b(?! (?:i|we)\b)",
+    r"(?<!\bi )(?<!\bwe )(?<!\bi\W\w\w )\b(?:has|have|needs?|ought) to\b",
+    r"\b(?:no|not|nothing|never) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|below|beyond|under|"
+    r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|\d\S* (?:max|tops)\b|"
+    r"\b(?:not|never) exceed\b",
 )
 #: What only looks like a rule: the comment of a model or tool in brackets, idioms, what people say of themselves and of
 #: the past.
 IDLE = compiled(
-    "",
     "",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
     r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
     r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
     r"\bit must be said\b|\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|sleep|decide)\b|"
     r"\balways (?:a pleasure|nice|good|fun)\b|\b(?:don|doesn|do|does|didn)(?:['’]t| not) (?:have|need) to\b",
-    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|"
-    r"get me wrong|be (?:silly|sorry|afraid))\b|\bno (?:problem|worries|idea|doubt|wonder|thanks|thank you|rush|"
-    r"hurry|way|luck|news|clue|longer|matter how)\b|\bonly (?:wish|hope|if you want)\b|\bnot (?:now|yet|really|"
-    r"sure|bad|at all|too)\b|\bevery time (?:i|we)\b",
+    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|get me "
+    r"wrong|be (?:silly|sorry|afraid))\b|\b(?:before i forget|no (?:end in sight|problem|worries|idea|doubt|wonder|"
+    r"thanks|thank you|rush|hurry|way|luck|news|clue|longer|matter how))\b|\bonly (?:wish|hope|if you want)\b|\bnot "
+    r"(?:now|yet|really|sure|bad|at all|too)\b|\bevery time (?:i|we)\b",
 )
 #: Makes a statement less than certain.
 HEDGE = compiled(
     """if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* allegedly
     rumour* heard unsure wenn falls vielleicht glaube angeblich si peut-être quizá* tal_vez talvez se forse если
-    может возможно""",
-    "如果|要是|可能|也许|もし|たぶん|かもしれ|만약|아마",
+    может возможно 如果 要是 可能 也许 もし たぶん かもしれ 만약 아마""",
 )
 #: In the line above a list: its items hold together.
 LIMIT = compiled(
-    "only if unless except provided all_of both nur wenn falls außer seulement si solo sólo se только если",
-    "只有|如果|除非|のみ|만",
+    """only if unless except provided all_of both nur wenn falls außer seulement si solo sólo se только если 只有
+    如果 除非 のみ 만""",
 )
 #: Begins what holds only for the sentence before.
 CONDITION = compiled(
     """only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless
     except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but as_long_as not_before
-    not_until not_without not_unless nur_wenn nur_falls nur_mit nur_nach außer es_sei_denn nicht_ohne nicht_vor
-    seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que no_sin no_antes solo_se tranne
-    non_prima non_senza a_não_ser tenzij alleen_als только_если кроме""",
-    "只有|除非|ただし",
+    not_until not_without not_unless depends_on subject_to assuming nur_wenn nur_falls nur_mit nur_nach außer
+    es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que
+    no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме 只有 除非
+    ただし""",
 )
 #: Begins what is not so: all that follows in the message stands under it.
 FRAME = compiled(
-    """imagine suppose pretend hypothetical* what_if let's_say in_the_story in_this_scenario for_the_exam angenommen
-    stell_dir_vor imaginons supposons imagina supongamos immagina представь""",
-    "假设|假如|想象|仮に|가정",
+    """imagine suppose pretend hypothetical* what_if let's_say in_the_story in_this_scenario for_the_exam
+    angenommen stell_dir_vor imaginons supposons imagina supongamos immagina представь 假设 假如 想象 仮に 가정""",
 )
 #: Begins a sentence about somebody, or something, of the one before.
 PRONOUN = compiled(
-    """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto eso
-    lui lei loro ele ela eles он она оно они его её это""",
-    "他|她|它|这|那|彼|それ|これ|그는|그녀|그것",
+    """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto
+    eso lui lei loro ele ela eles он она оно они его её это 他 她 它 这 那 彼 それ これ 그는 그녀 그것""",
 )
 #: Begins a question, where no mark ends it.
 QUESTION = compiled(
-    "",
     "",
     r"^(?:can|could|may|shall|should|do|does|did|will|would|is|are|was|were|have|has) (?:i|we|you|he|she|they|it|"
     r"there|anybody|anyone|somebody|someone)\b",
@@ -151,71 +174,64 @@ OUTCOME = compiled(
 ACCEPTANCE = compiled(
     """yes agreed agree good_idea accept* deal approved yes_please do_that do_it go_ahead go_with sounds_good
     fine_by_me works_for_me let's_do einverstanden abgemacht machen_wir d'accord de_acuerdo d'accordo договорились
-    согласен""",
-    "同意|就这样|賛成|それで|동의",
+    согласен 同意 就这样 賛成 それで 동의""",
 )
 #: What a model proposes, so that it can be accepted.
 PROPOSAL = compiled(
     """would should shall will could may can let's i'd i'll suggest* propos* recommend* plan* option* würde sollte
-    schlage propongo propose* debería sugiero предлагаю""",
-    "建议|提案|하겠",
+    schlage propongo propose* debería sugiero предлагаю 建议 提案 하겠""",
 )
-#: Begins a sentence that speaks of the one before.
+#: Begins a sentence that speaks of the one before, as a pronoun does.
 POINTER = compiled(
-    """it that this he she they those these but and or so because then though however also only hm hmm well rather es
-    das er sie aber und il elle cela ça mais et pero y eso ma e isso mas это но он она""",
+    "that but and or so because then though however also only hm hmm well rather das aber und ça mais et pero y ma e но"
 )
 #: What people say of themselves and their own.
 FIRST_PERSON = compiled(
-    """i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu meu
-    minha nós io mio mia noi nostro я мой моя мы наш*""",
-    "我|私|僕|나는|우리|저는",
+    """i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu
+    meu minha nós io mio mia noi nostro я мой моя мы наш* 我 私 僕 나는 우리 저는""",
     r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
 )
 #: What people paste, where they say so and it is not their own; what they say of it; what they ask about it afterwards.
 PASTED = compiled(
-    "",
-    "邮件|郵件|メール",
+    """邮件 郵件 メール""",
     r"(?<!my )(?<!our )\b(?:(?:e-?)?mails?|letter|messages?|logs?|readme|article|post|ticket|output|transcript|tweet|"
     r"comment|review|contract|story|poem|sms|newsletter|advert|leaflet|nachricht|brief|artikel|courriel|lettre|"
     r"correo|carta|lettera|письмо)\b",
 )
 PASTES = compiled("translate summari* proofread shorten explain check says said wrote writes sent got received")
 OWN_WORDS = compiled(
-    """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer ich
-    wie ist bitte je que est-ce qué es cosa что как"""
+    """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer
+    ich wie ist bitte je que est-ce qué es cosa что как"""
 )
 #: Words that tell nothing by themselves.
 STOP = frozenset(
-    """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his
-    she her hers they them their theirs we us our ours this that these those as from by for with about into out up
-    down over under again but if then than too very just so do does did done doing have has had having will would
-    shall can could should may might not no yes what which who whom whose when where why how there here all any some
-    more most much many also really get got getting go going gone went come came make made take took thing things
-    something anything everything know think see seen look looks looking feel feels hear heard sound sounds say said
-    tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry well great
-    good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still ever always
-    never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine einen einem einer
-    und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit von zu zum zur bei
-    nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou est sont je tu il
-    elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur du el los las una y o son yo él ella
-    se lo con por para del al gli che di da per è sono não um uma os na no em para com и в на не что я ты он она мы
+    """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him
+    his she her hers they them their theirs we us our ours this that these those as from by for with about into out
+    up down over under again but if then than too very just so do does did done doing have has had having will
+    would shall can could should may might not no yes what which who whom whose when where why how there here all
+    any some more most much many also really get got getting go going gone went come came make made take took thing
+    things something anything everything know think see seen look looks looking feel feels hear heard sound sounds
+    say said tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry
+    well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still
+    ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine einen
+    einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit von zu
+    zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou est sont
+    je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur el los las una y o son yo
+    él ella se lo con por para del al gli che di da per è sono não um uma os na em com и в на не что я ты он она мы
     вы они это как с по у за к из""".split()
 )
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
-    """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed true
-    makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds morning evening
-    night danke dank vielen gut guten guter gute morgen tag abend nacht hallo bitte alles klar verstanden notiert
-    ordnung natürlich gern gerne schön schade merci bien entendu gracias vale entendido grazie capito obrigado
-    entendi спасибо хорошо понятно 好的 好 谢谢 明白 了解 记住了 知道了 记下了 我记下了 没问题 再见 はい 了解です
-    わかりました ありがとう 네 알겠습니다 감사합니다""".split()
+    """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed
+    true makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds morning
+    evening night danke dank vielen gut guten guter gute morgen tag abend nacht hallo bitte alles klar verstanden
+    notiert ordnung natürlich gern gerne schön schade merci bien entendu gracias vale entendido grazie capito
+    obrigado entendi спасибо хорошо понятно 好的 好 谢谢 明白 了解 记住了 知道了 记下了 我记下了 没问题 再见 はい
+    了解です わかりました ありがとう 네 알겠습니다 감사합니다""".split()
 )
-#: Before these a dot ends no sentence.
+#: A dot behind these ends no sentence; nor behind a number that follows one of these, or stands before one of these.
 ABBREVIATIONS = "Dr Mr Ms St Mrs Prof e.g i.e vs Nr No bzw z.B Sr Sra ca Fa Hr".split()
-#: Between these and a word a number with a dot is an ordinal.
 ORDINAL_ARTICLES = "im am zum vom der den dem des".split()
-#: Before these too.
 MONTHS = "(?i:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des)"
 #: Words of a language that gives every noun a capital.
 CAPITALIZES = re.compile(r"\b(?:der|das|und|ist|nicht|ich|wir|ein|eine|einen|den|dem|mit|auf|für|vom|zum|wird|sind)\b")

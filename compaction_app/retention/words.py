@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from compaction_app.retention.word_tables import STOP
+from compaction_app.retention.word_tables import FIRST_UNSPACED, STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -19,7 +19,6 @@ _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
-_FIRST_UNSPACED = "\u0e00"
 #: Letters of a stem: longer words that begin the same are taken for one.
 STEM_LETTERS = 6
 #: Tokens of one sentence that are read. No sentence has more; a line of data may.
@@ -48,10 +47,10 @@ def read_words(text: str) -> Words:
         if number == _MOST_TOKENS:
             break
         token = match[0]
-        if token[0] < _FIRST_UNSPACED and token.isalpha() and token.islower():
+        if token[0] < FIRST_UNSPACED and token.isalpha() and token.islower():
             if token not in STOP:
                 content.add(token)
-        elif token[0] >= _FIRST_UNSPACED and is_unspaced(token[0]):
+        elif token[0] >= FIRST_UNSPACED and is_unspaced(token[0]):
             content.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
         else:
             _read_marked(token, is_first, content, marked, values)

@@ -25,13 +25,13 @@ _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@
 _PERSON = rf"\((?:{'|'.join(sorted(PEOPLE))})(?: [\w .@-]{{1,40}})?: "
 _ACCEPTED = re.compile(rf"(?:{_PERSON}|\(assistant[^()]+\) )(?P<reply>[^()]{{1,60}})")
 _ANSWERED = re.compile(rf"[?？؟]\W{{0,2}} {_PERSON}")
-_DECIDES = compiled("", "", ACCEPTANCE.pattern, NEGATION.pattern)
+_DECIDES = compiled("", ACCEPTANCE.pattern, NEGATION.pattern)
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.1
-#: A heading stands over so many statements at least, if they were said within so many days.
-_PERIOD, _PERIOD_DAYS = 10, 31
+#: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
+_PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 10
 
 
 def compose(
@@ -102,7 +102,7 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
     block: dict[str, list[str]] = {}
     corrected: dict[int, str] = {}
     for one, before in zip(said, [None, *said], strict=False):
-        is_far = before and one.label != before.label and sum(map(len, block.values())) >= _PERIOD
+        is_far = before and one.label != before.label and sum(map(len, block.values())) >= _BLOCK
         is_last = one is said[-1] and list(block)[-1:] != [one.label]
         if is_far or is_last or corrected.get(id(one), one.label) != one.label:
             yield block

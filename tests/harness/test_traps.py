@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.evaluate import more_traps
 from benchmarks.evaluate import traps as tuned
 from benchmarks.evaluate import traps_held_out as held_out
 from benchmarks.evaluate.forgeries import forgeries
@@ -14,7 +15,9 @@ from benchmarks.evaluate.traps import Trap
 
 pytestmark = pytest.mark.pure
 
-both = pytest.mark.parametrize("traps", [tuned.traps, held_out.traps], ids=["tuned", "held out"])
+each = pytest.mark.parametrize(
+    "traps", [tuned.traps, more_traps.traps, held_out.traps], ids=["tuned", "more", "held out"]
+)
 Traps = Callable[[int], list[Trap]]
 
 
@@ -22,7 +25,7 @@ def told(trap: Trap) -> str:
     return "\n".join(text for _, text in trap.messages)
 
 
-@both
+@each
 @pytest.mark.parametrize("seed", range(3))
 def test_the_claim_misleads_alone_and_is_true_with_the_rest(traps: Traps, seed: int) -> None:
     for trap in traps(seed):
@@ -33,7 +36,7 @@ def test_the_claim_misleads_alone_and_is_true_with_the_rest(traps: Traps, seed: 
         assert not re.search(trap.claim, trap.correction), trap.id
 
 
-@both
+@each
 def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
     texts = {trap.id: told(trap) for trap in traps(0)}
     for trap in traps(0):
@@ -42,7 +45,7 @@ def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
         assert not re.search(trap.kept_true_by, others), trap.id
 
 
-@both
+@each
 def test_a_seed_gives_the_same_traps_and_another_one_others(traps: Traps) -> None:
     assert hash(tuple(traps(7))) == hash(tuple(traps(7)))
     assert len({told(trap) for trap in [*traps(7), *traps(8)]}) > 1.9 * len(traps(7))

@@ -1,6 +1,5 @@
-"""Traps in other words, domains and names than those of ``traps``, for the figures that are published.
-
-Whoever works on the engine does not read these: what was mended for a trap's own words says nothing about the next one.
+"""More traps that the engine may be tuned on, in other words, domains and names than those of ``traps``: they were held
+out once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SYLLABLES: Syllables = {
 
 def traps(seed: int) -> list[Trap]:
     """About two hundred, the same for the same seed."""
-    return grow("held-out", TEMPLATES, SYLLABLES, seed)
+    return grow("more", TEMPLATES, SYLLABLES, seed)
 
 
 TEMPLATES = r"""
