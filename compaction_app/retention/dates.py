@@ -43,10 +43,6 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _RESOLVED = re.compile(r"\(\d{4}(?:-\d\d){0,2}\)")
-_HINT = re.compile(
-    r"day|night|ago|last|next|tomorrow|[天日]|[^\x00-\x7f]|ayer|ieri|gister|gestern|heute|ontem|hoje|oggi|hoy|demain",
-    re.IGNORECASE,
-)
 #: A message that names another day speaks from there: a log, a mail, a report, a story.
 _OTHER_TIME = re.compile(
     r"^(?:From|Date|Sent): |^>|\b\d{4}-\d\d-\d\d\b.{0,20}[:|]|^(?:on \d|on \w+,? .{0,40}\bwrote)"
@@ -62,13 +58,12 @@ def names_another_day(message: str) -> bool:
 
 def resolve_dates(text: str, today: date) -> str:
     """A sentence with its date after the first relative one: "he said yesterday that he comes tomorrow" has one."""
-    if not _HINT.search(text) or _RESOLVED.search(text):
+    if _RESOLVED.search(text):
         return text
     found = next((match for match in _RELATIVE.finditer(text) if not match["quoted"]), None)
     try:
         return f"{text[: found.end()]} ({_date_of(found, today)}){text[found.end() :]}" if found else text
-    except (OverflowError, ValueError):
-        # Before the year 1, or after 9999.
+    except (OverflowError, ValueError):  # Before the year 1, or after 9999.
         return text
 
 

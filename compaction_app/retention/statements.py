@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,10 +18,8 @@ from compaction_app.values import Role
 #: Whose words a model's prose is in the next generation: nobody's.
 NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
-#: What is worth telling of each; people's words count whole.
-_ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
-#: The same, of what says how something ended, and what it changed.
-_OUTCOME_WEIGHTS = {Role.TOOL.value: 0.8}
+#: What is worth telling of each; people's words count whole. The last: of what a tool says of how its work ended.
+_ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
 
@@ -45,7 +44,8 @@ class Speaker(NamedTuple):
 
     def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's outcome more than the rest of its output."""
-        return (_OUTCOME_WEIGHTS if OUTCOME.search(text) else _ROLE_WEIGHTS).get(self.role, 1.0)
+        ends = self.role == Role.TOOL and OUTCOME.search(text)
+        return _OUTCOME if ends else _ROLE_WEIGHTS.get(self.role, 1.0)
 
 
 @dataclass(eq=False)
@@ -90,14 +90,18 @@ class Statement:
     @property
     def is_rule(self) -> bool:
         """A rule, a wish or a decision; of nobody's own, where a document or a model says so."""
-        return not self.asks and (self.is_accepted or demand_of(self.text) > 0)
+        return not self.asks and (self.is_accepted or self._demand > 0)
 
     @property
     def is_firm(self) -> bool:
         """A rule of a person that forbids or demands."""
         if not self.is_own or self.asks:
             return False
-        return demand_of(self.text) == 2 or (self.is_accepted and NEGATION.search(self.text) is not None)
+        return self._demand == 2 or (self.is_accepted and NEGATION.search(self.text) is not None)
+
+    @cached_property
+    def _demand(self) -> int:
+        return demand_of(self.text)
 
     @property
     def is_joined(self) -> bool:
@@ -115,6 +119,7 @@ class Statement:
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.words = Words(*map(frozenset.union, self.words, words))
+        self.__dict__.pop("_demand", None)
 
 
 def is_question(text: str) -> bool:

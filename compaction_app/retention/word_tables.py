@@ -6,6 +6,8 @@ In a table ``*`` ends a stem and ``_`` stands for a space. Scripts without space
 from __future__ import annotations
 
 import re
+from itertools import groupby
+from operator import itemgetter
 
 #: The first character of the scripts without spaces.
 FIRST_UNSPACED = "\u0e00"
@@ -14,8 +16,11 @@ FIRST_UNSPACED = "\u0e00"
 def compiled(listed: str, *patterns: str) -> re.Pattern[str]:
     """Whole words of a list, signs wherever they stand, and patterns."""
     told = [re.escape(one).replace(r"\*", r"\w*").replace("_", r"\s").replace("'", "['’]") for one in listed.split()]
-    words = "|".join(one for one in told if one < FIRST_UNSPACED)
-    found = [rf"\b(?:{words})(?!\w)" if words else "", *(one for one in told if one >= FIRST_UNSPACED), *patterns]
+    signs = [one for one in told if one >= FIRST_UNSPACED]
+    # By their first letters: of a long list each word would be tried at each place.
+    words = groupby(sorted({*told} - {*signs}), itemgetter(0))
+    branches = "|".join(f"{first}(?:{'|'.join(one[1:] for one in same)})" for first, same in words)
+    found = [rf"\b(?:{branches})(?!\w)" if branches else "", *signs, *patterns]
     return re.compile("|".join(filter(None, found)), re.IGNORECASE)
 
 
@@ -111,19 +116,17 @@ FIRM = compiled(
     r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|\d\S* (?:max|tops)\b|"
     r"\b(?:not|never) exceed\b",
 )
-#: What only looks like a rule: the comment of a model or tool in brackets, idioms, what people say of themselves and of
-#: the past.
+#: What only looks like a rule: idioms, what people say of themselves and of the past, and comments of a model or tool.
 IDLE = compiled(
-    "",
+    """it_must_be_said always_a_pleasure always_nice always_good always_fun don't_have_to doesn't_have_to don't_need_to
+    doesn't_need_to didn't_have_to nobody_knows before_i_forget only_wish only_hope only_if_you_want every_time_i
+    every_time_we no_end_in_sight no_problem no_worries no_idea no_doubt no_wonder no_thanks no_thank_you no_rush
+    no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet not_really not_sure not_bad not_at_all not_too""",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
     r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
     r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
-    r"\bit must be said\b|\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|sleep|decide)\b|"
-    r"\balways (?:a pleasure|nice|good|fun)\b|\b(?:don|doesn|do|does|didn)(?:['’]t| not) (?:have|need) to\b",
-    r"\bnobody knows\b|\b(?:don['’]t|do not|not|never) (?:worry|mention it|know|think|mind|believe|remember|get me "
-    r"wrong|be (?:silly|sorry|afraid))\b|\b(?:before i forget|no (?:end in sight|problem|worries|idea|doubt|wonder|"
-    r"thanks|thank you|rush|hurry|way|luck|news|clue|longer|matter how))\b|\bonly (?:wish|hope|if you want)\b|\bnot "
-    r"(?:now|yet|really|sure|bad|at all|too)\b|\bevery time (?:i|we)\b",
+    r"\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|sleep|decide)\b|\b(?:don['’]t|do not|not|"
+    r"never) (?:worry|mention it|know|think|mind|believe|remember|get me wrong|be (?:silly|sorry|afraid))\b",
 )
 #: Makes a statement less than certain.
 HEDGE = compiled(
