@@ -66,8 +66,7 @@ def _read_marked(token: str, is_first: bool, content: set[str], marked: set[str]
     is_identifier = (not token.isalpha() and not _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
     for part in _PART.findall(token):
         word = part.lower()
-        has_digit = _DIGIT.search(part) is not None
-        if has_digit:
+        if _DIGIT.search(part):
             word = re.sub("[.,]", "", word) if _THOUSANDS.fullmatch(word) else word
             values.add(word)
         elif word in STOP:
