@@ -96,6 +96,8 @@ def run(case: Case, number: int, every: int = 1) -> Outcome:
 def _text(case: Case, told: Conversation, turns: Sequence[Turn], rounds: int | None = None, previous: str = "") -> str:
     whole = sum(systems.counter()([turn.text for turn in told.turns]))
     budget = int(case.budget if case.budget > 1 else case.budget * whole)
+    if case.system == systems.CEILING:
+        return systems.cheapest(told.turns, told.facts, budget)
     return systems.in_rounds(systems.SYSTEMS[case.system], turns, budget, rounds or case.rounds, previous)
 
 

@@ -110,7 +110,7 @@ def _kept(row: Row) -> float:
 
 def _systems(both: Both, without: str = "") -> Iterable[tuple[str, str, list[Row]]]:
     """Ours, before and now, then the others."""
-    for name in systems.SYSTEMS:
+    for name in [*systems.SYSTEMS, systems.CEILING]:
         if name == without:
             continue
         for when, rows in both:
@@ -128,12 +128,13 @@ def _every_system(both: Both) -> str:
 
 def _by_budget(both: Both) -> str:
     lines = []
+    ours = [("extract", when, rows) for when, rows in both]
     for share in _BUDGETS:
-        for when, rows in both:
+        for system, when, rows in [*ours, (systems.CEILING, systems.CEILING, both[-1][1])]:
             line = [f"{share:.0%}, {when}"]
             for set_ in _SETS:
                 for rounds in (1, 5, 20):
-                    one = _select(rows, system="extract", set=set_, budget=share, rounds=rounds)
+                    one = _select(rows, system=system, set=set_, budget=share, rounds=rounds)
                     line.append(f"{_mean(one, _margin)} / {_mean(one, _kept)}")
             lines.append(line)
     return _table(["margin / stmt", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5, 20))], lines)

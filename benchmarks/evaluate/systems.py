@@ -12,9 +12,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
-from benchmarks.evaluate.conversations import Turn, content_words, messages_of
+from benchmarks.evaluate.conversations import Fact, Turn, content_words, messages_of
 
 System = Callable[[str, Sequence[Turn], int], str]
 
@@ -31,6 +32,17 @@ def counter() -> Any:
     from compaction_app.tokens import ExactTokenCounter
 
     return ExactTokenCounter()
+
+
+def cheapest(turns: Sequence[Turn], facts: Sequence[Fact], budget: int) -> str:
+    """The sentences of as many facts as fit."""
+    told = set()
+    for fact in facts:
+        sentences = re.split(rf"{_SENTENCE_END.pattern}|\n", turns[fact.place].text)
+        told.add(next((sentence for sentence in sentences if fact.text in sentence), fact.text))
+    lines = sorted(told, key=lambda line: (size_of(line), line))
+    ends = list(accumulate(size + 1 for size in counter()(lines)))
+    return "\n".join(line for line, end in zip(lines, ends, strict=True) if end <= budget)
 
 
 def size_of(text: str) -> int:
@@ -267,6 +279,8 @@ SYSTEMS: dict[str, System] = {
     "model with ledger": _model_with_ledger,
 }
 OURS = ("extract", "ledger")
+#: No system: it knows which facts are asked for, and tells what costs least of them. So it is what the best could do.
+CEILING = "ceiling"
 MODELS = ("model", "model with ledger")
 
 
