@@ -17,19 +17,23 @@ from compaction_app.retention.quoting import QUOTED, split_quoted
 from compaction_app.retention.records import read_records
 from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.retention.statements import (
+    BRIEF_WORDS,
     NOBODY,
     ROW,
     Speaker,
     Statement,
+    decides,
     demand_of,
+    early,
+    ends_in_question,
     is_question,
     level_rows,
 )
 from compaction_app.retention.words import Words, count_words, read_words
 from compaction_app.values import Message, Role
 
-#: Content words of a reply that means nothing without what it answers, and the words around them.
-_BRIEF, _BRIEF_WORDS = 3, 6
+#: Content words of a reply that means nothing without what it answers.
+_BRIEF = 3
 #: Words above which a sentence is no denial or correction of another, and those of a short one.
 _LONG, _SHORT = 14, 9
 #: Characters at which a statement takes no more: what follows is one that it needs.
@@ -40,8 +44,6 @@ _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _NAME = re.compile(r"[^\w.@-]+")
 _WORD = re.compile(r"[^\W\d_]+")
-#: Characters of a sentence in which its cues are looked for.
-_OPENING_CHARACTERS = 48
 
 
 @dataclass(slots=True)
@@ -101,23 +103,12 @@ class Reader:
         for sentence in sentences:
             target = self._target(turn, sentence)
             if target is not None and len(target.text) <= _FULL:
-                self._join(turn, sentence, target)
+                target.join(turn.speaker, sentence.text, sentence.words)
+                turn.mine = turn.mine or [target]
             else:
                 self._add(turn, sentence, target)
         if turn.mine and not all(_acknowledges(one.text) for one in sentences):
             self._before = turn
-
-    def _join(self, turn: _Turn, sentence: _Sentence, target: Statement) -> None:
-        if not turn.mine:
-            answers = turn.speaker.is_person and not target.speaker.is_person and target.asks
-            target.is_answered |= answers
-            # "Oak or ash? Ash."
-            chooses = answers and not sentence.words.content.isdisjoint(target.words.content)
-            target.is_accepted |= chooses or self._accepts(turn.speaker, sentence.text)
-            if answers or target.is_accepted:
-                target.weight = max(target.weight, sentence.weight)
-        target.join(turn.speaker, sentence.text, sentence.words)
-        turn.mine = turn.mine or [target]
 
     def _add(self, turn: _Turn, sentence: _Sentence, full: Statement | None) -> None:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
@@ -133,22 +124,10 @@ class Reader:
             one.needs.append(self._last)
         if turn.frame is not None:
             one.needs.append(turn.frame)
-        elif turn.speaker.role != Role.TOOL and _early(known.FRAME, sentence.text):
+        elif turn.speaker.role != Role.TOOL and early(known.FRAME, sentence.text):
             turn.frame = one
         turn.mine.append(one)
         self.statements.append(one)
-
-    def _accepts(self, speaker: Speaker, text: str) -> bool:
-        """Whether a person makes what a model proposed or asked right before their own decision, by a yes or a no."""
-        if self._before is None or self._before.speaker.is_person or not speaker.is_person:
-            return False
-        proposed = self._before.mine[-1].text
-        if known.HEDGE.search(text) or not known.PROPOSAL.search(proposed):
-            return False
-        denial = known.NEGATION.search(known.IDLE.sub("-", text))
-        if denial:
-            return len(text[: denial.start()].split()) <= 1 and _ends_in_question(proposed)
-        return count_words(text) <= _BRIEF_WORDS and _early(known.ACCEPTANCE, text)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
@@ -159,21 +138,21 @@ class Reader:
         replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
-            is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not sentence.words.marked
+            is_about = replies and length <= BRIEF_WORDS and size <= 2 and not sentence.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if known.CONDITION.match(text):
             return before
-        if length > _LONG or _early(known.FRAME, text):
+        if length > _LONG or early(known.FRAME, text):
             return None
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
-        undoes = _early(known.REVERSAL, text) or bool(points and turns)
-        denies = _early(known.NEGATION, text)
-        is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
-        answers = replies and _ends_in_question(before.text)
+        undoes = early(known.REVERSAL, text) or bool(points and turns)
+        denies = early(known.NEGATION, text)
+        is_brief = length <= BRIEF_WORDS and 0 < size <= _BRIEF
+        answers = replies and ends_in_question(before.text)
         if turn.mine:
             # "He quit on day two."
-            is_echo = (points or not sentence.words.marked) and not _early(known.FIRST_PERSON, text)
+            is_echo = (points or not sentence.words.marked) and not early(known.FIRST_PERSON, text)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
         elif answers and (denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))):
@@ -182,7 +161,7 @@ class Reader:
             # Nobody can tell which comment changes what it is about.
             comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
-            belongs = belongs or self._accepts(turn.speaker, text)
+            belongs = belongs or (replies and turn.speaker.is_person and decides(before.text, text))
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
@@ -251,19 +230,9 @@ def _of_tool(content: str) -> list[_Sentence]:
 
 def _acknowledges(text: str) -> bool:
     """Whether it says no more than that something was heard: "Noted, thank you."."""
-    words = _WORD.findall(text[:_OPENING_CHARACTERS])
-    return all(word.lower() in known.ACKNOWLEDGEMENT for word in words) and not (text.endswith("?") or _limits(text))
-
-
-def _ends_in_question(text: str) -> bool:
-    return is_question(text.rstrip(')”"'))
+    words = (match[0].lower() for match in _WORD.finditer(text))
+    return all(word in known.ACKNOWLEDGEMENT for word in words) and not (text.endswith("?") or _limits(text))
 
 
 def _limits(text: str) -> bool:
     return any(cue.search(text) for cue in (known.NEGATION, known.REVERSAL, known.LIMIT))
-
-
-def _early(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether the pattern occurs within the first three words."""
-    match = pattern.search(text, 0, _OPENING_CHARACTERS)
-    return match is not None and len(text[: match.start()].split()) <= 2

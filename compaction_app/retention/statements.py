@@ -10,9 +10,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
+from compaction_app.retention import word_tables as known
 from compaction_app.retention.quoting import QUOTED
-from compaction_app.retention.word_tables import BOUND, FIRM, IDLE, NEGATION, OUTCOME, QUESTION, REVERSAL, RULE
-from compaction_app.retention.words import Words
+from compaction_app.retention.words import Words, count_words, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.
@@ -22,6 +22,14 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
+
+#: What a person replied: to somebody else's statement, or to what a model said of their own.
+_NAME = r"(?: [\w .@-]{1,40})?: "
+_REPLY = re.compile(
+    rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){_NAME}|(?P<asked>\(assistant{_NAME}[^()]+\)) )(?P<reply>[^()]{{1,60}})"
+)
+#: Words of a brief reply, and characters of a sentence in which its cues are looked for.
+BRIEF_WORDS, _OPENING = 6, 48
 
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
@@ -44,7 +52,7 @@ class Speaker(NamedTuple):
 
     def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's outcome more than the rest of its output."""
-        ends = self.role == Role.TOOL and OUTCOME.search(text)
+        ends = self.role == Role.TOOL and known.OUTCOME.search(text)
         return _OUTCOME if ends else _ROLE_WEIGHTS.get(self.role, 1.0)
 
 
@@ -59,10 +67,6 @@ class Statement:
     size: int = field(init=False)
     #: The newer one that says it again, or with another value.
     replaced_by: Statement | None = None
-    #: A person accepted or forbade it, so it is theirs too.
-    is_accepted: bool = False
-    #: A model asked, and a person said how it is.
-    is_answered: bool = False
     #: Stays in the conversation beside the summary: told already, and never written.
     is_shown: bool = False
     #: The summary tells it, in whatever words.
@@ -80,28 +84,35 @@ class Statement:
 
     @property
     def reverses(self) -> bool:
-        return not self.asks and REVERSAL.search(self.text) is not None
+        return not self.asks and known.REVERSAL.search(self.text) is not None
 
     @property
     def is_own(self) -> bool:
         """Whether it is what a person says, and not only passes on."""
-        return (self.speaker.is_person or self.is_accepted or self.is_answered) and not self.text.startswith(QUOTED)
+        return (self.speaker.is_person or any(self._adopted)) and not self.text.startswith(QUOTED)
 
     @property
     def is_rule(self) -> bool:
         """A rule, a wish or a decision; of nobody's own, where a document or a model says so."""
-        return not self.asks and (self.is_accepted or self._demand > 0)
+        return not self.asks and (self._adopted[1] or self._demand > 0)
 
     @property
     def is_firm(self) -> bool:
         """A rule of a person that forbids or demands."""
         if not self.is_own or self.asks:
             return False
-        return self._demand == 2 or (self.is_accepted and NEGATION.search(self.text) is not None)
+        return self._demand == 2 or (self._adopted[1] and known.NEGATION.search(self.text) is not None)
 
     @cached_property
     def _demand(self) -> int:
         return demand_of(self.text)
+
+    @cached_property
+    def _adopted(self) -> tuple[bool, bool]:
+        """Whether a model asked and a person said how it is; and whether they made it their own decision."""
+        found = _REPLY.finditer(self.text) if "(" in self.text else ()
+        replies = [(self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"]) for one in found]
+        return any(ends_in_question(asked) for asked, _ in replies), any(decides(*one) for one in replies)
 
     @property
     def is_joined(self) -> bool:
@@ -119,23 +130,49 @@ class Statement:
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.words = Words(*map(frozenset.union, self.words, words))
-        self.__dict__.pop("_demand", None)
+        for name in ("_demand", "_adopted"):
+            self.__dict__.pop(name, None)
 
 
 def is_question(text: str) -> bool:
     if text.endswith(("?", "？", "؟")):
         return True
-    return text[-1:].isalnum() and "(" not in text and QUESTION.match(text) is not None
+    return text[-1:].isalnum() and "(" not in text and known.QUESTION.match(text) is not None
+
+
+def ends_in_question(text: str) -> bool:
+    return is_question(text.rstrip(')”"'))
+
+
+def early(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether the pattern occurs within the first three words."""
+    match = pattern.search(text, 0, _OPENING)
+    return match is not None and len(text[: match.start()].split()) <= 2
+
+
+def decides(proposed: str, reply: str) -> bool:
+    """Whether a reply makes what was proposed or asked one's own decision: a yes, a no, or one of the choices."""
+    asks = ends_in_question(proposed)
+    if known.HEDGE.search(reply):
+        return False
+    # "Oak or ash? Ash."
+    if asks and not read_words(reply).content.isdisjoint(read_words(proposed).content):
+        return True
+    if not known.PROPOSAL.search(proposed):
+        return False
+    if denial := known.NEGATION.search(known.IDLE.sub("-", reply)):
+        return asks and len(reply[: denial.start()].split()) <= 1
+    return count_words(reply) <= BRIEF_WORDS and early(known.ACCEPTANCE, reply)
 
 
 def demand_of(text: str) -> int:
     """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
-    text = IDLE.sub("-", text)
+    text = known.IDLE.sub("-", text)
     # Denied twice, or denied and bounded: "we do not deploy without a review".
-    denials = sum(1 for _ in islice(NEGATION.finditer(text), 2))
-    if FIRM.search(text) or denials + bool(denials and BOUND.search(text)) >= 2:
+    denials = sum(1 for _ in islice(known.NEGATION.finditer(text), 2))
+    if known.FIRM.search(text) or denials + bool(denials and known.BOUND.search(text)) >= 2:
         return 2
-    return 1 if RULE.search(text) else 0
+    return 1 if known.RULE.search(text) else 0
 
 
 def level_rows(sentences: Sequence[Any]) -> None:

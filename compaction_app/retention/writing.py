@@ -13,19 +13,13 @@ from datetime import date
 
 from compaction_app.retention.choosing import choose
 from compaction_app.retention.sentences import SEPARATOR
-from compaction_app.retention.statements import NOBODY, PEOPLE, Speaker, Statement, level_rows
-from compaction_app.retention.word_tables import ACCEPTANCE, NEGATION, compiled
+from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
-#: Begins what a person replied, inside a statement of somebody else.
-_PERSON = rf"\((?:{'|'.join(sorted(PEOPLE))})(?: [\w .@-]{{1,40}})?: "
-_ACCEPTED = re.compile(rf"(?:{_PERSON}|\(assistant[^()]+\) )(?P<reply>[^()]{{1,60}})")
-_ANSWERED = re.compile(rf"[?？؟]\W{{0,2}} {_PERSON}")
-_DECIDES = compiled("", ACCEPTANCE.pattern, NEGATION.pattern)
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
@@ -125,9 +119,6 @@ def read_back(text: str) -> list[Statement]:
         begun = len(statements)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
             statement = Statement(day, speaker, told, read_words(told), speaker.weight_of(told))
-            accepted = _ACCEPTED.search(told)
-            statement.is_accepted = accepted is not None and _DECIDES.search(accepted["reply"]) is not None
-            statement.is_answered = _ANSWERED.search(told) is not None
             statements.append(statement)
         level_rows(statements[begun:])
     return statements
