@@ -8,6 +8,7 @@ both, and a session's own setting overrides all of them.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import re
@@ -604,13 +605,45 @@ def _homeless_chat_model(values: Mapping[str, Any]) -> str:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was found right in one state of ``COMPACTION``: checking it imports code and reads signatures."""
+
+    configured: Any
+    copy: Any
+    #: By the session's overrides.
+    settings: dict[str, Settings]
+    #: Single keys.
+    values: dict[str, Any]
+
+
+#: Overrides of so many kinds.
+_MOST_KNOWN = 1_000
+_known = _Known(None, None, {}, {})
+
+
+def _known_of(configured: Any) -> _Known:
+    """Empty if it is another dict than before, or was changed in place."""
+    global _known  # noqa: PLW0603  # one a process: every thread has the same settings
+    known = _known
+    if known.configured is not configured or known.copy != configured:
+        copied = copy.deepcopy(configured) if isinstance(configured, Mapping) else None
+        known = _known = _Known(configured, copied, {}, {})
+    return known
+
+
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
-    problems = find_problems(_configured(), overrides or None)
-    # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
-    if problem := _first_error([one for one in problems if one.id != UNKNOWN_SUMMARIZER]):
-        raise problem.as_exception()
-    return _build(_merged(_configured(), overrides))
+    known, name = _known_of(_configured()).settings, repr(overrides) if overrides else ""
+    if name not in known:
+        problems = find_problems(_configured(), overrides or None)
+        # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
+        if problem := _first_error([one for one in problems if one.id != UNKNOWN_SUMMARIZER]):
+            raise problem.as_exception()
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[name] = _build(_merged(_configured(), overrides))
+    return known[name]
 
 
 def find_session_error(overrides: Any) -> Problem | None:
@@ -633,12 +666,15 @@ def settings_from_snapshot(snapshot: Mapping[str, Any]) -> Settings:
 def site_setting(key: str) -> Any:
     """One key of the site's settings, checked alone: a mistake in another key must not stop a chat turn."""
     configured = _configured()
-    if not isinstance(configured, Mapping):
-        raise _shape_problems(configured, SITE)[0].as_exception()
-    value = _merged(configured, None)[key]
-    if problem := _key_problem(key, value):
-        raise problem.as_exception()
-    return value
+    known = _known_of(configured).values
+    if key not in known:
+        if not isinstance(configured, Mapping):
+            raise _shape_problems(configured, SITE)[0].as_exception()
+        value = _merged(configured, None)[key]
+        if problem := _key_problem(key, value):
+            raise problem.as_exception()
+        known[key] = value
+    return known[key]
 
 
 def get_token_counter() -> Any:

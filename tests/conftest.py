@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import hypothesis
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
@@ -29,6 +30,10 @@ from tests.small import small
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
+
+# The first example may load a tokenizer, or wait for another process.
+hypothesis.settings.register_profile("without deadline", deadline=None)
+hypothesis.settings.load_profile("without deadline")
 
 WORKERS = pytest.StashKey[list["CeleryWorker"]]()
 

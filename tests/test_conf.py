@@ -514,3 +514,52 @@ def test_a_run_keeps_the_settings_it_was_opened_with() -> None:
 def test_context_windows_are_whole_numbers_of_tokens() -> None:
     assert CONTEXT_WINDOWS
     assert all(window >= 4096 for window in CONTEXT_WINDOWS.values())
+
+
+class TestChecking:
+    """What was found right is not checked again, and nothing else is taken for it."""
+
+    def test_the_same_settings_are_checked_once(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings.COMPACTION = {"CONTEXT_WINDOW": 9000}
+        first, overridden = get_settings(), get_settings({"CONTEXT_WINDOW": 8000})
+        assert site_setting("TOKEN_COUNTER") == DEFAULTS["TOKEN_COUNTER"]
+        monkeypatch.setattr(conf, "_key_problem", lambda *_: pytest.fail("checked again"))
+        assert get_settings({}) is first
+        assert get_settings({"CONTEXT_WINDOW": 8000}) is overridden
+        assert site_setting("TOKEN_COUNTER") == DEFAULTS["TOKEN_COUNTER"]
+
+    def test_a_change_is_seen_at_once(self, settings: Any) -> None:
+        settings.COMPACTION = {"CONTEXT_WINDOW": 9000}
+        assert get_settings().context_window == 9000
+        settings.COMPACTION["CONTEXT_WINDOW"] = 7000
+        assert (get_settings().context_window, site_setting("CONTEXT_WINDOW")) == (7000, 7000)
+        settings.COMPACTION = {"MODE": "aggressive"}
+        assert get_settings({"TARGET_RATIO": 0.2}).mode == "aggressive"
+        assert get_settings({"TARGET_RATIO": 0.3}).target_ratio == 0.3
+
+    @pytest.mark.parametrize(("right", "wrong"), [(True, 1), (1, True), (1, 1.5)])
+    def test_equal_values_of_another_type_are_checked(self, settings: Any, right: Any, wrong: Any) -> None:
+        key = "MICRO_COMPACT" if right is True else "BREAKER_FAILURES"
+        settings.COMPACTION = {}
+        get_settings({key: right})
+        settings.COMPACTION = {key: right}
+        get_settings()
+        settings.COMPACTION = {key: wrong}
+        for read in (get_settings, lambda: site_setting(key)):
+            with pytest.raises(ConfigurationError):
+                read()
+        settings.COMPACTION = {}
+        with pytest.raises(ConfigurationError):
+            get_settings({key: wrong})
+
+    def test_what_is_wrong_is_found_every_time(self, settings: Any) -> None:
+        settings.COMPACTION = {"CONTEXT_WINDOW": "large"}
+        for _ in range(2):
+            with pytest.raises(ConfigurationError):
+                get_settings()
+
+    def test_of_very_many_overrides_not_all_are_remembered(self, settings: Any, monkeypatch: Any) -> None:
+        settings.COMPACTION = {}
+        monkeypatch.setattr(conf, "_MOST_KNOWN", 3)
+        assert [get_settings({"CONTEXT_WINDOW": 9000 + n}).context_window for n in range(9)] == list(range(9000, 9009))
+        assert len(conf._known_of(settings.COMPACTION).settings) <= 3

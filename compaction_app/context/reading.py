@@ -24,7 +24,7 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
-from compaction_app.tree.branches import check_tip, database_of
+from compaction_app.tree.branches import TipHistory, check_tip, database_of
 from compaction_app.values import Branch, Budget, ChatContext, Role
 
 logger = logging.getLogger("compaction_app.budget")
@@ -80,6 +80,8 @@ class ResolvedRequest:
     reserved_parts: ReservedParts
     budget: Budget
     count: Count
+    #: The history at a tip as it was when the session was read; None if it was not read with it.
+    history: TipHistory | None = None
 
 
 def resolve_request(session: ChatSession, request: ContextRequest | None = None) -> ResolvedRequest:
@@ -162,7 +164,7 @@ def should_compact(
     """Whether the branch is over its threshold even after the free layers."""
     check_tip(tip)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    return is_over_threshold(tip, resolve_request_at(tip, request))
+    return is_over_threshold(tip, resolve_with_history(tip, request))
 
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
@@ -170,12 +172,24 @@ def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedReq
     return resolve_request(session_of(tip), request)
 
 
+def resolve_with_history(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
+    """The same with the history at the tip, for the threshold: in one statement."""
+    if (found := branches.session_and_history(tip.pk, database_of(tip))) is None:
+        raise _gone(tip)
+    session, history = found
+    return replace(resolve_request(session, request), history=history)
+
+
 def session_of(tip: ChatMessage) -> ChatSession:
     """The session of a message, read again: one in memory may have an old calibration or old settings."""
     session = ChatSession.objects.using(database_of(tip)).filter(pk=tip.session_id).first()
     if session is None:
-        raise MessageNotFound(f"Message {tip.pk} does not exist any more, nor does its session {tip.session_id}.")
+        raise _gone(tip)
     return session
+
+
+def _gone(tip: ChatMessage) -> MessageNotFound:
+    return MessageNotFound(f"Message {tip.pk} or its session {tip.session_id} does not exist any more.")
 
 
 def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
@@ -193,8 +207,10 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     """Tokens of the history, after pruning if they are over the threshold."""
-    using = database_of(tip)
-    tokens = branches.history_at(tip.pk, using).tokens
+    known = resolved.history
+    if known is None or known.tip_id != tip.pk:
+        known = branches.history_at(tip.pk, database_of(tip))
+    tokens = known.tokens
     if tokens <= resolved.budget.threshold:
         return tokens
     return tokens_after_pruning(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)

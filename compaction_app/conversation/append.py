@@ -175,7 +175,7 @@ def append_once(
     same = ChatMessage.objects.using(using).filter(session_id=node.session_id, external_id=node.external_id)
     try:
         with transaction.atomic(using=using):
-            stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node])[0]
+            stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node], savepoint=False)[0]
             record_reply(session, stored, report, context, using)
     except IntegrityError as error:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
@@ -242,7 +242,7 @@ def append_messages(
         same = ChatMessage.objects.using(using).filter(session_id=session.pk, external_id__in=given)
         try:
             with transaction.atomic(using=using):
-                return ChatMessage.objects.db_manager(using).append_chain(parent, nodes)
+                return ChatMessage.objects.db_manager(using).append_chain(parent, nodes, savepoint=False)
         except IntegrityError as error:
             _raise_typed(error, same)
 

@@ -17,7 +17,14 @@ from compaction_app.compaction.runs import give_back_connection, require_no_tran
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context.assembly import with_reasoning_that_fits
-from compaction_app.context.reading import ContextRequest, ResolvedRequest, context_at, resolve_request_at, session_of
+from compaction_app.context.reading import (
+    ContextRequest,
+    ResolvedRequest,
+    context_at,
+    resolve_request_at,
+    resolve_with_history,
+    session_of,
+)
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.compact import open_and_enqueue, open_now
@@ -244,6 +251,6 @@ def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
         raise
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
-    resolved = resolve_request_at(stored, turn.request)
+    resolved = resolve_with_history(stored, turn.request)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

@@ -304,16 +304,19 @@ class ChatMessageManager(_NodeManager):
             return self.db_manager(self._writing_to(target)).append_chain(None, [node])[0]
         return self.append_chain(self._stub(target), [node])[0]
 
-    def append_chain(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> list[ChatMessage]:
+    def append_chain(
+        self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], *, savepoint: bool = True
+    ) -> list[ChatMessage]:
         """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
-        Besides the inserts this takes two statements: lock the session, read the parent.
+        Besides the inserts this takes two statements: lock the session, read the parent. ``savepoint``: False where the
+        caller's own transaction ends with this call's error.
         """
         if not nodes:
             return []
         self._prepare(parent, nodes)
         using = self._writing_to(parent or nodes[0])
-        with transaction.atomic(using=using):
+        with transaction.atomic(using=using, savepoint=savepoint):
             lock_session(nodes[0].session_id, using)
             position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
             for node in nodes:

@@ -7,6 +7,7 @@ callers order by depth, the only order that counts: never by time.
 
 from __future__ import annotations
 
+SESSIONS = "compaction_app_chatsession"
 MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
 
@@ -53,11 +54,11 @@ walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cuto
 )"""
 
 
-# The columns that ``tree.branches`` turns into values. Where only positions are needed, content is not read.
-_COLUMNS = """m.id, m.session_id, m.parent_message_id, m.last_summarized_message_id, m.pinned_message_id,
-    m.kind, m.role, {content} AS content, m.tool_calls, m.tool_call_id, m.name, {reasoning} AS reasoning,
-    m.attachments, m.token_count, m.path_tokens, m.depth, m.sib_order, m.created_at"""
-_WITH_CONTENT = _COLUMNS.format(content="m.content", reasoning="m.reasoning")
+# The columns of ``tree.rows.Row``. Where only positions are needed, content is not read.
+_COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
+    m.tool_call_id, m.name, {reasoning} AS reasoning, m.attachments, m.token_count, m.path_tokens, m.depth,
+    m.created_at"""
+VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning")
 _STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL")
 
 
@@ -81,31 +82,37 @@ WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id =
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
 CONTEXT = f"WITH RECURSIVE {_walk(' AND s.token_count <= %(largest_summary)s')} " + _tail_rows(
-    _WITH_CONTENT,
+    VALUES,
     "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
 )
 
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
 STRUCTURE = f"WITH RECURSIVE {_walk()} " + _tail_rows(_STRUCTURE, "")
-WHOLE_TAIL = f"WITH RECURSIVE {_walk()} " + _tail_rows(_WITH_CONTENT, "")
+WHOLE_TAIL = f"WITH RECURSIVE {_walk()} " + _tail_rows(VALUES, "")
 
-#: The numbers that the trigger compares: one row, no content. The walk ends at the first live summary.
-HISTORY_TOKENS = f"""
+# The numbers that the trigger compares, without content. The walk ends at the first live summary.
+_UP = f"""
 WITH RECURSIVE up(id, parent_id, summary_id) AS (
     SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m", which="")} FROM {MESSAGES} m WHERE m.id = %(tip)s
     UNION ALL
     SELECT p.id, p.parent_message_id, {_LIVE_SUMMARY.format(row="p", which="")}
     FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
 )
-SELECT t.path_tokens,
-       (SELECT max(summary_id) FROM up) AS summary_id,
+"""
+_HISTORY = f"""
+       t.path_tokens AS path_tokens,
+       (SELECT max(summary_id) FROM up) AS applied_summary_id,
        (SELECT s.token_count FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up)) AS summary_tokens,
        (SELECT c.path_tokens FROM {MESSAGES} c WHERE c.id = (SELECT s.last_summarized_message_id
             FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS cutoff_path_tokens,
        (SELECT p.token_count FROM {MESSAGES} p WHERE p.id = (SELECT s.pinned_message_id
             FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS pinned_tokens
-FROM {MESSAGES} t WHERE t.id = %(tip)s
 """
+#: One row; the second begins with the columns of the tip's session.
+HISTORY_TOKENS = f"{_UP} SELECT {_HISTORY} FROM {MESSAGES} t WHERE t.id = %(tip)s"
+SESSION_AND_HISTORY = (
+    f"{_UP} SELECT c.*, {_HISTORY} FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
+)
 
 #: Ids and depths of the path root → node, the node included. Code outside this module may add a SELECT of its own to
 #: this one and to SUBTREE.
@@ -120,6 +127,8 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 
 #: Rows of that path, for ``get_ancestors`` and ``get_branch``: one query at any depth.
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
+#: The same as values, in order.
+PATH_VALUES = PATH + f"SELECT {VALUES} FROM path JOIN {MESSAGES} m ON m.id = path.id ORDER BY m.depth"
 _TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
 _LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in _TEXTS)
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always

@@ -18,7 +18,7 @@ from compaction_app.compaction.commit import REQUEST_KEYS, digest
 from compaction_app.compaction.execute import request_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
-from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, Message, SummaryRequest
@@ -118,10 +118,7 @@ def _plan(run: CompactionRun) -> CompactionPlan | None:
     if previous is not None and previous.last_summarized_message is not None:
         base = branches.summary_value(previous, previous.last_summarized_message, previous.pinned_message)
     first_depth = base.cutoff_depth + 1 if base else 1
-    rows = ChatMessage.objects.using(branches.database_of(run)).raw(
-        sql.PATH_ROWS, {"node": summary.parent_message_id, "min_depth": first_depth}
-    )
-    path = sorted((branches.message_value(row) for row in rows), key=lambda message: message.depth)
+    path = branches.load_path(summary.parent_message_id, branches.database_of(run), first_depth)
     # A pin of an earlier generation is above the path that was read.
     inherited = [base.pinned] if base and base.pinned else []
     by_id = {message.id: message for message in (*inherited, *path)}

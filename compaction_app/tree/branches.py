@@ -8,7 +8,7 @@ API, a page of a transcript, the exporter) uses other statements of ``sql`` inst
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -22,6 +22,7 @@ from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.tree.rows import Row, read_rows
 from compaction_app.values import Branch, Kind, Message, Summary
 
 #: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
@@ -67,8 +68,21 @@ def history_at(tip_id: int, using: str) -> TipHistory:
         row = cursor.fetchone()
     if row is None:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
-    path_tokens, summary_id, summary_tokens, cutoff_tokens, pinned_tokens = row
-    tokens = path_tokens - (cutoff_tokens or 0) + (summary_tokens or 0) + (pinned_tokens or 0)
+    return _history(tip_id, *row)
+
+
+def session_and_history(tip_id: int, using: str) -> tuple[ChatSession, TipHistory] | None:
+    """The session of a tip and the history there in one statement; None if the message does not exist any more."""
+    found = next(iter(ChatSession.objects.using(using).raw(sql.SESSION_AND_HISTORY, {"tip": tip_id})), None)
+    if found is None:
+        return None
+    names = ("path_tokens", "applied_summary_id", "summary_tokens", "cutoff_path_tokens", "pinned_tokens")
+    return found, _history(tip_id, *(getattr(found, name) for name in names))
+
+
+def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutoff: int, pinned: int) -> TipHistory:
+    """Of the columns of ``sql.HISTORY_TOKENS``; all but the first are None where no summary applies."""
+    tokens = path - (cutoff or 0) + (summary or 0) + (pinned or 0)
     return TipHistory(tip_id=tip_id, tokens=tokens, summary_id=summary_id)
 
 
@@ -86,24 +100,28 @@ def load_window(
         "preserve": preserve,
         "pruned": max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN),
     }
-    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.CONTEXT, parameters))
+    return _branch(tip_id, read_rows(sql.CONTEXT, parameters, using))
 
 
 def load_structure(tip_id: int, using: str) -> Branch:
     """The whole tail without content, for planning."""
-    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}))
+    return _branch(tip_id, read_rows(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}, using))
 
 
 def load_whole_tail(tip_id: int, using: str) -> Branch:
     """The whole tail with content, for a summarizer."""
-    return _branch(tip_id, ChatMessage.objects.using(using).raw(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}))
+    return _branch(tip_id, read_rows(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}, using))
 
 
 def load_verbatim(tip_id: int, using: str) -> Branch:
     """Root → tip without a summary, for ``MODE = "off"``."""
-    rows = ChatMessage.objects.using(using).raw(sql.PATH_ROWS, {"node": tip_id, "min_depth": 1})
-    tail = sorted((message_value(row) for row in rows), key=lambda message: message.depth)
-    return _assembled(tip_id, tail, None, rows)
+    rows = read_rows(sql.PATH_VALUES, {"node": tip_id, "min_depth": 1}, using)
+    return _assembled(tip_id, list(map(message_value, rows)), None, rows)
+
+
+def load_path(node_id: int, using: str, min_depth: int) -> list[Message]:
+    """The messages from a depth down to a node, in order."""
+    return list(map(message_value, read_rows(sql.PATH_VALUES, {"node": node_id, "min_depth": min_depth}, using)))
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
@@ -173,20 +191,20 @@ def variants(message: ChatMessage) -> list[ChatMessage]:
     return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
 
 
-def message_value(row: ChatMessage) -> Message:
+def message_value(row: Row | ChatMessage) -> Message:
     return Message(
-        id=row.pk,
+        id=row.id,
         parent_id=row.parent_message_id,
         depth=row.depth,
         role=row.role,
         tokens=row.token_count,
         path_tokens=row.path_tokens,
         content=row.content,
-        tool_calls=tuple(canonical(row.tool_calls or ())),
+        tool_calls=tuple(canonical(row.tool_calls)) if row.tool_calls else (),
         tool_call_id=row.tool_call_id,
         name=row.name,
         reasoning=canonical(row.reasoning),
-        attachments=tuple(canonical(row.attachments or ())),
+        attachments=tuple(canonical(row.attachments)) if row.attachments else (),
         created_at=_in_default_time_zone(row.created_at),
     )
 
@@ -203,8 +221,8 @@ def _in_default_time_zone(moment: datetime | None) -> datetime | None:
         return moment
 
 
-def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
-    parts: dict[str, list[ChatMessage]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
+def _branch(tip_id: int, rows: Sequence[Row]) -> Branch:
+    parts: dict[str, list[Row]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
     for row in rows:
         parts[row.part].append(row)
     tail = sorted((message_value(row) for row in parts["tail"]), key=lambda message: message.depth)
@@ -212,16 +230,16 @@ def _branch(tip_id: int, rows: Iterable[Any]) -> Branch:
     if parts["summary"]:
         pinned = parts["pinned"][0] if parts["pinned"] else None
         summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned)
-    return _assembled(tip_id, tail, summary, [row for part in parts.values() for row in part])
+    return _assembled(tip_id, tail, summary, rows)
 
 
-def summary_value(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | None) -> Summary:
+def summary_value(row: Row | ChatMessage, cutoff: Row | ChatMessage, pinned: Row | ChatMessage | None) -> Summary:
     return Summary(
-        id=row.pk,
+        id=row.id,
         # A database constraint guarantees that a summary has a parent.
         anchor_id=cast(int, row.parent_message_id),
         anchor_depth=row.depth - 1,
-        cutoff_id=cutoff.pk,
+        cutoff_id=cutoff.id,
         cutoff_depth=cutoff.depth,
         cutoff_path_tokens=cutoff.path_tokens,
         tokens=row.token_count,
@@ -230,10 +248,10 @@ def summary_value(row: ChatMessage, cutoff: ChatMessage, pinned: ChatMessage | N
     )
 
 
-def _assembled(tip_id: int, tail: list[Message], base: Summary | None, rows: Iterable[ChatMessage]) -> Branch:
-    session_id = next((row.session_id for row in rows), None)
-    if session_id is None:
+def _assembled(tip_id: int, tail: list[Message], base: Summary | None, rows: Sequence[Row]) -> Branch:
+    if not rows:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
+    session_id = ChatSession._meta.pk.to_python(rows[0].session_id)
     cutoff_depth, cutoff_tokens = (base.cutoff_depth, base.cutoff_path_tokens) if base else (0, 0)
     tip = tail[-1] if tail else None
     tip_depth = tip.depth if tip else cutoff_depth

@@ -198,9 +198,9 @@ class TestBelowTheThreshold:
 
 
 def test_below_the_threshold_deciding_is_one_statement_where_nobody_wants_to_be_asked(django_assert_num_queries, tip):
-    """Issue 12.10: the session, and the history's size."""
+    """The session with the history's size."""
     quiet = grow(tip.session, None, "u a")[-1]
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         assert chat.request_compaction(quiet) is None
 
 

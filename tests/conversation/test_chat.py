@@ -5,19 +5,21 @@ import asyncio
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.exceptions import (
     ContextOverflow,
     DurableTransactionRequired,
     InvalidMessage,
+    InvalidParent,
 )
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small
+from tests.small import anchored_summary, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -35,6 +37,28 @@ def acomplete(tip, server):
 
 
 class TestAppend:
+    def test_it_locks_the_session_reads_the_parent_and_inserts(self):
+        """Nothing else: a transaction, one statement each, and no savepoint."""
+        tip = grow(chat.start_session(), None, "u a")[-1]
+        with CaptureQueriesContext(connection) as captured:
+            chat.append_message(tip.session, tip, role="user", content="hello")
+        verbs = [query["sql"].split()[0] for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
+        assert verbs == ["UPDATE", "WITH", "INSERT"]
+
+    def test_a_refused_message_leaves_the_callers_transaction_as_it_was(self):
+        tip = grow(chat.start_session(), None, "u a")[-1]
+        summary = anchored_summary(tip, chat.get_branch(tip)[0])
+        with transaction.atomic():
+            for append in (
+                lambda: chat.append_message(tip.session, summary, role="user", content="below a summary"),
+                lambda: chat.append_messages(tip.session, [{"role": "user", "content": "x"}], parent=summary),
+                lambda: ChatMessage.objects.add_child(summary, instance=ChatMessage(role="user", content="x")),
+            ):
+                with pytest.raises(InvalidParent):
+                    append()
+            stored = chat.append_message(tip.session, tip, role="user", content="hello")
+        assert chat.get_branch(stored)[-1] == stored
+
     def test_a_system_message_that_opens_an_import_becomes_the_system_prompt(self):
         session = chat.start_session()
         messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}]
