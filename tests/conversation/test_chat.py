@@ -51,7 +51,7 @@ class TestAppend:
         with transaction.atomic():
             for append in (
                 lambda: chat.append_message(tip.session, summary, role="user", content="below a summary"),
-                lambda: chat.append_messages(tip.session, [{"role": "user", "content": "x"}], parent=summary),
+                lambda: chat.append_messages(tip.session, summary, [{"role": "user", "content": "x"}]),
                 lambda: ChatMessage.objects.add_child(summary, instance=ChatMessage(role="user", content="x")),
             ):
                 with pytest.raises(InvalidParent):
