@@ -20,7 +20,7 @@ from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -182,7 +182,7 @@ def resolve_with_history(tip: ChatMessage, request: ContextRequest) -> ResolvedR
 
 def session_of(tip: ChatMessage) -> ChatSession:
     """The session of a message, read again: one in memory may have an old calibration or old settings."""
-    session = ChatSession.objects.using(database_of(tip)).filter(pk=tip.session_id).first()
+    session = next(iter(ChatSession.objects.using(database_of(tip)).raw(sql.SESSION, {"tip": tip.pk})), None)
     if session is None:
         raise _gone(tip)
     return session

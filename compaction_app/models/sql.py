@@ -108,6 +108,9 @@ _HISTORY = f"""
        (SELECT p.token_count FROM {MESSAGES} p WHERE p.id = (SELECT s.pinned_message_id
             FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS pinned_tokens
 """
+#: The session of a message. As text, since making the statement costs Django more than reading the row.
+SESSION = f"SELECT c.* FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
+
 #: One row; the second begins with the columns of the tip's session.
 HISTORY_TOKENS = f"{_UP} SELECT {_HISTORY} FROM {MESSAGES} t WHERE t.id = %(tip)s"
 SESSION_AND_HISTORY = (
