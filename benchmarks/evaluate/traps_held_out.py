@@ -1,5 +1,7 @@
-"""More traps that the engine may be tuned on, in other words, domains and names than those of ``traps``: they were held
-out once.
+"""Traps in other words, domains and names than those of ``traps``, for the figures that are published.
+
+Whoever works on the engine does not read these: what was mended for a trap's own words says nothing about the next one.
+Those that still misled were looked at in November 2026, so they are not blind any more until others take their place.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SYLLABLES: Syllables = {
 
 def traps(seed: int) -> list[Trap]:
     """About two hundred, the same for the same seed."""
-    return grow("more", TEMPLATES, SYLLABLES, seed)
+    return grow("held-out", TEMPLATES, SYLLABLES, seed)
 
 
 TEMPLATES = r"""
