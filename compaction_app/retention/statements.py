@@ -22,7 +22,6 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code.
 ROW, _MOST_ROWS = 0.03, 3
-
 #: What a person replied: to somebody else's statement, or to what a model said of their own.
 _NAME = r"(?: [\w .@-]{1,40})?: "
 _REPLY = re.compile(
@@ -30,7 +29,6 @@ _REPLY = re.compile(
 )
 #: Words of a brief reply, and characters of a sentence in which its cues are looked for.
 BRIEF_WORDS, _OPENING = 6, 48
-
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
