@@ -159,7 +159,7 @@ class Message:
     reasoning: Json = None
     #: ``{type, mime_type, name, url, tokens}`` each.
     attachments: tuple[Mapping[str, Json], ...] = ()
-    #: When it was written; never used for order.
+    #: When it was written; never used for order, and read for summarizers alone.
     created_at: datetime | None = None
 
     @property

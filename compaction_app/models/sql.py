@@ -54,12 +54,13 @@ walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cuto
 )"""
 
 
-# The columns of ``tree.rows.Row``. Where only positions are needed, content is not read.
+# The columns of ``tree.rows.Row``. Where only positions are needed, content is not read; times are for summarizers.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
     m.tool_call_id, m.name, {reasoning} AS reasoning, m.attachments, m.token_count, m.path_tokens, m.depth,
-    m.created_at"""
-VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning")
-_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL")
+    {created_at} AS created_at"""
+VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", created_at="m.created_at")
+_WITHOUT_TIMES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", created_at="NULL")
+_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", created_at="NULL")
 
 
 def _tail_rows(columns: str, condition: str) -> str:
@@ -82,7 +83,7 @@ WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id =
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
 CONTEXT = f"WITH RECURSIVE {_walk(' AND s.token_count <= %(largest_summary)s')} " + _tail_rows(
-    VALUES,
+    _WITHOUT_TIMES,
     "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
 )
 
