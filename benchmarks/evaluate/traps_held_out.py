@@ -1,21 +1,18 @@
-"""Traps in other words, domains and names than those of ``traps``, for the figures that are published.
-
-Whoever works on the engine does not read these: what was mended for a trap's own words says nothing about the next one.
-Those that still misled were looked at in November 2026, so they are not blind any more until others take their place.
-"""
+"""Traps that nothing was tuned on: other subjects, words and sentence shapes than those of ``traps``, the same form."""
 
 from __future__ import annotations
 
 from benchmarks.evaluate.traps import Syllables, Trap, grow
 
+#: The Latin names differ from each other in their first six letters.
 SYLLABLES: Syllables = {
     "": (
-        ("Ga", "Pu", "Wi", "No", "Shu", "Cae", "Ry", "Obu", "Thy", "Ele", "Dwa", "Xi"),
-        ("lth", "mb", "rg", "shk", "ndl", "cc"),
-        ("ersham", "owdy", "ambeau", "iston", "ulka", "eford", "aggio", "olm", "uska", "inch"),
+        ("Pel", "Sut", "Wex", "Nub", "Dal", "Bur", "Hov", "Yst", "Pim", "Cul", "Tav", "Lod", "Rin", "Gom", "Fis"),
+        ("a", "e", "i", "o", "u"),
+        ("lgar", "mbeth", "ndry", "rsk", "stow", "thway", "vern", "ckley", "ppard", "xton", "ftin", "gmoor"),
     ),
-    "ru": (("Ур", "Мшан", "Голд", "Пер", "Снеж"), ("а", "е", "ы"), ("гино", "лово", "шка", "рьево")),
-    "zh": (("郗", "褚", "邬", "麹", "阚"), ("聆", "湄", "砚", "鸢"), ("汀", "崖", "榭", "峪")),
+    "tr": (("Kor", "Bel", "Tun", "Sey", "Dür"), ("a", "e", "u"), ("ltay", "vren", "nkut", "rsal", "ğmen")),
+    "ja": (("槙", "葛", "楢", "樫", "萩"), ("木", "原", "川", "根"), ("沢", "浦", "窪", "森")),
 }
 
 
@@ -26,169 +23,183 @@ def traps(seed: int) -> list[Trap]:
 
 TEMPLATES = r"""
 # denial
-0 The {A} <comet|nova> will be visible to the naked eye for {n} nights. / 1 Nonsense, you need a proper telescope for
-  that one. => {A}|{n} => nonsense|telescope
-1 They told us the {A} barn roof was redone in slate / 0 Huh. / 0+ whoever said that about the {A} barn was looking at
-  the neighbour's one, ours is tin as ever => {A}~slate|redone~{A} => neighbour|\btin\b
-0 {A} holds the record for the deepest free dive at the reef, {n} feet. / 1 That myth again. Her depth gauge was broken.
-  => {A}|{n} => myth|broken
-0 Customs cleared the {A} containers. / 1 dont think so mate, im looking at them with the seals on => {A} => think
-  so|seals
-0 The mayor's office is turning {A} Square into a pedestrian zone on {d}. / 1 Finally! / 1+ Just got off the phone with
-  her spokesman: nobody there has heard of any plan for {A} Square. => {A}~pedestrian|{A}~{d} => nobody|any plan
-0 grandma always told us, usually around midnight and after a glass or two of plum brandy, that {A} had invented the
-  zipper and been cheated out of {n} crowns for it[, and not one word of it holds up, I went through the patents] =>
-  {A}~invented|{n} => holds up|patents|made up
-1 So the {A} beehive made it through the winter, I gather. / 0 You gather wrong. => {A} => gather wrong
+0 The {A} ferry takes dogs on the upper deck, my colleague says. / 1 Your colleague is mistaken, ours was sent back at
+  the ramp. => {A} => mistaken|wrong|sent back
+0 museum blog says the {A} vase is <Ming|Etruscan|Minoan> / 1 fake, the glaze has titanium in it => {A} => fake|titanium
+0 Sample {i} shows {n} micrograms of lead per litre. / 1 Oh dear. / 0+ There's no lead in {i} at all, that reading came
+  from a dirty beaker. => {n} => no lead|dirty beaker
+0 {A} won the <regatta|chess open|bake-off>, it's all over the group chat!! / 1 She wasn't even at the start. => {A} =>
+  was(n.?t| not)~start|even at the start
+0 Our landlord's assistant, a very polite young man whose name keeps slipping my mind, rang this morning to say that the
+  {A} bridge has been condemned and everyone must go round by the quarry[, which isn't so, I've just come across it and
+  the inspector waved]. => {A}~condemned => isn.?t so|not so|just come across|waved
+0 Someone pinned up a note that the {A} beehives carry foulbrood and every frame has to be burnt. / 1 False alarm. =>
+  {A} => false alarm
 # cancellation
-0 Gig at the {A} <cellar|barge> on {d}, doors {t}. / 1 count me in / 0+ Burst pipe at the {A}, so we'll be jamming in my
-  kitchen that night. => {A}~{d}|{A}~{t} => burst|pipe|kitchen
-0 Order {n} sacks of {A} seed potatoes. / 1 on it / 0 leave it, the co-op has plenty => {A}|{n} => leave it|co-?op
-1 The {A} exhibition opens on {d}. / 0 I'll have the posters printed / 1+ The trustees pulled the plug on {A}. =>
-  {A}~{d}|{A}~opens => pulled~plug
-0 We shoot the {A} scene at dawn, bring {n} extras. / 1 ok, calling the agency / 0+ {A} has been cut from the script,
-  everyone can sleep in => shoot~{A}|{n} => cut from|sleep in
-0 Excavation at {A} starts on {d}. / 1 Hurray! / 1+ the permit for {A} lapsed and the diggers have gone home =>
-  {A}~starts|{A}~{d} => lapsed|gone home
-1 I've put you on the {t} hovercraft to {A}. / 0 Lovely. / 1+ hovercrafts to {A} were grounded by the coastguard, you'd
-  better unpack => {A}~{t}|{t}~{A} => grounded|unpack
+0 The {A} quartet plays at our wedding, signed and sealed. / 1 Lovely choice. / 0+ We won't be having the {A} lot after
+  all, their cellist emigrated. => {A}~plays => won.?t|after all|emigrated
+1 Your table for six at {A} is confirmed for {d}. / 0 great / 1+ We regret to tell you that {A} has to shut its kitchen
+  and your reservation can't be honoured. => {A}~confirmed|{A}~{d} => regret|shut|can.?t|cannot
+0 put me down for the {A} half marathon pls / 1 Done, bib {n}. / 0 knee's gone, scratch me from the list => {A} =>
+  scratch|knee
+0 Launch of the {A} weather balloon: {w}, {t}. / 1 Fingers crossed! / 0+ {A} launch scrubbed. => {t} => scrubbed
+0 order forty metres of the {A} linen / 1 On it. / 0 stop, don't order anything => {A} => \bstop|don.?t order|not~order
 # condition
-0 [Should {B} step down, ]{A} becomes the new choirmaster. => {A}~choirmaster => should {B}|steps? down
-0 The {A} reactor goes back on the grid at {t}[, provided the inspector signs]. => {A}~{t} => provided|inspector
-1 You'll have your {A} banjo back by {d}. / 1 depends on the strings arriving tho => {A} => depends|strings
-0 We'd call the foal {A}[, were it a filly]. => foal~{A} => were it|filly
-0 Transfer {n} to the {A} Foundation. / 0 The minute they send a receipt for last year's gift, not a second sooner. =>
-  {A}|{n} => receipt
-1 {A} will sing at the wedding / 0 let's see what the throat specialist says first => {A} => specialist
+0 [Provided the hail stays away till {d}, ]we'll bring in the {A} grapes with {n} pickers. => {A}|{n} =>
+  provided|hail|stays? away
+0 the {A} foundation pays for your microscope[, so long as the ethics board signs first] => {A}~pays => (so|as) long
+  as|ethics|\bif\b
+1 Is table {i} safe to drop? / 0 Yes, after the {A} export has gone through. => {i} => after|export|{A}
+0 We're naming the boat {A}. / 0 Depends on whether her father's family lets us, of course. => {A} =>
+  depend|whether|lets us
+0 {A} inherits the workshop[ in the event that {B} dies without children]. => {A}~inherits => in the event|{B}|without
+  children
+0 Grandma will sell you the piano, the stool and the whole shelf of {A} scores for {n}[, subject to my uncle giving up
+  his share, which so far he shows no sign of doing]. => {A}|{n} => subject to|giv\w+ up|his share
+0 I'd sign with {A} Records tomorrow morning[ if they struck out clause {n}]. => sign~{A} => \bif\b|struck|clause
 # correction
-0 There are {n} ewes on the {A} pasture. / 1 I counted {m}. => {n} => {m}
-0 bake the {A} loaf at {n} fahrenheit[, oops, {m}] => {n} => {m}
-0 The solo in the second act is sung by {A}. / 1 That's the understudy, you're thinking of {B}. => {A} => understudy|{B}
-0 our queen bees are from {A}, they cost a fortune, though the guy threw in a smoker and two veils and drove them up
-  here himself[ (edit: {B}, the other one is the honey shop)] => {A} => edit|{B}
-0 Crate {i} goes on the barge. / 0 my bad, {j} => {i} => {j}
-1 Council vote on {A} is at {t}. / 0 {u}, the clerk wanted daylight for the cameras => {t} => {u}
-0 Seat {i} is yours, row next to the harp. / 1 My ticket says {j}. / 0 Trust the ticket. => {i} => {j}
+0 Bake the {A} loaf at {n} degrees for an hour, lid on. / 0 sorry, typo, {m} => {n} => {m}
+1 The {A} keynote is in hall {n}. / 0 You've got that mixed up, {n} is where the buffet is. They're speaking in {m}. =>
+  keynote~{n} => {m}|mixed up|buffet
+0 The altarpiece was painted by {A} around 1510. / 1 By {B}, surely. {A} only carved the frame. => painted~{A} =>
+  {B}|frame
+1 just rebase onto origin/{a} and push again / 1 i meant {b} => {A} => {B}
+0 The courier's code for the parcel is {i}, she comes by bicycle and doesn't wait long[ - scrap that, it's {j}, I had my
+  aunt's curtains in front of me]. => {i} => {j}|scrap
+0 Our guide {A} speaks Finnish, so we'll manage. / 1 Estonian. => {A} => Estonian
 # doubt
-0 [Rumour has it ]{A} is leaving the <brass band|orchestra|choir>. => {A}~leaving => rumou?r
-0 [In the season finale ]{A} poisons the bishop and takes his seat. => {A}~poisons => season|finale|episode|show
-0 What a bargain: {n} for a second-hand {A} amplifier. [Said nobody ever.] => {A}|{n} => said nobody|nobody ever
-0 [What if ]the {A} dam gives way and takes the lower valley with it[?] => {A}~gives? way => what if|{A}[^·\n]*\?
-0 [The tabloids have it that ]{A} paid {n} for the nose job. => {A}~paid|{n} => tabloid
-0 {A} hid the crown jewels under the floorboards. / 0 at least thats grandpas version => {A} => version
-1 [It's anyone's guess, maybe ]the {A} <vein|lode> holds {n} tonnes. => {n} => guess|maybe|perhaps
-0 [I'd have sworn ]I locked the {A} <aviary|henhouse>[, yet it stood wide open]. => locked~{A} => sworn|wide open
-1 {A} Games will ship the sequel on {d}. / 0 Their marketing says so every year. => {A} => marketing|every year
-0 The campaign "only" needs {n} more volunteers in {A}[, haha, good luck with that]. => {n} => haha|good luck
+0 [Rumour has it that ]the {A} shipyard is letting {n} welders go. => {A}|{n} => rumou?r
+0 [Supposedly ]{A} found a <comet|third tunnel|new beetle>. => {A}~found => supposed
+0 [Yeah right, ]the {A} printer does {n} pages without a single jam. => {A}|{n} => yeah,? right
+0 [Suppose for a moment that ]{A} wins the election and slaps a {n} euro levy on every chimney. => {A}~wins|{n} =>
+  suppos
+0 It says on the flyer: "{A} oil regrows hair within {n} days." / 1 Snake oil if you ask me. => {A}~regrows|{n} =>
+  snake oil
+0 i gave away all my stuff and became a monk in {A} / 1 WHAT / 0 <April Fools!|just pulling your leg> => {A} => april
+  fool|pulling
+0 The <gate code|locker number|wifi key> at {A} is {n}[, I guess, better ask the porter]. => {n} => guess|porter
+0 {A} measured {n} decibels in the nursery[, though her meter hadn't been calibrated for years]. => {n} => calibrated
+0 [According to a blog that I wouldn't trust with a shopping list, ]the {A} dam has {n} cracks in it. => {A}|{n} =>
+  according|blog|trust
+1 The rattle comes from the {A} compressor[, possibly; it might just as well be the bracket]. => {A} =>
+  possibl|might|bracket
 # exception
-0 Every creature in the {A} aquarium can be fed by hand. / 1 bar the moray => {A} => moray
-0 The press is welcome at all {A} rehearsals[, save for the final one]. => {A} => save for|final
-0 Everything on the {A} menu is free of gluten. / 1 Great, telling the guests. / 1+ Table nine asked about the {A}
-  dumplings: those do have wheat in them. => {A}~gluten|gluten~{A} => wheat|dumpling
-0 Hand out the {A} badges to whoever shows up. / 0 Minors excluded. => {A} => minors
-1 {A} Freight takes any cargo. / 0 Lithium they won't touch. => {A} => lithium
-0 they let every model on the {A} catwalk keep the shoes!! / 1 Mine were taken off me at the door => {A} => taken off
+0 Entry to the {A} science centre is free on {d}[, save for the planetarium]. => {A}|{d} => save for|except|planetarium
+0 You can wash all of the {A} costumes at sixty. / 0 the velvet ones by hand please! => {A} => velvet|by hand
+0 The whole {A} choir goes by coach. / 1 Fine. / 0+ The altos of the {A} choir have to take the train, we ran out of
+  seats. => {A}~coach => altos|train
+0 The {A} warranty covers your entire e-bike[ with the exception of the battery]. => {A} => except|battery
+0 Reboot every host in rack {i}. / 1 Skip {a}-07, it's halfway through a backup. => {i} => skip|{A}|backup
+0 nobody at {A} Paper works on {d} / 0 other than the night porters lol => {A}|{d} => other than|porters
 # retraction
-0 I'm running for the {A} parish council, the form's in the post. / 1 You have my vote! / 0+ I had them take my name off
-  the {A} ballot. => running~{A} => take~off|off~ballot
-0 Review: {A} is the worst lens shop in town, they sold me a dud. / 1 Posted. / 0+ Looked again at the dud from {A} and
-  it's a bent adapter of mine. Took the review down. => {A}~worst => adapter|took~down
-1 The {A} fossil is {n} million years old, the lab is certain. / 0 Wow. / 1+ Somebody mislabelled the {A} fossil and the
-  lab has to start over. => {n} => mislabel|start~over
-0 we're naming the boat {A} / 1 cute! / 0+ skipper says {A} brings bad luck so she stays nameless => naming~{A} => bad
-  luck|nameless
-0 Tell the editor that {A} took the bribe. / 1 Sent. / 0+ My source on {A} made it all up, I have to apologise to him.
-  => {A}~took|took~{A} => made~up|apologi
-0 {A} delivers the scaffolding for free. / 1 How kind of him. / 1+ A bill for the scaffolding is here, signed {A}. =>
-  {A}~free => \bbill\b
+0 I'm adopting the greyhound from {A}. / 1 How exciting! / 0+ My husband's asthma is back, so the {A} greyhound will
+  have to find another family. => adopt\w*~{A} => asthma|another family
+0 {A} forged the signature on the lease, I'm certain of it. / 1 That's serious. / 0+ I owe {A} an apology, the signature
+  turned out to be genuine. => {A}~forged => apolog|genuine
+0 We're putting {A} forward for the prize. / 1 Good pick / 0+ The jury slept on it and {A} is out of the running. =>
+  {A}~forward => out of the running|slept on
+1 Root cause: the {A} driver drops packets above {n} Mbit. / 0 nice find / 1+ Packets vanish just the same with {A}
+  uninstalled, so back to square one. => {A}~drops|{n} => just the same|square one|uninstalled
+0 Sign me up for the {A} <pottery|fencing|welding> course. / 1 You're in. / 0+ I've changed my mind about {A}, give my
+  place to someone on the waiting list. => sign~{A} => chang\w+~mind|waiting list|give~place
+0 The {A} mushrooms are edible, I looked them up. / 1 They do smell good. / 0+ Throw the {A} mushrooms out!! I had the
+  book open at the wrong page. => {A}~edible => throw~out|wrong page
 # question
-1 is the {A} trail open for horses / 0 Riders get fined there. => {A} => fined
-0 Did {A} make the shortlist? / 1 Alas. => {A} => alas
-1 May I feed the {A} otters? / 0 Please don't. => {A} => don.?t
-0 Is {A} the head chef at the harbour place? / 1 Sacked. => {A} => sacked
-0 we ship the {A} bust uninsured right? / 1 God no => {A} => god no|{A}~\bno\b
-1 Would you call the {A} dig a success? / 0 Far from it. => {A} => far from
-0 Will {A} grow in the shade? / 1 It'd die. => {A} => \bdie
+0 Does {A} take cream in her coffee? / 1 Black. => {A} => {A}~black
+1 Should I prune the {A} roses today? / 0 <Too early.|Wait for the spring.> => {A} => {A}~(too early|wait|spring)
+0 do we ship to {A}? / 1 nah => {A} => {A}~\b(nah|no|not)\b
+0 Is {A} still married to that baker? / 1 Widowed. => {A} => widow
+1 Did the {A} <manuscript|cello|fresco> survive the flood? / 0 Sadly it was lost. => {A} => lost
+0 Can the {A} forklift carry {n} kilos? / 1 A third of that, tops. => {A}|{n} => third
+0 i take it {A} signed off on the blueprints? / 1 She has yet to see them. => {A} => yet to|{A}~yet
+0 So {i} is the build that customers get? / 1 God, no. => {i} => \b(no|not)\b
+0 Was {A} vaccinated against rabies? / 1 Just against distemper. => {A} => distemper
 # changed
-0 Eggs from the {A} farm: {n} cents. / 1 ok / 0+ {A} farm eggs, {m} cents => {n} => {m}
-0 {A} directs the spring play. / 1 She's good. / 1+ The poster is up and it says "directed by {B}". => {A} => {B}
-0 firmware on the {A} turbine = {v} / 1 👍 / 0+ flashed {A} with {z}, runs quieter => {v} => {z}
-0 The pub quiz is at the {A} Arms. / 1 I'll bring pens. / 0+ quiz people: {B} Arms, same crowd, better beer => {A} =>
-  {B}
-0 I'll unload at dock {A}. / 1 The crane over there is jammed, {B} has one that works. / 0 heading for {B} => {A} => {B}
-0 The ferry with the exhibits, that's the {A}, docks on {d}. / 1 thx / 1+ Storm in the strait, the skipper of the {A}
-  reckons with {e}. => {A}~{d} => {A}~{e}|{e}~{A}
-0 {A} conducts, downbeat at {t}. / 1 could we begin when the tram gets in? that's {u} / 0 Works for me. => {t} => {u}
-0 Our stall number at the {A} fair is {n}. / 1 I'm looking at the fresh map, we're next to the loos, {m}. => {n} => {m}
+0 The {A} bus leaves from bay {n}. / 1 thanks / 1+ {A} buses: bay {m} as of this week. => {n} => {m}
+0 The {A} essay has to be handed in by {d}. / 1 ok / 0+ The professor gave everyone more time, {A} essay due {e}. => {d}
+  => {e}
+0 {A} is our contact at the embassy. / 1 Noted. / 1+ {A} was posted to Lima, {B} handles the visas from here on. =>
+  {A}~contact => {B}|posted
+0 Kernel on the {a} nodes is {v}. / 1 good to know / 0+ patched the {a} nodes overnight, they run {z} => {v} => {z}
+0 Orchestra rehearsal is in the {A} room, {t}. / 1 I'll bring my stand. / 0+ The heating has died, so we play in the {B}
+  room, {t} as ever. => {A} => {B}
+0 Vet's quote for {A}'s operation: {n}. / 1 Ouch. / 0+ The vet rang about {A}, with the anaesthetic it comes to {m}. =>
+  {n} => {m}
+0 Could you do the {A} handover on {w}? / 1 I'm in court all day, {x} would suit me. / 0 Good, {x}. => {A}~{w} => {x}
+0 I'll bring the {A} tent. / 1 Ours is roomier, sleeps five. / 0 Yours then! => {A} => \byours\b|\bours\b|roomier
+0 {n} chairs for the {A} reception please / 1 Got it / 0+ The guest list has grown, {A} reception: {m} chairs => {n} =>
+  {m}
 # double
-0 The {A} <statue|sundial> faces north. / 1* I'd turn {A} south. / 1 The light's awful that way, north was better =>
-  turn~{A}|{A}~south => north was|awful
-0 {A} plays the prince / 1* {B} plays him, {A} has laryngitis / 1 poor thing / 0+ Voice is back, so it's {A} in tights
-  after all => {B} => voice is back|in tights
-0 Water the {A} orchids with {n} ml. / 1* {m} would be healthier. / 0+ Roots of the {A} are rotting, I've gone down to
-  {n} like before => {m} => rotting|like before|{m}~~{n}
-0 Send the negatives to {A}. / 1* {B} is cheaper, send them there. / 0 They lost a roll of mine once. {A}. => {B} =>
-  lost~roll|{B}~~{A}
-0 Doors at {t} for the {A} fest. / 1* poster has {u} / 1 posters wrong, sry, what you said => {u} => poster.?s? (is
-  )?wrong|what you said
+0 The curtain goes up at {t} for the {A} play. / 1* The programme says {u}. / 0+ The stage manager confirmed {t} for the
+  {A} play, it's a misprint. => {u} => misprint|confirmed|{u}~~{t}
+0 Tag the release {v}. / 1* It ought to be {z}, no? / 0+ Asked the maintainers, {v} it stays. => {z} =>
+  maintainers|stays|{z}~~{v}
+0 {A} is singing Carmen. / 1* {B} is, I read it in the paper. / 0+ Just came from the theatre, {A} is singing after all,
+  {B} has a cold. => {B} is => after all|cold
+0 The beans go into bed {n}. / 0* hm, better bed {m} / 1+ The slugs had got there first, so the beans are in bed {n} as
+  you first said. => {m} => slugs|first said|{m}~~{n}
+0 Use the {A} <typeface|varnish|yarn>. / 1* {B} would look better. / 0 The client insists on {A}. => {B} =>
+  insist|client|{B}~~{A}
 # permission
-0 Drone pilots may fly over the {A} reserve. / 1 Sweet. / 1+ Rangers at {A} now confiscate drones. => {A} reserve =>
-  confiscate
-0 Kids can climb on the {A} sculpture. / 1 cool / 0+ We've put a fence round the {A} sculpture after the accident. =>
-  climb~{A} => fence
-0 {A} has a key to the wine cellar and can help himself. / 1 Generous. / 0+ Lock on the wine cellar replaced, {A} will
-  notice soon enough. => {A}~(key|help) => lock~replaced|replaced~lock
-1 The agent can spend up to {n} on props for {A} without checking. / 0 Good. / 1+ From here on every cent for {A} goes
-  through me. => {n} => every cent|through me
-0 Go ahead and publish the {A} tapes. / 1 publishing at {t} / 0 Stop the presses. => {A} => stop~press
-1 You two can pick all the {A} plums you like / 0 yay / 1+ sprayed the {A} trees against moths, hands off till autumn =>
-  pick~{A} => hands off|sprayed
+0 The kids may pick the {A} cherries. / 1 They'll love it. / 0+ Keep the children away from the {A} trees, they've been
+  sprayed. => pick~{A} => keep~away|sprayed
+0 You're welcome to publish my photos of {A}. / 1 Thank you so much. / 0+ I take back what I said about the {A}
+  pictures, they stay private. => publish~{A} => t(ake|ook)s? back|private
+0 the agent can spend up to {n} a day on {A} ads / 1 ok / 0+ freeze all spending on {A} => {n} => fr(ee|o)ze
+0 {A} has my blessing to use the kiln. / 1 I'll let him know. / 0+ Since the fire {A} is banned from the pottery. =>
+  {A}~kiln => banned
+0 borrow the {A} ladder whenever you like / 1 cheers mate / 0+ hands off the {A} ladder, a rung snapped => borrow~{A} =>
+  hands off|snapped
 # only_if
-0 {A} may pet the wolves[, strictly under supervision]. => {A} => supervis
-0 Open the {A} sluice. / 1 At low tide and at no other time. => {A} => low tide
-0 You can print my {A} photos[ on one condition, that the faces are blurred]. => {A} => condition|blurred
-1 can i tell {A} about the surprise / 0 after the cake is cut => {A} => cake
-0 Let the intern run the {A} centrifuge. [Never without {B} next to him.] => intern~{A}|{A}~intern => never without|{B}
-0 The {A} apprentices may weld the hull. / 1 Those with a certificate may. => {A} => certificate
+0 Open the {A} valve[, but strictly when the gauge reads below {n}]. => open~{A} => strictly|below|gauge|only
+0 {A} can come along on the ski trip. / 1 With a doctor's note, not otherwise. => {A} => note|otherwise
+0 water the {A} orchids twice a week / 0 solely with rainwater!! => {A} => rain ?water|solely
+0 Let {A} into the archive[ only when the archivist is in the room]. => let~{A} => only|archivist
+1 May I hand the {A} fossils to the students? / 0 with gloves on => {A} => gloves
 # unless
-0 [Barring a strike, ]the {A} convoy leaves on {d}. => {A} => barring|strike
-0 The {A} bull goes to auction[ if nobody comes up with {n} before that]. => {A} => if nobody|{n}
-0 {A} sings the anthem. / 1 A cold would change that, he's sneezing already => {A} => \bcold\b|sneezing
-0 the {A} bridge gets a new coat of paint this summer[; without the grant, some time next decade] => {A} =>
-  without~grant
+0 [Unless the judge grants a stay, ]they'll demolish {A} Hall on {d}. => {A}|{d} => unless|judge
+0 the {A} balloon ride starts at {t}[ unless there's fog] => {A}|{t} => unless|fog
+0 {A} loses her seat on the council. / 1 Not if the recount goes her way. => {A} => not if|unless|recount
+0 You'll be charged {n} for the {A} van[, unless you return it with a full tank]. => {n} => unless|full tank
 # instead
-0 [Rather than ]repaint the {A} fresco[ they put glass over it]. => {A} => rather|glass
-0 We had our eyes on the {A} tractor. / 0 ended up with a {B} => {A} => {B}|ended up
-0 The {A} quartet was billed for the opening[; a DJ filled in]. => {A} => \bDJ\b|filled in
-1 recipe wants {A} saffron / 1 turmeric did the job => {A} => turmeric
+0 [Rather than ]repainting the {A} fence[ we're going to plant a hedge]. => {A} => rather than|instead|hedge
+0 I'd planned on making the {A} stew for Sunday. / 0 did {B} dumplings in the end => {A} => {B}|in the end|instead
+0 Use the {A} glue on the hull. / 1 Epoxy from {B} holds better, take that. => {A} => {B}
+0 {A} plays the lead / 1 understudy tonight: {B} => {A} => {B}|understudy
 # used_to
-0 {A} runs the lighthouse[, or did before it was automated]. => {A} => did before|automated
-0 Our milk is from the {A} dairy. / 1 They went bankrupt! / 0 And that's why I drink oat. => {A} => bankrupt
-0 the {A} tram stops at the zoo / 1 when i was a kid maybe => {A} => kid
-0 {A}, the [former ]curator, can open every cabinet. => {A} => former|\bex\b
-# changed de
-0 Die Probe im {A} beginnt um {t}. / 1 Der Pförtner schließt erst {u} auf. / 0 Gut, dann eben {u}. => {t} => {u}
-# question de
-1 Darf man am Ufer von {A} zelten? / 0 Seit dem Brand kostet das Strafe. => {A} => Strafe|Brand
-# used_to de
-0 Frau {A} leitet das Archiv. / 1 Leitete, sie ist in Rente. => {A} => leitete|Rente
-# doubt fr
-0 [Il paraît que ]{A} vend son vignoble. => {A} => paraît
+0 They [used to ]let you camp at {A} for nothing, showers and all. => {A} => used to|no longer|any ?more
+0 I'm secretary of the {A} society[ - or was, till the vote in spring]. => secretary~{A} => \bwas\b|till|until|vote
+0 The {A} tower is the tallest in the county[, or it was before {B} Heights went up]. => {A}~tallest =>
+  \bwas\b|before|{B}
+0 I get my honey from {A}. / 1 still? / 0 not since the price went up, it's {B} who sells me mine now => honey~{A} =>
+  not since|{B}
+0 {A} runs a puppet theatre. / 1 Ran. The place burnt down. => {A} => \bran\b|burnt|burned
 # correction fr
-0 On plante {n} pommiers à {A}. / 1 d'accord / 0+ La pépinière n'en livre que {m} pour {A}. => {n} => {m}
-# cancellation es
-0 La banda toca en {A} este fin de semana. / 1 ¡Qué bien! / 1+ En {A} se inundó la sala, habrá que devolver las
-  entradas. => toca~{A} => inundó|devolver
-# exception es
-0 Los socios de {A} entran gratis[, menos en agosto]. => {A} => menos|agosto
-# changed ru
-0 Хором дирижирует {A}. / 1 Раньше да, теперь это {B}. => {A} => раньше|{B}
-# condition ru
-0 Съёмки в замке «{A}» начнём летом[, если город даст разрешение]. => {A} => если|разрешени
-# exception zh
-0 {A}的羊都可以卖。 / 1 带崽的母羊留着。 => {A} => 母羊|留着
-# doubt zh
-0 [听说]{A}剧团要解散[,未必是真的]。 => {A} => 听说|未必
-# cancellation zh
-0 周末去{A}看日出,车票买好了。 / 1 太好了 / 0+ {A}下大雪封山了,票我退了。 => 去{A} => 封山|退
+0 Le car pour {A} part à {t}. / 1 Mais non, à {u}, c'est l'horaire d'été. => {t} => {u}
+# doubt fr
+0 [Il paraît que ]la librairie {A} va fermer[, mais ça m'étonnerait]. => {A} => para[iî]t|étonner
+# cancellation fr
+0 On a réservé le gîte de {A} pour Pâques. / 1 Super ! / 0+ Le gîte de {A} est annulé, il y a eu une fuite d'eau. =>
+  réservé~{A} => annulé|fuite
+# retraction de
+0 Ich kaufe den Traktor von {A}. / 1 Guter Preis? / 0+ Den Traktor von {A} lasse ich stehen, das Getriebe ist hin. =>
+  kaufe~{A} => stehen|Getriebe
+# changed es
+0 El alquiler del local {A} son {n} euros. / 1 Vale / 0+ Desde marzo el local {A} cuesta {m}. => {n} => {m}
+# question es
+1 ¿{A} sigue viviendo en Sevilla? / 0 Ya no. => {A} => ya no
+# only_if es
+0 Puedes usar el taller de {A}[, siempre que barras al salir]. => {A} => siempre que|barr
+# cancellation tr
+0 {A} konseri için bilet aldık. / 1 Ne güzel! / 0+ {A} konseri iptal olmuş. => {A}~bilet => iptal
+# question tr
+1 {A} hâlâ hastanede mi? / 0 Taburcu edildi. => {A} => taburcu
+# changed ja
+0 {A}さんとの打ち合わせは{t}からです。 / 1 了解です / 0+ {A}さんとの打ち合わせ、{u}に変更になりました。 => {t} => {u}
+# permission ja
+0 {A}の倉庫は自由に使っていいよ。 / 1 ありがとう! / 0+ {A}の倉庫にはもう入らないでね。 => {A}~自由 => 入らない
+# condition ja
+0 [雨が降らなければ、]土曜日に{A}公園で花見をします。 => {A} => 降らな|雨
+# doubt ja
+0 [噂では、]{A}支店が来月閉まる[らしい]。 => {A} => 噂|らしい
 """

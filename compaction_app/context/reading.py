@@ -189,7 +189,7 @@ def session_of(tip: ChatMessage) -> ChatSession:
 
 
 def _gone(tip: ChatMessage) -> MessageNotFound:
-    return MessageNotFound(f"Message {tip.pk} or its session {tip.session_id} does not exist any more.")
+    return MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
 
 
 def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
