@@ -81,7 +81,7 @@ def choose(
 
     def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
-        if i in taken or len(worth[i].words) <= 1:
+        if i in taken or not worth[i].words or (len(worth[i].words) == 1 and not worth[i].bonus):
             return []
         return _group(worth, i, taken, room // 2, 1) or _group(worth, i, taken, room, 0)
 

@@ -24,8 +24,8 @@ from compaction_app.retention.writing import compose, read_back
 from compaction_app.tokens import Count
 from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
 
-#: So many content words make a sentence worth keeping that has no name, number or rule.
-_FULL_SENTENCE = 4
+#: So many content words make a sentence worth keeping that has no name, number or rule: "Flights are fine too."
+_FULL_SENTENCE = 2
 #: So many tokens behind the cutoff are read, or as many as are covered.
 _LEAST_FOLLOWING = 8_000
 #: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.

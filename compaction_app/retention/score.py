@@ -40,7 +40,7 @@ class Told:
         self._denies.append(NEGATION.search(part) is not None)
 
     def holds(self, statement: Statement) -> bool:
-        """Whether one sentence tells the statement, if in other words; of what was joined, two may."""
+        """Whether one sentence tells the statement, if in other words; if something was joined, two and half of it."""
         words = {stem(word) for word in statement.words.content}
         if not words:
             return True
@@ -49,19 +49,22 @@ class Told:
         # A sentence with so many of them has one of the rarest.
         rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
         denies = NEGATION.search(statement.text) is not None
-        reach = (-1, 1) if statement.is_joined else (0,)
+        joined = set(map(stem, statement.joined))
+        reach = (-1, 1) if joined else (0,)
         return any(
-            self._tells(words, needed, values, denies, {place, place + step})
+            self._tells(words, joined, needed, values, denies, {place, place + step})
             for place in sorted({place for word in rarest for place in self._places.get(word, ())})
             for step in reach
         )
 
-    def _tells(self, words: set[str], needed: int, values: set[str], denies: bool, places: set[int]) -> bool:
+    def _tells(
+        self, words: set[str], joined: set[str], needed: int, values: set[str], denies: bool, places: set[int]
+    ) -> bool:
         told = [place for place in places if 0 <= place < len(self._sentences)]
         if any(self._denies[place] for place in told) != denies:
             return False
         found = words & frozenset().union(*(self._sentences[place] for place in told))
-        return len(found) >= needed and values <= found
+        return len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
 
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:

@@ -63,6 +63,8 @@ class Statement:
     weight: float = 1.0
     #: Content words before anything was joined.
     size: int = field(init=False)
+    #: Those that only what was joined has.
+    joined: frozenset[str] = frozenset()
     #: The newer one that says it again, or with another value.
     replaced_by: Statement | None = None
     #: Stays in the conversation beside the summary: told already, and never written.
@@ -113,11 +115,6 @@ class Statement:
         return any(ends_in_question(asked) for asked, _ in replies), any(decides(*one) for one in replies)
 
     @property
-    def is_joined(self) -> bool:
-        """Whether it says more than its first sentence does."""
-        return len(self.words.content) > self.size
-
-    @property
     def label(self) -> str:
         return self.speaker.label
 
@@ -127,6 +124,7 @@ class Statement:
             self.text += f" ({speaker.label}: {text})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
+        self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
         for name in ("_demand", "_adopted"):
             self.__dict__.pop(name, None)

@@ -61,7 +61,7 @@ RULE = compiled(
     prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste 决定 更喜欢 总是 永远 希望 いつも
     てください 決め 항상 주세요""",
     r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
-    r"stick|leave|write|give|send|call|check)\b",
+    r"stick|leave|write|give|send|call|check|be|speak|reply|answer)\b",
     r"\b(?:i|we) (?:want|need|insist|like|love|hate|take|accept|approve)\b(?! to (?:know|see|hear|say|ask|go|"
     r"thank)\b)|\bwe(?:['’]re| are) (?!(?:not|all|in|on|at|the|a|so|now|here|there|talking|looking)\b)\w+",
     r"\b(?:has|have|needs?|ought) to\b",
@@ -91,8 +91,8 @@ FIRM = compiled(
     # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon", "and ask me first".
     r"(?:^|[,;:.!–—] |\b(?:please|and|but|so|also) )(?:(?:do not|don['’]t|never|nobody|no one|none of|nothing|"
     r"not (?:a|an|one)|neither)\b(?! (?:else|knew|said|saw|went|came|got|took|did|had|was|were|under|\w+ed)\b)|"
-    r"no (?:\w+[ -]){1,3}?(?:in|on|at|for|to|from|of|with|without|before|after|until|till|unless|near|during|while|by|"
-    r"into|over|is|are|may|can|goes|gets?|leaves?|enters?|ever|either)\b|"
+    r"no \w+\W*$|no (?:\w+[ -]){1,3}?(?:in|on|at|for|to|from|of|with|without|before|after|until|till|unless|near|"
+    r"during|while|by|into|over|is|are|may|can|goes|gets?|leaves?|enters?|ever|either)\b|"
     r"(?:get|have|wait|show|verify|test|read|back up|see)\b.{0,40}\b(?:first|before|beforehand|until|till)\b|"
     r"(?:go|come|run|pass|route|refer|forward|direct|leave|send|bring)\b.{0,30}\b(?:through|past|to|by|via|with) "
     r"(?:me|us)\b)|\b(?:goes|must go|run (?:it|this|that|them|everything)) (?:through|past|by)\b",

@@ -171,3 +171,13 @@ def test_what_was_said_last_stands_last(target: int) -> None:
     for first, second in (("Turn the pump P-7 on", "Turn the pump P-7 off"), ("打开泵P-7", "关闭泵P-7")):
         text = summarize(among_others(f"{first}.", f"{second}.", f"{first}."), target)
         assert second not in text or text.rindex(first) > text.rindex(second)
+
+
+def test_numbered_answers_on_one_line_stay_whole() -> None:
+    said = [message(1, MODEL, "Shall I delete the archive?\nShall I email Tom?"), message(2, content="1. no 2. yes")]
+    assert summarize(said, 400).endswith("(user: 1. no 2. yes)")
+
+
+def test_a_rule_of_one_word_is_told() -> None:
+    said = chat("I'm vegan.", "ok", "What's for dinner at Rosa's on Sunday?")
+    assert "I'm vegan" in summarize(said, 300)

@@ -50,6 +50,33 @@ class TestContent:
         assert ledger_of(kept.text) == "user: Never sand the mast of the boat"
         assert 0 < kept.after < 1
 
+    @pytest.mark.parametrize(
+        ("told", "draft", "expected"),
+        [
+            # What lifts a rule, in a few plain words.
+            (["Never email the board.", "Forget what I said about emailing the board."], DRAFT, ["Never", "Forget"]),
+            (["Only use trains.", "Flights are fine too."], DRAFT, ["Only use trains", "Flights are fine too"]),
+            # The draft has the claim alone, or the rule that was lifted.
+            (["Send the offer to Klaus.", "Cancel that."], "They said: Send the offer to Klaus.", ["Cancel that"]),
+            (["Otto approved the budget.", "He lied."], "Otto approved the budget.", ["He lied"]),
+            (["Ada leads the Alpha team.", "She quit."], "Ada leads the Alpha team.", ["She quit"]),
+            (
+                ["Never email the board.", "You may email the board after all."],
+                "The user said never to email the board.",
+                ["You may email the board after all"],
+            ),
+            # Rules of a word or two.
+            (["No pork.", "I don't drink.", "Be brief."], DRAFT, ["No pork", "I don't drink", "Be brief"]),
+        ],
+    )
+    def test_what_a_reader_would_miss_is_told_however_short(
+        self, told: list[str], draft: str, expected: list[str]
+    ) -> None:
+        turns = [(message(2 * n, text), message(2 * n + 1, "ok", Role.ASSISTANT)) for n, text in enumerate(told, 1)]
+        others = message(50, "Rope from Strand's costs 40 EUR.")
+        text = ledger_of(keep(*(one for turn in turns for one in turn), others, draft=draft, LEDGER_TOKENS=300).text)
+        assert all(words in text for words in expected), text
+
     def test_what_is_said_of_today_keeps_its_day(self) -> None:
         told = message(1, "Never open the hatch tonight.", created_at=datetime(2026, 3, 30, 12, tzinfo=UTC))
         text = keep(told).text
