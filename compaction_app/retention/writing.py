@@ -102,7 +102,7 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
             yield block
             block, corrected = {}, {}
         block.setdefault(one.label, []).append(one.text)
-        corrected.update((id(newer), one.label) for newer in one.needs)
+        corrected.update((id(newer), one.label) for newer in one.needs + one.mentions)
     yield block
 
 
