@@ -1,0 +1,1 @@
+"""Times a chat turn and its parts beside the bare database, and beside what people use instead: ``make bench``."""
