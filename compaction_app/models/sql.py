@@ -16,41 +16,34 @@ RUNS = "compaction_app_compactionrun"
 # of live summaries serves it.
 _LIVE_SUMMARY = (
     f"(SELECT max(s.id) FROM {MESSAGES} s"
-    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL{which})"
-)
-_LIVE_CUTOFF_DEPTH = (
-    f"(SELECT c.depth FROM {MESSAGES} s JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id"
-    " WHERE s.parent_message_id = {row}.id AND s.kind = 'summary' AND s.retired_at IS NULL{which}"
-    " ORDER BY s.id DESC LIMIT 1)"
+    " WHERE s.parent_message_id = p.id AND s.kind = 'summary' AND s.retired_at IS NULL{which})"
 )
 
 # The fewest tokens that a message can have when it is shown: pruning may shorten an old tool result, so with its full
 # count the walk would stop too early and lose messages that fit. %(pruned)s is the lower bound of a pruned result.
-_LEAST = "CASE WHEN {row}.role = 'tool' AND {row}.token_count > %(pruned)s THEN %(pruned)s ELSE {row}.token_count END"
+_LEAST = "CASE WHEN p.role = 'tool' AND p.token_count > %(pruned)s THEN %(pruned)s ELSE p.token_count END"
 
 
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
 # n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within the tip's own call group; users: user
 # messages so far. The first summary found ends the search, and the walk then stops above its cutoff. ``which`` is a
-# condition that it must meet.
+# condition that it must meet. The first row is no message, only the place below the tip: with the tip there, every
+# expression would be in the statement twice, and PostgreSQL plans it anew for each read, which takes longer than to
+# carry it out.
 def _walk(which: str = "") -> str:
-    live, cutoff = (
-        {row: text.format(row=row, which=which) for row in ("m", "p")} for text in (_LIVE_SUMMARY, _LIVE_CUTOFF_DEPTH)
-    )
     return f"""
-walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id, cutoff_depth) AS (
-    SELECT m.id, m.parent_message_id, m.depth, m.role, 1, {_LEAST.format(row="m")}, 1,
-           CASE WHEN m.role = 'user' THEN 1 ELSE 0 END,
-           {live["m"]}, {cutoff["m"]}
-    FROM {MESSAGES} m WHERE m.id = %(tip)s
+walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id) AS (
+    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST('tool' AS varchar), 0, CAST(0 AS bigint), 1, 0,
+           CAST(NULL AS bigint)
     UNION ALL
-    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_LEAST.format(row="p")},
+    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_LEAST},
            CASE WHEN w.newest_group = 1 AND w.role = 'tool' THEN 1 ELSE 0 END,
            w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
-           COALESCE(w.summary_id, {live["p"]}),
-           COALESCE(w.cutoff_depth, {cutoff["p"]})
+           COALESCE(w.summary_id, {_LIVE_SUMMARY.format(which=which)})
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
-    WHERE w.cutoff_depth IS NULL OR w.depth > w.cutoff_depth + 1
+    WHERE w.summary_id IS NULL OR w.depth > 1 + (
+        SELECT c.depth FROM {MESSAGES} s JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
+        WHERE s.id = w.summary_id)
 )"""
 
 
@@ -59,22 +52,32 @@ _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content}
     m.tool_call_id, m.name, {reasoning} AS reasoning, m.attachments, m.token_count, m.path_tokens, m.depth,
     {created_at} AS created_at"""
 VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", created_at="m.created_at")
-_WITHOUT_TIMES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", created_at="NULL")
 _STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", created_at="NULL")
+# A cutoff can be a long tool result.
+_ALL, _WITHOUT_TIMES = (
+    _COLUMNS.format(
+        content="CASE WHEN shown.part = 'cutoff' THEN '' ELSE m.content END",
+        reasoning="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.reasoning END",
+        created_at=created_at,
+    )
+    for created_at in ("m.created_at", "NULL")
+)
 
 
-def _tail_rows(columns: str, condition: str) -> str:
+# The walk, its summary, and that one's pin and cutoff, of which only the position is needed. Where a summary's anchor is
+# its cutoff, the walk contains the cutoff too: callers leave out what is not deeper.
+def _tail_rows(columns: str, condition: str = "w.id IS NOT NULL", which: str = "") -> str:
+    base = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
     return f"""
-SELECT {columns}, 'tail' AS part FROM walk w JOIN {MESSAGES} m ON m.id = w.id
-WHERE w.depth > COALESCE((SELECT max(cutoff_depth) FROM walk), 0) {condition}
-UNION ALL
-SELECT {columns}, 'summary' FROM {MESSAGES} m WHERE m.id = (SELECT max(summary_id) FROM walk)
-UNION ALL
-SELECT {columns}, 'pinned' FROM {MESSAGES} m
-WHERE m.id = (SELECT s.pinned_message_id FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM walk))
-UNION ALL
-SELECT {_STRUCTURE}, 'cutoff' FROM {MESSAGES} m
-WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM walk))
+WITH RECURSIVE {_walk(which)},
+base(id) AS (SELECT max(summary_id) FROM walk),
+shown(id, part) AS (
+    SELECT w.id, 'tail' FROM walk w WHERE {condition}
+    UNION ALL SELECT id, 'summary' FROM base
+    UNION ALL SELECT s.pinned_message_id, 'pinned' {base}
+    UNION ALL SELECT s.last_summarized_message_id, 'cutoff' {base}
+)
+SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
 
@@ -82,21 +85,22 @@ WHERE m.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id =
 #: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
-CONTEXT = f"WITH RECURSIVE {_walk(' AND s.token_count <= %(largest_summary)s')} " + _tail_rows(
+CONTEXT = _tail_rows(
     _WITHOUT_TIMES,
-    "AND (w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1))",
+    "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
+    " AND s.token_count <= %(largest_summary)s",
 )
 
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
-STRUCTURE = f"WITH RECURSIVE {_walk()} " + _tail_rows(_STRUCTURE, "")
-WHOLE_TAIL = f"WITH RECURSIVE {_walk()} " + _tail_rows(VALUES, "")
+STRUCTURE = _tail_rows(_STRUCTURE)
+WHOLE_TAIL = _tail_rows(_ALL)
 
 # The numbers that the trigger compares, without content. The walk ends at the first live summary.
 _UP = f"""
-WITH RECURSIVE up(id, parent_id, summary_id) AS (
-    SELECT m.id, m.parent_message_id, {_LIVE_SUMMARY.format(row="m", which="")} FROM {MESSAGES} m WHERE m.id = %(tip)s
+WITH RECURSIVE up(parent_id, summary_id) AS (
+    SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
     UNION ALL
-    SELECT p.id, p.parent_message_id, {_LIVE_SUMMARY.format(row="p", which="")}
+    SELECT p.parent_message_id, {_LIVE_SUMMARY.format(which="")}
     FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
 )
 """

@@ -225,11 +225,13 @@ def _branch(tip_id: int, rows: Sequence[Row]) -> Branch:
     parts: dict[str, list[Row]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
     for row in rows:
         parts[row.part].append(row)
-    tail = sorted((message_value(row) for row in parts["tail"]), key=lambda message: message.depth)
-    summary = None
+    summary, cutoff_depth = None, 0
     if parts["summary"]:
+        cutoff_depth = parts["cutoff"][0].depth
         pinned = parts["pinned"][0] if parts["pinned"] else None
         summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned)
+    tail = [message_value(row) for row in parts["tail"] if row.depth > cutoff_depth]
+    tail.sort(key=lambda message: message.depth)
     return _assembled(tip_id, tail, summary, rows)
 
 
