@@ -15,6 +15,10 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.stock_tree"]
 if sqlite_file := os.environ.get("TEST_SQLITE_FILE"):
     DATABASES["default"]["TEST"] = {"NAME": sqlite_file}
 
+# As docs/tuning.md says for PostgreSQL without a pooler in between.
+if os.environ.get("TEST_POSTGRES_PREPARED"):
+    DATABASES["default"]["OPTIONS"] = {"server_side_binding": True, "prepare_threshold": 0}
+
 # Nothing listens there, so a task sent by accident fails within milliseconds instead of reaching a broker of
 # this machine. A test that wants a broker asks for the fixture of that name.
 CELERY_BROKER_URL = "redis://127.0.0.1:1/0"

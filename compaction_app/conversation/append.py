@@ -172,7 +172,6 @@ def append_once(
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent, using)) is not None:
             return Appended(found, is_new=False)
-    same = ChatMessage.objects.using(using).filter(session_id=node.session_id, external_id=node.external_id)
     try:
         with transaction.atomic(using=using):
             stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node], savepoint=False)[0]
@@ -182,7 +181,8 @@ def append_once(
         # external_id is the same, but that is no conflict.
         if idempotency_key and (found := _stored_before(node, parent, using)) is not None:
             return Appended(found, is_new=False)
-        _raise_typed(error, same)
+        rows = ChatMessage.objects.using(using)
+        _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
     return Appended(stored, is_new=True)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -44,7 +44,15 @@ def lock_session(session_id: Any, using: str) -> None:
     """Make this transaction the only writer of the session until it ends."""
     from compaction_app.models import ChatSession
 
-    if not ChatSession.objects.using(using).filter(pk=session_id).update(updated_at=timezone.now()):
+    connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
+    parameters = {
+        "session": key.get_db_prep_value(session_id, connection),
+        "now": moment.get_db_prep_value(timezone.now(), connection),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql.LOCK, parameters)
+        locked = cursor.rowcount
+    if not locked:
         raise MessageNotFound(f"Session {session_id} does not exist any more.")
 
 
@@ -374,6 +382,22 @@ class ChatMessageManager(_NodeManager):
         raise ImmutableTree("Use the verify_chats command; nothing rewrites a tree.")
 
 
+class _Member(NamedTuple):
+    """A row of ``sql.CALL_GROUP``, as the driver returns it."""
+
+    depth: int
+    id: int
+    session_id: Any
+    kind: str
+    role: str
+    tool_calls: Any
+    tool_call_id: str
+    path_tokens: int
+    lane_id: int | None
+    has_messages: Any
+    last_order: int
+
+
 @dataclass(kw_only=True, slots=True)
 class _Position:
     """Where the next node goes: read once under the lock, then moved down the chain."""
@@ -395,27 +419,30 @@ class _Position:
 
     @classmethod
     def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Position:
-        group = sorted(
-            type(node).objects.using(using).raw(sql.CALL_GROUP, {"parent": parent.pk}), key=lambda row: row.depth
-        )
+        connection, calls = connections[using], type(node)._meta.get_field("tool_calls")
+        with connection.cursor() as cursor:
+            cursor.execute(sql.CALL_GROUP, {"parent": parent.pk})
+            group = sorted(map(_Member._make, cursor.fetchall()))
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
-        row = group[-1]
-        if row.session_id != node.session_id:
+        last = group[-1]
+        if node._meta.get_field("session").target_field.to_python(last.session_id) != node.session_id:
             raise InvalidParent("The parent belongs to another session.", field="parent")
-        if row.kind == Kind.SUMMARY:
+        if last.kind == Kind.SUMMARY:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
         open_calls: list[str] = []
         for member in group:
-            open_calls = open_calls_after(open_calls, vars(member))
+            called = calls.from_db_value(member.tool_calls, None, connection)
+            values = {"role": member.role, "tool_calls": called, "tool_call_id": member.tool_call_id}
+            open_calls = open_calls_after(open_calls, values)
         return cls(
-            parent_id=row.pk,
-            depth=row.depth,
-            path_tokens=row.path_tokens,
-            last_order=row.last_order,
+            parent_id=last.id,
+            depth=last.depth,
+            path_tokens=last.path_tokens,
+            last_order=last.last_order,
             open_calls=open_calls,
-            lane_id=row.lane_id or row.pk,
-            has_messages=bool(row.has_messages),
+            lane_id=last.lane_id or last.id,
+            has_messages=bool(last.has_messages),
         )
 
     def assign_to(self, node: ChatMessage) -> None:

@@ -214,6 +214,9 @@ DELETE_SUBTREE = f"""
 DELETE FROM {MESSAGES} WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
 """
 
+#: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
+LOCK = f"UPDATE {SESSIONS} SET updated_at = %(now)s WHERE id = %(session)s"
+
 #: What a new child needs to know: its parent's row, and the parent's call group, that is the tool results directly
 #: above and the assistant message they answer.
 CALL_GROUP = f"""
@@ -223,8 +226,7 @@ WITH RECURSIVE grp(id, parent_id, role, depth) AS (
     SELECT p.id, p.parent_message_id, p.role, p.depth
     FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id WHERE grp.role = 'tool'
 )
-SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.depth,
-       m.path_tokens, m.token_count, m.lane_id,
+SELECT m.depth, m.id, m.session_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.path_tokens, m.lane_id,
        EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s AND c.kind = 'message')
            AS has_messages,
        COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s), 0) AS last_order

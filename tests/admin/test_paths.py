@@ -1,6 +1,7 @@
 """Stretches of a branch are found by their ends, from lane to lane, as a walk from message to message finds them."""
 
 import random
+import re
 
 import pytest
 from django.db import connection
@@ -80,5 +81,6 @@ def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():
     if connection.vendor == "sqlite":
         assert plan.count("compaction_by_lane (lane_id=? AND depth=?)") == 2, plan
     else:
-        assert "(depth = 1)" in plan, plan
+        # A number, or a parameter of a prepared statement.
+        assert re.search(r"\(depth = (1|\$\d)\)", plan), plan
         assert "Seq Scan" not in plan, plan

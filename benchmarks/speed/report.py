@@ -1,0 +1,179 @@
+"""The page of the benchmarks: tables of what was measured, the plots, and how to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks.speed import plots
+from benchmarks.speed.measure import Timing
+from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE
+from benchmarks.speed.results import find
+from benchmarks.speed.systems import APP, BARE
+
+FOLDER = REPOSITORY / "docs" / "benchmarks"
+TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
+#: By more than this a ratio is said to have moved between two runs.
+MOVED = 0.2
+
+
+def write(timings: Sequence[Timing], machine: dict[str, Any]) -> None:
+    """Write the page, from the text of ``page.md`` with a table for each name in braces."""
+    found = {
+        "machine": describe(machine, timings),
+        "ratios": ratios_table(timings),
+        "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
+        "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in databases(timings)[:2]),
+        "background": background_table(timings),
+        "spread": spread(timings),
+    }
+    text = TEXT.read_text()
+    for name, table in found.items():
+        text = text.replace(f"{{{name}}}", table)
+    (FOLDER / "README.md").write_text(text)
+    plots.draw(timings, FOLDER)
+
+
+def tables(timings: Sequence[Timing]) -> str:
+    """Everything as text, for a run that is not stored."""
+    parts = [f"{name}\n{parts_table(timings, name)}\n\n{systems_table(timings, name)}" for name in databases(timings)]
+    return "\n\n".join([ratios_table(timings), *parts])
+
+
+def describe(machine: dict[str, Any], timings: Sequence[Timing]) -> str:
+    lines = [f"Measured on {machine.get('date', 'an unknown day')[:10]}: {machine.get('cpu_count', '?')} processors"]
+    lines[0] += (
+        f" ({machine.get('cpu_model_name', 'of an unknown kind')}), Python {machine.get('python_version', '?').split()[0]}."
+    )
+    about = {(one.system, one.database): one for one in timings}
+    rows = [(one.system, one.database, one.versions, one.durability) for one in about.values()]
+    return "\n\n".join([*lines, table(("system", "database", "versions", "durability"), rows)])
+
+
+def databases(timings: Iterable[Timing]) -> list[str]:
+    return list(dict.fromkeys(one.database for one in timings))
+
+
+def of_app(timings: Iterable[Timing], **where: Any) -> list[Timing]:
+    return [one for one in timings if all(getattr(one, key) == value for key, value in where.items())]
+
+
+def ratios(timings: Sequence[Timing], database: str, size: int, branches: int) -> dict[str, float]:
+    """The app beside the least that the same rows cost, by the name of the ratio."""
+
+    def seconds(system: str, call: str, at: int = size) -> float | None:
+        one = find(timings, database=database, size=at, branches=branches, system=system, call=call)
+        return one.median if one else None
+
+    pairs = {
+        "read ÷ the same rows through the driver": (seconds(APP.name, "read"), seconds(BARE.name, "driver")),
+        "read ÷ an ORM read of those rows": (seconds(APP.name, "read"), seconds(BARE.name, "ORM read")),
+        "turn ÷ two creates and an ORM read": (seconds(APP.name, "turn"), seconds(BARE.name, "ORM turn")),
+        "append ÷ a create": (seconds(APP.name, "append"), seconds(BARE.name, "create")),
+        "read ÷ read at 100 messages": (seconds(APP.name, "read"), seconds(APP.name, "read", 100)),
+        "a loop over all rows ÷ read": (seconds(BARE.name, "all rows"), seconds(APP.name, "read")),
+    }
+    return {name: above / below for name, (above, below) in pairs.items() if above and below}
+
+
+def ratios_table(timings: Sequence[Timing]) -> str:
+    columns = [(name, size) for name in databases(timings) for size in sizes(timings)]
+    found = {column: ratios(timings, *column, 1) for column in columns}
+    names = list(dict.fromkeys(name for one in found.values() for name in one))
+    head = ["", *(f"{name}, {size:,}" for name, size in columns)]
+    return table(head, [[name, *(number(found[column].get(name)) for column in columns)] for name in names])
+
+
+def parts_table(timings: Sequence[Timing], database: str) -> str:
+    """Milliseconds of the app and of the bare database, with statements and rows."""
+    chosen = [one for one in timings if one.database == database and one.system in (APP.name, BARE.name)]
+    return _by_size(chosen, lambda one: f"{one.call}" if one.system == APP.name else f"*{one.call}*", counted=True)
+
+
+def systems_table(timings: Sequence[Timing], database: str) -> str:
+    """Milliseconds of a read, a turn and a fork of every system, and how many times the app's they are."""
+    rows = []
+    for call in ("read", "read_recent", "turn", "turn_recent", "append", "fork"):
+        chosen = [one for one in timings if one.database == database and one.call == call and one.branches == 1]
+        for system in dict.fromkeys(one.system for one in chosen):
+            cells = []
+            for size in sizes(timings):
+                one = find(chosen, system=system, size=size)
+                ours = find(timings, database=database, size=size, branches=1, system=APP.name, call=call.split("_")[0])
+                cells.append(f"{milliseconds(one)} ({number(one.median / ours.median)} ×)" if one and ours else "")
+            rows.append([f"{call.replace('_recent', ', the newest 64')}: {system}", *cells])
+    return table(["", *(f"{size:,} messages" for size in sizes(timings))], rows)
+
+
+def background_table(timings: Sequence[Timing]) -> str:
+    chosen = [one for one in timings if one.call in ("planning, prompt, commit", "with the ledger", "with an extract")]
+    return _by_size(chosen, lambda one: f"{one.database}: {one.call}", counted=False)
+
+
+def spread(timings: Sequence[Timing]) -> str:
+    spreads = sorted(one.spread for one in timings)
+    if not spreads:
+        return ""
+    return (
+        f"Half of the distance between the quartiles is {spreads[len(spreads) // 2]:.0%} of the median in the middle"
+        f" case, and at most {spreads[len(spreads) * 19 // 20]:.0%} in 95 of 100."
+    )
+
+
+def moved(before: Sequence[Timing], now: Sequence[Timing]) -> str:
+    """The ratios of every call to the app's read or turn at the same place that moved by more than a fifth."""
+    then, found = _all_ratios(before), _all_ratios(now)
+    both = [name for name in found if name in then]
+    far = {name: found[name] / then[name] for name in both if not 1 - MOVED <= found[name] / then[name] <= 1 + MOVED}
+    lines = [f"{len(both) - len(far)} of {len(both)} ratios are within {MOVED:.0%} of the run before."]
+    return "\n".join([*lines, *(f"  {name}: {then[name]:.3g} → {found[name]:.3g}" for name in far)])
+
+
+def _all_ratios(timings: Sequence[Timing]) -> dict[str, float]:
+    found = {}
+    for one in timings:
+        ours = find(timings, database=one.database, size=one.size, branches=one.branches, system=APP.name, call="read")
+        if ours and one is not ours:
+            place = f"{one.database}, {one.size:,} × {one.branches}"
+            found[f"{place}: {one.system}: {one.call} ÷ read"] = one.median / ours.median
+    return found
+
+
+def sizes(timings: Iterable[Timing]) -> list[int]:
+    return sorted({one.size for one in timings if one.system == APP.name})
+
+
+def _by_size(timings: Sequence[Timing], title: Any, *, counted: bool) -> str:
+    places = sorted({(one.branches, one.size) for one in timings})
+    rows = []
+    for name in dict.fromkeys(title(one) for one in timings):
+        of_name = [one for one in timings if title(one) == name]
+        cells = [milliseconds(find(of_name, branches=branches, size=size)) for branches, size in places]
+        most = {key: _range(one.counted.get(key) for one in of_name) for key in ("statements", "rows")}
+        rows.append([name, *cells, *(most.values() if counted else ())])
+    one_branch = all(branches == 1 for branches, _ in places)
+    head = [f"{size:,}" + ("" if one_branch else f" × {branches}") for branches, size in places]
+    return table(["milliseconds", *head, *(("statements", "rows") if counted else ())], rows)
+
+
+def _range(values: Iterable[int | None]) -> str:
+    found = sorted({value for value in values if value is not None})
+    if not found:
+        return ""
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def milliseconds(one: Timing | None) -> str:
+    return "" if one is None else number(one.median * 1000)
+
+
+def number(value: float | None) -> str:
+    """With two or three digits that count."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2g}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

@@ -1,0 +1,94 @@
+"""Conversations of any size, written straight into the app's tables: what is measured is reading and going on.
+
+A conversation of 1,000 messages and 50 branches has 1,000 messages on the branch that is read, and 49 branches more,
+which fork from it at equal distances and have 20 messages each. A live summary covers the branch up to 63 messages
+above its tip, so a context has 64 messages with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from benchmarks.speed.serving import message
+
+#: From the tip to the summary's anchor, and from there to its cutoff.
+TO_ANCHOR, TO_CUTOFF = 60, 4
+TOKENS = 30
+_BATCH = 5_000
+
+
+def grow(size: int, branches: int = 1) -> Any:
+    """Store a conversation; returns the tip of the branch that is read."""
+    from compaction_app import chat
+    from compaction_app.models import ChatMessage
+
+    session = chat.start_session(title=f"{size} messages, {branches} branches")
+    first = (ChatMessage.objects.order_by("-id").values_list("id", flat=True).first() or 0) + 1
+    nodes = _nodes(session, first, size, branches)
+    while batch := list(islice(nodes, _BATCH)):
+        ChatMessage.objects.bulk_create(batch)
+    _continue_ids()
+    anchor = ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR)
+    summary = ChatMessage(
+        session=session,
+        kind="summary",
+        role="user",
+        content="## Recap\n\nWhat came before.",
+        last_summarized_message_id=anchor.pk - TO_CUTOFF,
+        token_count=80,
+    )
+    ChatMessage.objects.add_child(anchor, instance=summary)
+    return ChatMessage.objects.select_related("session").get(pk=first + size - 1)
+
+
+def _nodes(session: Any, first: int, size: int, branches: int) -> Iterator[Any]:
+    """The messages of the branch that is read, with consecutive ids, and then those of the other branches."""
+    for number in range(size):
+        yield _node(session, first + number, number, first + number - 1 if number else None, first if number else None)
+    free, length = first + size, max(1, size // 50)
+    for fork in range(1, branches):
+        parent = first + fork * size // branches - 1
+        for number in range(length):
+            lane = free if number else None
+            yield _node(
+                session, free + number, parent - first + 1 + number, free + number - 1 if number else parent, lane
+            )
+        free += length
+
+
+def _node(session: Any, pk: int, number: int, parent: int | None, lane: int | None) -> Any:
+    from compaction_app.models import ChatMessage
+
+    return ChatMessage(
+        id=pk,
+        session=session,
+        parent_message_id=parent,
+        sib_order=1 if parent is None or parent == pk - 1 else 2,
+        lane_id=lane,
+        depth=number + 1,
+        token_count=TOKENS,
+        path_tokens=TOKENS * (number + 1),
+        **message(number),
+    )
+
+
+def _continue_ids() -> None:
+    """Ids were given by hand, so the database must be told where to go on."""
+    from django.core.management.color import no_style
+    from django.db import connection
+
+    from compaction_app.models import ChatMessage
+
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), [ChatMessage]):
+            cursor.execute(statement)
+
+
+def analyze() -> None:
+    """Statistics as a running server has them."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
