@@ -13,7 +13,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench evaluate screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django"
 	@echo "make test-sqlite       all tests on SQLite"
 	@echo "make test-postgres     all tests on PostgreSQL"
+	@echo "make test-prepared     the tests of make test on PostgreSQL, with prepared statements"
 	@echo "make lint              check rules and format with ruff"
 	@echo "make format            fix rules and format with ruff"
 	@echo "make types             check types with mypy, strict"
@@ -76,13 +77,17 @@ test: setup
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-all: test-sqlite test-postgres test-newest-django
+test-all: test-sqlite test-postgres test-prepared test-newest-django
 
 test-sqlite: setup
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
 
 test-postgres: setup
 	TEST_DATABASE=postgres $(PYTEST) $(PYTEST_ARGS)
+
+# With the options of docs/tuning.md.
+test-prepared: setup
+	TEST_POSTGRES_PREPARED=yes TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
 test-newest-django: setup
 	.ci/test-newest-django

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 
+from compaction_app.conf import warm_up
 from compaction_app.context.reading import get_context, should_compact
 from compaction_app.conversation.append import append_message, append_messages, start_session
 from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
@@ -75,4 +76,5 @@ __all__ = [
     "stream",
     "tips",
     "variants",
+    "warm_up",
 ]

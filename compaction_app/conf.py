@@ -682,6 +682,15 @@ def get_token_counter() -> Any:
     return load(site_setting("TOKEN_COUNTER"))()
 
 
+def warm_up() -> None:
+    """Load the tokenizer now, which the first message would otherwise wait for.
+
+    Call it where a server's process begins: in ``wsgi.py`` or ``asgi.py``, after the application was made. Django calls
+    ``AppConfig.ready`` in every management command too, and those need not wait.
+    """
+    get_token_counter()([""])
+
+
 @lru_cache(maxsize=64)
 def load(dotted_path: str) -> Any:
     """The object at a dotted path. Cached: the path names code, which does not change while a process runs."""

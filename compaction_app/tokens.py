@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import toktok
-
 from compaction_app.messages.openai_format import attachment_line, sent_name
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
@@ -31,9 +29,15 @@ class TokenCounter(Protocol):
 
 
 class ExactTokenCounter:
-    """o200k_base, exactly as the models of OpenAI count, without a download (``toktok-rs``)."""
+    """o200k_base, exactly as the models of OpenAI count, without a download (``toktok-rs``).
+
+    The first count of a process loads the tokenizer, which takes up to a second: see :func:`chat.warm_up`.
+    """
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
+        # Not above: a host that counts characters need not have it.
+        import toktok
+
         # For a few texts, starting a thread pool costs more than it saves.
         counts: list[int] = toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)
         return counts

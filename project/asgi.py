@@ -7,3 +7,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 application = get_asgi_application()
+
+from compaction_app import chat  # noqa: E402  # models can be imported only now
+
+chat.warm_up()

@@ -53,7 +53,8 @@ class Running:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Raises :class:`RuntimeError` with what the system says of its error."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()

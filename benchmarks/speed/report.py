@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.speed import plots
 from benchmarks.speed.measure import Timing
-from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE
+from benchmarks.speed.processes import REPOSITORY
 from benchmarks.speed.results import find
 from benchmarks.speed.systems import APP, BARE
 
@@ -41,21 +41,19 @@ def tables(timings: Sequence[Timing]) -> str:
 
 
 def describe(machine: dict[str, Any], timings: Sequence[Timing]) -> str:
-    lines = [f"Measured on {machine.get('date', 'an unknown day')[:10]}: {machine.get('cpu_count', '?')} processors"]
-    lines[0] += (
-        f" ({machine.get('cpu_model_name', 'of an unknown kind')}), Python {machine.get('python_version', '?').split()[0]}."
+    day, processors = str(machine.get("date", "an unknown day"))[:10], machine.get("cpu_count", "?")
+    kind, python = (
+        machine.get("cpu_model_name", "of an unknown kind"),
+        str(machine.get("python_version", "?")).split()[0],
     )
     about = {(one.system, one.database): one for one in timings}
     rows = [(one.system, one.database, one.versions, one.durability) for one in about.values()]
-    return "\n\n".join([*lines, table(("system", "database", "versions", "durability"), rows)])
+    first = f"Measured on {day}: {processors} processors ({kind}), Python {python}."
+    return first + "\n\n" + table(("system", "database", "versions", "durability"), rows)
 
 
 def databases(timings: Iterable[Timing]) -> list[str]:
     return list(dict.fromkeys(one.database for one in timings))
-
-
-def of_app(timings: Iterable[Timing], **where: Any) -> list[Timing]:
-    return [one for one in timings if all(getattr(one, key) == value for key, value in where.items())]
 
 
 def ratios(timings: Sequence[Timing], database: str, size: int, branches: int) -> dict[str, float]:

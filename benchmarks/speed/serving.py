@@ -65,7 +65,7 @@ def serve(system: System) -> None:
             break
         try:
             answer = _answer(system, request, made)
-        except Exception as error:  # noqa: BLE001  # told to the process that asked, which decides
+        except Exception as error:  # told to the process that asked, which decides
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers)

@@ -64,8 +64,8 @@ _ALL, _WITHOUT_TIMES = (
 )
 
 
-# The walk, its summary, and that one's pin and cutoff, of which only the position is needed. Where a summary's anchor is
-# its cutoff, the walk contains the cutoff too: callers leave out what is not deeper.
+# The walk, its summary, and that one's pin and cutoff, of which only the position is needed. Where a summary's anchor
+# is its cutoff, the walk contains the cutoff too: callers leave out what is not deeper.
 def _tail_rows(columns: str, condition: str = "w.id IS NOT NULL", which: str = "") -> str:
     base = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
     return f"""

