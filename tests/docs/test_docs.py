@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+from typing import Any
 
 import pytest
 from django.core.management import get_commands, load_command_class
@@ -110,9 +111,13 @@ def test_the_readmes_example_of_a_test_runs() -> None:
 @pytest.mark.django_db
 def test_the_snippet_runs() -> None:
     talk(chat.start_session(), None, 2)
-    (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.DOTALL)
+    snippet, options = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.DOTALL)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(snippet, {})  # our own document, so that it goes on working
     assert "in full" in out.getvalue()
     assert "none False" in out.getvalue()
+    databases: dict[str, dict[str, Any]] = {"default": {}}
+    exec(options, {"DATABASES": databases})
+    # The suite runs with the same: make test-prepared.
+    assert set(databases["default"]["OPTIONS"]) == {"server_side_binding", "prepare_threshold"}
