@@ -7,13 +7,14 @@ DEMO_ARGS ?=
 STEPS ?=
 EXAMPLES ?=
 EVALUATE_ARGS ?=
+BENCH_ARGS ?=
 
 # To choose the interpreter: make setup PYTHON=/path/to/python
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench evaluate screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench bench-all bench-setup evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt"
@@ -31,7 +32,8 @@ help:
 	@echo "make size              count lines and functions of each room"
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
-	@echo "make bench             run the benchmarks"
+	@echo "make bench             time a turn beside the bare database and other systems, into docs/benchmarks"
+	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
 	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
 	@echo "make screenshots       take pictures of admin and chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
@@ -118,13 +120,16 @@ fuzz: setup
 schema: setup
 	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
 
-bench: setup
-	@set -e; ran=; \
-	for script in benchmarks/[!_]*.py; do \
-	  [ -e "$$script" ] || continue; \
-	  ran=yes; echo "== $$script"; $(PY) "$$script"; \
-	done; \
-	[ -n "$$ran" ] || echo "There is no benchmark in benchmarks/ yet."
+# What is compared with is installed into environments of its own, under var/peers.
+bench: bench-setup
+	$(PY) -m benchmarks.speed $(BENCH_ARGS)
+
+bench-all: bench-setup
+	$(PY) -m benchmarks.speed --all $(BENCH_ARGS)
+	$(PY) benchmarks/extractive_speed.py
+
+bench-setup: setup
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 
 # Without the library that it compares with, one line of the table is missing.
 evaluate: setup

@@ -8,16 +8,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.speed import report, results
+from benchmarks.speed import pages, report, results
 from benchmarks.speed.measure import Timing, time_group
-from benchmarks.speed.processes import NotInstalled, install, running
-from benchmarks.speed.systems import DATABASES, systems_on
+from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
+from benchmarks.speed.systems import BACKGROUND, DATABASES, PAGES, WORKERS, systems_on
 
 FOLDER = report.FOLDER
 SIZES, LARGE = (100, 1_000, 10_000), 100_000
 BRANCHES = (1, 50)
 BACKGROUND_SIZES = (1_000, 16_000)
 LARGE_BACKGROUND = 50_000
+NUMBERS_OF_WORKERS = (1, 2, 4)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     timings = []
     sizes = options.size or [*SIZES, *([LARGE] if options.all else [])]
     for database in DATABASES:
-        timings += measure(database, sizes, options.only)
+        timings += measure(systems_on(database), database, sizes, BRANCHES, options.only)
+    background = BACKGROUND_SIZES + ((LARGE_BACKGROUND,) if options.all else ())
+    timings += measure([BACKGROUND], SQLITE, () if options.size else background, (1,), options.only)
+    if options.all:
+        for database in (SQLITE, POSTGRES):
+            timings += measure(PAGES, database, (pages.SMALL, pages.LARGE), (1,), options.only)
+        timings += measure([WORKERS], POSTGRES, NUMBERS_OF_WORKERS, (1,), options.only)
     machine = results.machine()
     print(f"Measured in {time.monotonic() - started:,.0f} s.", flush=True)
     if options.json:
@@ -53,9 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(database: str, sizes: Sequence[int], only: Sequence[str] | None) -> list[Timing]:
+def measure(
+    offered: Sequence[Measured],
+    database: str,
+    sizes: Sequence[int],
+    branches: Sequence[int],
+    only: Sequence[str] | None,
+) -> list[Timing]:
     systems = []
-    for system in systems_on(database):
+    for system in offered:
         if only and not system.name.startswith(tuple(only)):
             continue
         try:
@@ -72,9 +85,9 @@ def measure(database: str, sizes: Sequence[int], only: Sequence[str] | None) -> 
             versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
             process.about = {"versions": versions, "durability": about["durability"]}
         for size in sizes:
-            for branches in BRANCHES:
-                timings += time_group(processes, database, size, branches)
-                print(f"{database}: {size:,} messages, {branches} branches", flush=True)
+            for number in branches:
+                timings += time_group(processes, database, size, number)
+                print(f"{database}: {size:,} messages, {number} branches", flush=True)
     return timings
 
 

