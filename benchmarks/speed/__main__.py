@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.speed import pages, report, results
-from benchmarks.speed.measure import Timing, time_group
+from benchmarks.speed.measure import Timing, prepare, time_group
 from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
 from benchmarks.speed.systems import BACKGROUND, DATABASES, PAGES, WORKERS, systems_on
 
@@ -67,8 +67,8 @@ def measure(
     branches: Sequence[int],
     only: Sequence[str] | None,
 ) -> list[Timing]:
-    systems = []
-    for system in offered:
+    systems: list[Measured] = []
+    for system in offered if sizes else ():
         if only and not system.name.startswith(tuple(only)):
             continue
         try:
@@ -84,6 +84,7 @@ def measure(
             about = process.ask(do="about")
             versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
             process.about = {"versions": versions, "durability": about["durability"]}
+        prepare(processes)
         for size in sizes:
             for number in branches:
                 timings += time_group(processes, database, size, number)

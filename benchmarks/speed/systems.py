@@ -61,6 +61,7 @@ BACKGROUND = Measured(
     arguments=(),
     databases=(SQLITE,),
     branches=False,
+    has_others=False,
     calls=dict.fromkeys(("planning, prompt, commit", "with the ledger", "with an extract"), _EVERY),
 )
 PAGES = tuple(
@@ -72,6 +73,7 @@ PAGES = tuple(
         branches=False,
         calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES), size),
         only_size=size,
+        has_others=False,
     )
     for size in (pages.SMALL, pages.LARGE)
 )
@@ -82,6 +84,7 @@ WORKERS = Measured(
     arguments=(),
     databases=(POSTGRES,),
     branches=False,
+    has_others=False,
     calls=dict.fromkeys(("a run", "the model's call alone"), _EVERY),
 )
 

@@ -15,8 +15,8 @@ RUNS = "compaction_app_compactionrun"
 # build a bloom filter over the whole table (1 → 10 ms at a million rows). The partial unique index on (parent, cutoff)
 # of live summaries serves it.
 _LIVE_SUMMARY = (
-    f"(SELECT max(s.id) FROM {MESSAGES} s"
-    " WHERE s.parent_message_id = p.id AND s.kind = 'summary' AND s.retired_at IS NULL{which})"
+    f"(SELECT s.id FROM {MESSAGES} s WHERE s.parent_message_id = p.id AND s.kind = 'summary'"
+    " AND s.retired_at IS NULL{which} ORDER BY s.id DESC LIMIT 1)"
 )
 
 # The fewest tokens that a message can have when it is shown: pruning may shorten an old tool result, so with its full
@@ -42,8 +42,8 @@ walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id) AS (
            COALESCE(w.summary_id, {_LIVE_SUMMARY.format(which=which)})
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
     WHERE w.summary_id IS NULL OR w.depth > 1 + (
-        SELECT c.depth FROM {MESSAGES} s JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
-        WHERE s.id = w.summary_id)
+        SELECT c.depth FROM {MESSAGES} c
+        WHERE c.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id = w.summary_id))
 )"""
 
 
