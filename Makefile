@@ -2,6 +2,7 @@
 
 PY := .venv/bin/python
 STAMP := .venv/.requirements-installed
+DEV_STAMP := .venv/.requirements-dev-installed
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
@@ -14,10 +15,11 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench bench-all bench-setup evaluate screenshots clean FORCE
+.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench bench-all bench-setup evaluate screenshots clean FORCE
 
 help:
-	@echo "make setup             create .venv and install requirements.txt"
+	@echo "make setup             create .venv and install requirements.txt, for the demo"
+	@echo "make develop           also install requirements-dev.txt, for the tests"
 	@echo "make demo              run the demo (DEMO_ARGS='--help' for its options)"
 	@echo "make test              the tests, in a few minutes (PYTEST_ARGS='-k word')"
 	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django"
@@ -59,6 +61,14 @@ $(STAMP): requirements.txt $(if $(wildcard $(PY)),,FORCE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
+develop: $(DEV_STAMP)
+	@:
+
+$(DEV_STAMP): requirements-dev.txt $(STAMP)
+	@echo "Installing requirements-dev.txt for the tests; the first time takes a minute."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
 FORCE:
 
 # exec: the shell gives way to Python, so Ctrl-C finds only Python there, and its exit code is the recipe's.
@@ -75,34 +85,34 @@ POSTGRES_TESTS := tests/models tests/tree tests/context tests/compaction tests/c
 PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN || echo 1) + 1 )))
 PYTEST := $(PY) -m pytest -n $(PROCESSES) --dist worksteal
 
-test: setup
+test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
 test-all: test-sqlite test-postgres test-prepared test-newest-django
 
-test-sqlite: setup
+test-sqlite: develop
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
 
-test-postgres: setup
+test-postgres: develop
 	TEST_DATABASE=postgres $(PYTEST) $(PYTEST_ARGS)
 
 # With the options of docs/tuning.md.
-test-prepared: setup
+test-prepared: develop
 	TEST_POSTGRES_PREPARED=yes TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-newest-django: setup
+test-newest-django: develop
 	.ci/test-newest-django
 
-lint: setup
+lint: develop
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-format: setup
+format: develop
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-types: setup
+types: develop
 	$(PY) -m mypy
 
 migrations-check: setup
@@ -114,10 +124,10 @@ size:
 wheel-check: setup
 	.ci/wheel-check $(PY)
 
-fuzz: setup
+fuzz: develop
 	$(PY) -m tests.fuzz $(if $(STEPS),--steps $(STEPS))
 
-schema: setup
+schema: develop
 	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 # What is compared with is installed into environments of its own, under var/peers.
@@ -128,7 +138,7 @@ bench-all: bench-setup
 	$(PY) -m benchmarks.speed --all $(BENCH_ARGS)
 	$(PY) benchmarks/extractive_speed.py
 
-bench-setup: setup
+bench-setup: develop
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 
 # Without the library that it compares with, one line of the table is missing.
@@ -137,7 +147,7 @@ evaluate: setup
 	$(PY) -m benchmarks.evaluate $(EVALUATE_ARGS)
 
 # Named explicitly, since pytest collects only test_*.py.
-screenshots: setup
+screenshots: develop
 	BROWSER_TESTS=required TEST_DATABASE=sqlite $(PY) -m pytest tests/browser/screenshots.py $(PYTEST_ARGS)
 
 clean:

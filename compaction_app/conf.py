@@ -9,6 +9,7 @@ both, and a session's own setting overrides all of them.
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import math
 import re
@@ -683,12 +684,13 @@ def get_token_counter() -> Any:
 
 
 def warm_up() -> None:
-    """Load the tokenizer now, which the first message would otherwise wait for.
+    """Load the tokenizer and the OpenAI client now, which the first turn would otherwise wait for.
 
     Call it where a server's process begins: in ``wsgi.py`` or ``asgi.py``, after the application was made. Django calls
     ``AppConfig.ready`` in every management command too, and those need not wait.
     """
     get_token_counter()([""])
+    importlib.import_module("openai")
 
 
 @lru_cache(maxsize=64)

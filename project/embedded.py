@@ -286,7 +286,7 @@ def _wheel_folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         wheel = package.replace("_", "-")
-        raise EmbeddedServerError(f"The wheel {wheel} is not installed. Run: pip install -r requirements.txt")
+        raise EmbeddedServerError(f"The wheel {wheel} is not installed. Run: pip install -r requirements-dev.txt")
     return Path(spec.origin).parent
 
 

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import openai
-
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
-from compaction_app.summarizers.openai import is_overflow
+from compaction_app.summarizers.openai import is_overflow, openai
 
 #: In place of a chunk: there are no more.
 END = object()

@@ -9,6 +9,7 @@ conversation: providers quote keys in a 401, and some servers quote the whole in
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import re
@@ -16,10 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import openai
 
 from compaction_app import telemetry
 from compaction_app.conf import Settings
@@ -27,6 +26,18 @@ from compaction_app.context.budget import window_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.windows import OUTPUT_SHARE, Overflow, read_overflow, smaller
 from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
+
+if TYPE_CHECKING:
+    import openai as openai  # noqa: PLC0414  # chat_model.py takes it from here
+else:
+
+    class _ImportedWhenUsed:
+        """Importing the client takes a second, and most processes (commands, admin pages) never ask a model."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("openai"), name)
+
+    openai = _ImportedWhenUsed()
 
 TEMPERATURE = 0.1
 #: Sent where no key is needed: the client does not start without one, and local servers ignore it.
@@ -97,7 +108,7 @@ class ModelEntry:
         return replace(self, max_input_tokens=least.input_tokens, max_output_tokens=least.output_tokens)
 
 
-Clients = Callable[[ModelEntry], openai.AsyncOpenAI]
+Clients = Callable[[ModelEntry], "openai.AsyncOpenAI"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,7 +25,7 @@ HOW_TO_INSTALL = (
     "install Chromium (Debian, Ubuntu: apt-get install chromium; elsewhere: python -m playwright install chromium), "
     f"or name one: {CHROMIUM_VARIABLE}=/path/to/chrome"
 )
-NO_PLAYWRIGHT = "no browser test runs here: Playwright is not installed. Run: pip install -r requirements.txt"
+NO_PLAYWRIGHT = "no browser test runs here: Playwright is not installed. Run: pip install -r requirements-dev.txt"
 
 #: Nothing but this machine has an address, whatever a page asks for.
 _NO_OTHER_HOST = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"

@@ -205,11 +205,17 @@ def test_an_attachment_that_says_it_costs_nothing_costs_nothing():
 
 
 LOADED = "import sys; print('toktok' in sys.modules)"
+CLIENT_LOADED = "import sys; print('openai' in sys.modules)"
 
 
 @pytest.mark.parametrize("server", ["wsgi", "asgi"])
 def test_a_server_has_the_tokenizer_before_its_first_request(server):
     assert _output(f"import project.{server}; {LOADED}") == "True"
+
+
+def test_a_process_that_asks_no_model_does_not_import_the_client():
+    assert _output(f"from compaction_app import admin, chat, tasks; {CLIENT_LOADED}") == "False"
+    assert _output(f"from compaction_app import chat; chat.warm_up(); {CLIENT_LOADED}") == "True"
 
 
 def test_a_host_that_counts_characters_needs_no_tokenizer():
