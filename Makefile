@@ -6,6 +6,8 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
 EXAMPLES ?=
+SOAK_SECONDS ?=
+SOAK_SEED ?=
 EVALUATE_ARGS ?=
 
 # To choose the interpreter: make setup PYTHON=/path/to/python
@@ -13,7 +15,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema bench evaluate screenshots clean FORCE
+.PHONY: help setup demo test test-all test-sqlite test-postgres test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt"
@@ -30,6 +32,7 @@ help:
 	@echo "make size              count lines and functions of each room"
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
+	@echo "make soak              clients, workers and faults at once; then every row is checked (SOAK_SECONDS=60, SOAK_SEED)"
 	@echo "make bench             run the benchmarks"
 	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
 	@echo "make screenshots       take pictures of admin and chat in var/screenshots (needs Chromium)"
@@ -112,6 +115,9 @@ fuzz: setup
 
 schema: setup
 	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
+
+soak: setup
+	$(PY) -m tests.soak $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 bench: setup
 	@set -e; ran=; \

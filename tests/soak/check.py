@@ -52,7 +52,10 @@ def read_rows(database: psycopg.Connection[Any]) -> Rows:
         with database.cursor(row_factory=dict_row) as cursor:
             cursor.execute(sql.SQL("SELECT * FROM {} ORDER BY id").format(sql.Identifier(table)))
             return [
-                {name: str(value) if name in ("session_id", "claim_token") and value else value for name, value in row.items()}
+                {
+                    name: str(value) if name in ("session_id", "claim_token") and value else value
+                    for name, value in row.items()
+                }
                 for row in cursor
             ]
 
@@ -104,6 +107,7 @@ class Told:
 
     def __init__(self, journals: Sequence[Sequence[Operation]]) -> None:
         self.stored: dict[int, Sent] = {}
+        #: By marker. Some of them were acknowledged when they were sent again.
         self.unknown: dict[str, Sent] = {}
         self.doubled: list[str] = []
         self.parents: dict[int, int | None] = {}
@@ -118,8 +122,6 @@ class Told:
         for operations in journals:
             for operation in operations:
                 self._take(operation)
-        for marker in self.id_of:
-            self.unknown.pop(marker, None)
 
     def _take(self, operation: Operation) -> None:
         op, ok = operation["op"], operation.get("ok")
@@ -275,26 +277,10 @@ class Judge:
     def _unacknowledged(self, row: Row) -> None:
         """Stored by an operation whose connection was killed: as it was sent, and only by such an operation."""
         marker = self.told.marker_of.get(row["id"]) or next(iter(MARKER.findall(row["content"])), "")
-        sent = self._unknown_at(marker)
+        sent = self.told.unknown.get(marker)
         self.check("no message is stored that nobody sent", sent is not None, f"{row['id']} ({marker})")
         if sent is not None:
             self._unchanged(row, sent)
-
-    def _unknown_at(self, marker: str) -> Sent | None:
-        return self.told.unknown.get(marker) or self.all_unknown.get(marker)
-
-    @property
-    def all_unknown(self) -> dict[str, Sent]:
-        """Messages of unknown outcome that a client saw later too."""
-        if not hasattr(self, "_all_unknown"):
-            self._all_unknown: dict[str, Sent] = {}
-            for operation in (o for operations in self.journals for o in operations if o["op"] in ("append", "complete")):
-                if "ok" in operation:
-                    continue
-                for n, m in enumerate(operation["chain"]):
-                    parent = operation["p"] if n == 0 else None
-                    self._all_unknown[m["m"]] = Sent(m["m"], operation["s"], parent, m["r"], m["h"], in_chain=n > 0)
-        return self._all_unknown
 
     def _chains(self, present: set[str]) -> None:
         sessions_with_deletions = {s for s, counts in self.told.erasures.items() if sum(counts)} | self.deleted_sessions
@@ -311,21 +297,21 @@ class Judge:
     def _erased(self) -> None:
         """No marker stands anywhere unless the message that it belongs to is there with its text."""
         present = {m for row in self.texts if row["redacted_at"] is None for m in MARKER.findall(row["content"])[:1]}
-        where = defaultdict(list)
+        where: dict[str, list[str]] = {}
         for column, markers in self.rows.markers.items():
             self.check("texts stand in the columns for texts only", column in TEXT_COLUMNS or not markers, column)
             for marker in markers:
-                where[marker].append(column)
-        for marker in where:
-            self.check("every text belongs to a message", marker in present, f"{marker} in {where[marker]}")
+                where.setdefault(marker, []).append(column)
+        for marker, columns in where.items():
+            self.check("every text belongs to a message", marker in present, f"{marker} in {columns}")
         for i in self.redacted:
             marker = self.told.marker_of.get(i, "")
             gone = marker not in where and (i not in self.all or self._is_redacted(i))
-            self.check("redacted text is nowhere", gone, f"{i} ({marker}) in {where[marker]}")
+            self.check("redacted text is nowhere", gone, f"{i} ({marker}) in {where.get(marker)}")
         for i, marker in self.told.marker_of.items():
             if self.is_deleted(i):
                 gone = i not in self.all and marker not in where
-                self.check("what is deleted is gone, with all below it", gone, f"{i} ({marker}) in {where[marker]}")
+                self.check("what is deleted is gone, with all below it", gone, f"{i} ({marker}) in {where.get(marker)}")
 
     def _reads(self) -> None:
         """A context shows messages of its own branch, its tip among them, and nothing that its reader has erased."""
@@ -345,7 +331,7 @@ class Judge:
             i = self.told.id_of.get(marker)
             if i is None:
                 # Stored by an operation of unknown outcome and never seen as a tip: only its session is known.
-                sent = self._unknown_at(marker)
+                sent = self.told.unknown.get(marker)
                 if sent is None or sent.session != operation["s"]:
                     strange.add(marker)
             elif i not in branch or i in erased:
@@ -374,15 +360,13 @@ class Judge:
         if row["parent_message_id"] is None:
             due: Row = {"depth": 1, "path_tokens": row["token_count"], "lane_id": None}
         elif parent is None:
-            self.check(name, False, f"{row['id']} has no parent {row['parent_id']}")
+            self.check(name, False, f"{row['id']} has no parent {row['parent_message_id']}")
             return
         else:
             own = row["token_count"] if row["kind"] == "message" else 0
             due = {"depth": parent["depth"] + 1, "path_tokens": parent["path_tokens"] + own}
             due["session_id"] = parent["session_id"]
-            if row["kind"] == "summary":
-                due["lane_id"] = parent["lane_id"] or parent["id"]
-            elif row["lane_id"] is not None:
+            if row["kind"] == "summary" or row["lane_id"] is not None:
                 due["lane_id"] = parent["lane_id"] or parent["id"]
             self.check("no message follows a summary", parent["kind"] == "message", f"{row['id']}")
         wrong = {key: row[key] for key, value in due.items() if row[key] != value}

@@ -25,25 +25,25 @@ from tests.soak.model import CHAT_MODEL, MARKER
 
 #: How often a client does what, in a thousand steps. A turn is four operations.
 SHARES = {
-    "turn": 400,
+    "turn": 460,
     "tool_turn": 40,
-    "edit": 90,
-    "regenerate": 90,
-    "switch": 160,
+    "edit": 60,
+    "regenerate": 60,
+    "switch": 152,
     "look": 120,
     "redact": 25,
     "delete": 25,
-    "retire": 8,
-    "compact": 12,
+    "retire": 10,
+    "compact": 14,
     "complete": 27,
-    "delete_session": 3,
+    "delete_session": 1,
 }
 #: Conversations of a client: its own, and those that it shares with its neighbour.
-OWN, SHARED = 3, 3
+OWN, SHARED = 2, 2
 #: A client leaves a conversation to which it has added so many messages.
-LONGEST = 250
+LONGEST = 300
 #: Operations a second that one client sends at most.
-MOST_A_SECOND = 60
+MOST_A_SECOND = 55
 WORDS = """harbour berth tide board pilot crane quay sluice barge ballast mooring lantern ledger manifest customs cargo
 wharf signal buoy rudder anchor hatch winch rope tarpaulin grain timber copper salt amber cask crate invoice seal
 """.split()
@@ -81,9 +81,7 @@ class Client:
         self.chat, self.number, self.until = chat, number, until
         self.random = random.Random(f"client {seed} {number}")
         self.journal = Journal(folder / f"client-{number}.jsonl")
-        self.openai = openai.OpenAI(
-            base_url=os.environ["SOAK_MODEL_URL"], api_key="none", timeout=1.0, max_retries=0
-        )
+        self.openai = openai.OpenAI(base_url=os.environ["SOAK_MODEL_URL"], api_key="none", timeout=1.0, max_retries=0)
         self.markers = self.operations = 0
         self.started = time.time()
         self.lost_connection = (OperationalError, InterfaceError)
@@ -204,7 +202,7 @@ class Client:
     def message(self, role: str, n: int, of: int) -> dict[str, Any]:
         marker = self.marker()
         words = random.Random(marker)
-        text = " ".join(words.choice(WORDS) for _ in range(words.randint(15, 50)))
+        text = " ".join(words.choice(WORDS) for _ in range(words.randint(20, 60)))
         message = {"role": role, "content": f"{marker}: {text}, says Ida — {words.randint(2, 900)} tons by Friday."}
         if of > 1 and n == 0:
             function = {"name": "look", "arguments": f'{{"query": "{marker}"}}'}
@@ -294,7 +292,8 @@ class Client:
         session = room.session
         tips, unknown = self.do("switch", lambda: self.chat.tips(session), seen, s=str(session.pk))
         if tips:
-            tip = tips[int(place * len(tips))]
+            # Most often one that is being written on.
+            tip = tips[-1 - int(place**2 * len(tips))]
             known = room.nodes.get(tip.pk)
             room.nodes[tip.pk] = Node(tip, known.parent if known else None, tip.role if known else "seen")
             room.tip = tip

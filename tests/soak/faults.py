@@ -61,10 +61,10 @@ def schedule(seed: int, seconds: float) -> list[Fault]:
     chance = random.Random(f"faults {seed}")
     faults = []
     for kind, number in IN_TEN_MINUTES.items():
-        # A stopped worker goes on before the end, and nothing is killed before the first worker is ready.
+        # A stopped worker goes on before the end.
         latest = seconds - STOPPED_SECONDS - PATIENCE_SECONDS if kind == "worker stopped" else seconds
-        for _ in range(max(1, round(number * seconds / 600))):
-            faults.append(Fault(chance.uniform(min(4, latest / 2), max(latest, 1)), kind, chance.random()))
+        times = range(max(1, round(number * seconds / 600)))
+        faults += [Fault(chance.uniform(0, max(latest, 1)), kind, chance.random()) for _ in times]
     return sorted(faults)
 
 

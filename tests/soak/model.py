@@ -39,7 +39,7 @@ CHAT_FAULTS: dict[str, tuple[int, Step]] = {
     "too-long context": (60, steps.context_overflow()),
 }
 #: Markers that a summary quotes at most: more would be as long as what it replaces.
-QUOTED = 60
+QUOTED = 40
 
 
 class Model:
@@ -55,7 +55,7 @@ class Model:
     def _answer(self, exchange: Exchange) -> None:
         is_chat = exchange.model == CHAT_MODEL
         with self._lock:
-            latency = self._random.choice((0.02, 0.05, 0.1, 0.3, 0.7))
+            latency = self._random.choice((0.05, 0.1, 0.3, 0.5, 0.8))
             name, step = self._choose(CHAT_FAULTS if is_chat else SUMMARIZER_FAULTS)
             self.answers[name or "answered"] += 1
         steps.late(latency, step or (reply if is_chat else recap))(exchange)

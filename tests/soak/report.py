@@ -13,11 +13,8 @@ def failed(result: Mapping[str, Any]) -> bool:
 def table(result: Mapping[str, Any]) -> str:
     operations = sum(result["operations"].values())
     rest = result["rest_seconds"]
-    lines = [
-        f"seed {result['seed']}: {operations:,} operations in {result['seconds']:g} s"
-        f" ({operations / result['seconds']:.0f} a second)",
-        "",
-    ]
+    rate = operations / result["seconds"]
+    lines = [f"seed {result['seed']}: {operations:,} operations in {result['seconds']:g} s ({rate:.0f} a second)", ""]
     for title, name in (
         ("operations", "operations"),
         ("errors that clients met", "errors"),
@@ -28,8 +25,9 @@ def table(result: Mapping[str, Any]) -> str:
     ):
         lines += [title, *(f"  {kind:<44} {n:>9,}" for kind, n in sorted(result[name].items())), ""]
     lines += [
-        f"operations of unknown outcome {result['unknown']:,}; runs of more than one attempt"
-        f" {result['taken_up_again']:,}; claims that a worker found lost {result['lost_claims']:,}",
+        f"operations of unknown outcome: {result['unknown']:,}",
+        f"runs of more than one attempt: {result['taken_up_again']:,}",
+        f"claims that a worker found lost: {result['lost_claims']:,}",
         f"at rest after {rest:g} s" if rest is not None else "NOT at rest: something is stuck",
         "",
         f"{'invariant':<46} {'checked':>9} {'violated':>9}",

@@ -7,7 +7,7 @@ from project.settings import *  # noqa: F403
 _MODEL = {"base_url": os.environ.get("SOAK_MODEL_URL"), "api_key_env": "SOAK_MODEL_KEY"}
 
 COMPACTION = {
-    "CONTEXT_WINDOW": 6_000,
+    "CONTEXT_WINDOW": 3_000,
     "SUMMARIZER_MODELS": [{"model": "summarizer-a", **_MODEL}, {"model": "summarizer-b", **_MODEL}],
     # The lease follows from it, see faults.py.
     "SUMMARIZER_TIMEOUT": 1.0,
