@@ -38,6 +38,13 @@ def test_the_same_seed_gives_the_same_faults() -> None:
     assert sum(fault.kind == "worker killed" for fault in faults.schedule(7, 600)) >= 30
 
 
+@pytest.mark.pure
+def test_the_check_shares_no_code_with_the_app() -> None:
+    command = [sys.executable, "-c", "import sys, tests.soak.check; print(*sys.modules)"]
+    loaded = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split()
+    assert {name.split(".")[0] for name in loaded} & {"django", "compaction_app", "project"} == set()
+
+
 def content(marker: str) -> str:
     return f"{marker}: grain"
 
