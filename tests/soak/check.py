@@ -467,7 +467,7 @@ def judge(rows: Rows, journals: Sequence[Sequence[Operation]], *, clients: int) 
     operations = [operation for client in journals for operation in client if operation["op"] != "end"]
     ended: Counter[str] = Counter()
     for run in rows.runs:
-        ended[" ".join(filter(None, (run["status"], run["error_code"] or run["skip_reason"])))] += 1
+        ended[" ".join(filter(None, (run["status"], run["skip_reason"] or run["error_code"])))] += 1
     return {
         "operations": dict(Counter(operation["op"] for operation in operations)),
         "errors": dict(Counter(f"{o['op']}: {o['error']}" for o in operations if "error" in o)),

@@ -90,14 +90,7 @@ class Client:
         self.documented: dict[str, tuple[type[Exception], ...]] = {
             "start": (exceptions.DuplicateExternalId,),
             "compact": (gone, exceptions.CompactionRefused, exceptions.CompactionFailed),
-            # InvalidMessage: the results of the tip's tool calls were deleted.
-            "complete": (
-                gone,
-                exceptions.ContextOverflow,
-                exceptions.InvalidReply,
-                exceptions.InvalidMessage,
-                openai.APIError,
-            ),
+            "complete": (gone, exceptions.ContextOverflow, exceptions.InvalidReply, openai.APIError),
         }
         self.always = (gone,)
         pair = number // 2

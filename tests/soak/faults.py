@@ -22,8 +22,8 @@ import redis
 
 #: Of a run with the settings of a soak: two models, each asked twice at most, a second each, and ten seconds.
 LEASE_SECONDS = 14.0
-#: Longer than the lease, so that another worker takes the run of a stopped one.
-STOPPED_SECONDS = LEASE_SECONDS + 3
+#: Longer than the lease and two sweeps, so that another worker takes the run of a stopped one.
+STOPPED_SECONDS = LEASE_SECONDS + 7
 #: How long a fault waits for a worker that has a run.
 PATIENCE_SECONDS = 3.0
 
