@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,19 +95,18 @@ class Site:
         self.workers += [self.start_worker() for _ in range(WORKERS)]
         schedule_file = str(self.folder / "beat-schedule")
         self.start("beat", "celery", "-A", "project", "beat", "--schedule", schedule_file, "--loglevel", "info")
-        until = time.monotonic() + START_SECONDS
-        while not all(" ready." in worker.log_tail(200) for worker in self.workers):
-            if time.monotonic() > until:
-                raise TimeoutError(f"the workers did not start; see {self.folder}")
-            time.sleep(0.1)
+        wait_until(
+            lambda: all(" ready." in worker.log_tail(200) for worker in self.workers), f"the workers; see {self.folder}"
+        )
 
-    def start_clients(self, seed: int, until: float) -> list[GuardedProcess]:
-        common = ["--seed", str(seed), "--until", str(until), "--folder", str(self.folder)]
-        names = [(f"client-{n}", str(n)) for n in range(CLIENTS)]
-        return [
-            self.start(name, "tests.soak.clients", "--number", n, *common, SOAK_LOG_LEVEL="ERROR", PGAPPNAME=name)
-            for name, n in names
+    def start_clients(self, seed: int, seconds: float) -> list[GuardedProcess]:
+        common = ["--seed", str(seed), "--seconds", str(seconds), "--folder", str(self.folder)]
+        clients = [
+            self.start(f"client-{n}", "tests.soak.clients", "--number", str(n), *common, SOAK_LOG_LEVEL="ERROR")
+            for n in range(CLIENTS)
         ]
+        wait_until(lambda: len(list(self.folder.glob("client-*.jsonl"))) == CLIENTS, f"the clients; see {self.folder}")
+        return clients
 
     def wait_for_rest(self) -> float | None:
         """Seconds until no run is open and the broker is empty; None if that does not come."""
@@ -126,6 +125,14 @@ class Site:
         return None
 
 
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + START_SECONDS
+    while not ready():
+        if time.monotonic() > until:
+            raise TimeoutError(f"waited {START_SECONDS:g} seconds in vain for {what}")
+        time.sleep(0.1)
+
+
 def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     """One run; its result, with everything that the report shows."""
     with contextlib.ExitStack() as stack:
@@ -134,11 +141,9 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         site = Site(folder, stack)
         site.start_servers(model)
         site.start_workers()
-        clients = site.start_clients(seed, time.time() + seconds + 2)
+        clients = site.start_clients(seed, seconds)
         injector = Injector(site.database, site.broker, site.workers, site.replace_worker)
         stack.callback(injector.close)
-        # Importing Django takes a client about that long.
-        time.sleep(2)
         began = time.monotonic()
         injector.run(schedule(seed, seconds), began, seconds)
         while any(client.is_running() for client in clients) and time.monotonic() < began + seconds + 30:

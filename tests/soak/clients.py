@@ -72,18 +72,19 @@ class Room:
 
 
 class Client:
-    def __init__(self, number: int, seed: int, until: float, folder: Path) -> None:
+    def __init__(self, number: int, seed: int, seconds: float, folder: Path) -> None:
         import openai
         from django.db import InterfaceError, OperationalError
 
         from compaction_app import chat, exceptions
 
-        self.chat, self.number, self.until = chat, number, until
+        self.chat, self.number = chat, number
         self.random = random.Random(f"client {seed} {number}")
         self.journal = Journal(folder / f"client-{number}.jsonl")
         self.openai = openai.OpenAI(base_url=os.environ["SOAK_MODEL_URL"], api_key="none", timeout=1.0, max_retries=0)
         self.markers = self.operations = 0
-        self.started = time.time()
+        self.started = time.monotonic()
+        self.until = self.started + seconds
         self.lost_connection = (OperationalError, InterfaceError)
         gone = exceptions.MessageNotFound
         #: The errors that an operation documents, and that another client or the model can cause.
@@ -99,7 +100,7 @@ class Client:
 
     def run(self) -> None:
         kinds, weights = list(SHARES), list(SHARES.values())
-        while time.time() < self.until:
+        while time.monotonic() < self.until:
             # Always the same number of draws, so that the choices do not depend on what happened.
             kind = self.random.choices(kinds, weights)[0]
             room = self.random.choice(self.rooms)
@@ -109,7 +110,7 @@ class Client:
             if room.session is not None:
                 step: Callable[[Room, float], None] = getattr(self, kind)
                 step(room, place)
-            ahead = self.started + self.operations / MOST_A_SECOND - time.time()
+            ahead = self.started + self.operations / MOST_A_SECOND - time.monotonic()
             if ahead > 0:
                 time.sleep(ahead)
         self.journal.before("end")
@@ -357,11 +358,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--until", type=float, required=True, help="seconds since the epoch")
+    parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where the journal is written")
     options = parser.parse_args(arguments)
     django.setup()
-    Client(options.number, options.seed, options.until, options.folder).run()
+    Client(options.number, options.seed, options.seconds, options.folder).run()
     return 0
 
 

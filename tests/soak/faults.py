@@ -24,7 +24,7 @@ import redis
 LEASE_SECONDS = 14.0
 #: Longer than the lease and two sweeps, so that another worker takes the run of a stopped one.
 STOPPED_SECONDS = LEASE_SECONDS + 7
-#: How long a fault waits for a worker that has a run.
+#: How long a fault waits for a worker that has a run, or for a connection.
 PATIENCE_SECONDS = 3.0
 
 #: How often each kind occurs in ten minutes; in a shorter run in proportion, but at least once.
@@ -98,41 +98,42 @@ class Injector:
                 self._go_on(pid)
 
     def _carry_out(self, fault: Fault) -> None:
-        if fault.kind == "broker emptied":
-            self._broker.flushall()
-        elif fault.kind.endswith("killed") and "backend" in fault.kind:
-            if not self._kill_backends(fault):
+        """Wait for something to hit; after a while any worker will do."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        is_late = False
+        while not self._hit(fault, any_worker=is_late):
+            if is_late:
                 return
-        else:
-            worker = self._choose(fault.place)
-            if worker is None:
-                return
-            if holds_a_run(worker):
-                self.done[f"{fault.kind}, in the middle of a run"] += 1
-            if fault.kind == "worker stopped":
-                os.killpg(worker.pid, signal.SIGSTOP)
-                self.stopped[worker.pid] = time.monotonic() + STOPPED_SECONDS
-            elif fault.kind == "worker killed":
-                worker.kill()
-                self.replace(worker)
-            elif not kill_pool_process(worker, fault.place):
-                return
+            time.sleep(0.02)
+            is_late = time.monotonic() > until
         self.done[fault.kind] += 1
 
-    def _choose(self, place: float) -> Worker | None:
-        """A worker that has a run, if one gets a run soon; a stopped one is left alone."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            running = [worker for worker in self.workers if worker.pid not in self.stopped]
-            if len(running) < 2:
-                return None
-            busy = [worker for worker in running if holds_a_run(worker)]
-            if busy or time.monotonic() > until:
-                among = busy or running
-                return among[int(place * len(among))]
-            time.sleep(0.02)
+    def _hit(self, fault: Fault, *, any_worker: bool) -> bool:
+        if fault.kind == "broker emptied":
+            self._broker.flushall()
+            return True
+        if "backend" in fault.kind:
+            return self._kill_backends(fault)
+        running = [worker for worker in self.workers if worker.pid not in self.stopped]
+        busy = [worker for worker in running if holds_a_run(worker)]
+        among = busy or (running if any_worker else [])
+        # One worker at least goes on.
+        if len(running) < 2 or not among:
+            return False
+        worker = among[int(fault.place * len(among))]
+        if fault.kind == "worker stopped":
+            os.killpg(worker.pid, signal.SIGSTOP)
+            self.stopped[worker.pid] = time.monotonic() + STOPPED_SECONDS
+        elif fault.kind == "worker killed":
+            worker.kill()
+            self.replace(worker)
+        elif not kill_pool_process(worker, fault.place):
+            return False
+        if busy:
+            self.done[f"{fault.kind}, in the middle of a run"] += 1
+        return True
 
-    def _kill_backends(self, fault: Fault) -> int:
+    def _kill_backends(self, fault: Fault) -> bool:
         rows = self._database.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             " AND backend_type = 'client backend' ORDER BY pid"
@@ -142,7 +143,7 @@ class Injector:
             pids = [pids[int(fault.place * len(pids))]]
         for pid in pids:
             self._database.execute("SELECT pg_terminate_backend(%s)", [pid])
-        return len(pids)
+        return bool(pids)
 
     def _go_on(self, pid: int) -> None:
         del self.stopped[pid]
