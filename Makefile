@@ -7,6 +7,8 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
 EXAMPLES ?=
+SOAK_SECONDS ?=
+SOAK_SEED ?=
 EVALUATE_ARGS ?=
 BENCH_ARGS ?=
 
@@ -15,7 +17,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema bench bench-all bench-setup evaluate screenshots clean FORCE
+.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt, for the demo"
@@ -34,6 +36,7 @@ help:
 	@echo "make size              count lines and functions of each room"
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
+	@echo "make soak              clients, workers and faults at once; then every row is checked (SOAK_SECONDS=60, SOAK_SEED)"
 	@echo "make bench             time a turn beside the bare database and other systems, into docs/benchmarks"
 	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
 	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
@@ -129,6 +132,9 @@ fuzz: develop
 
 schema: develop
 	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
+
+soak: develop
+	$(PY) -m tests.soak $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 # What is compared with is installed into environments of its own, under var/peers.
 bench: bench-setup

@@ -14,7 +14,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 from django.conf import settings as django_settings
-from django.db import router
+from django.db import InterfaceError, OperationalError, router
 from django.utils import timezone
 
 from compaction_app.compaction import lease, runs
@@ -33,7 +33,7 @@ logger = logging.getLogger("compaction_app.tasks")
 
 #: The longest that a chat turn waits for a broker that does not answer.
 ENQUEUE_TIMEOUT_SECONDS = 1.0
-#: compact_session is retried after this where another worker's run is in the way.
+#: compact_session is retried after this where another worker's run is in the way, or the database is away.
 SESSION_RETRY_SECONDS = 5
 #: Seconds between a run's limit and the soft limit of its task, and between that and the hard one.
 TASK_MARGIN_SECONDS = 30
@@ -129,7 +129,17 @@ def _enqueue_following(outcome: Outcome) -> None:
         enqueue(run, countdown=max(0.0, (due - timezone.now()).total_seconds()) + 0.1)
 
 
-@shared_task(name="compaction_app.tasks.compact_session", bind=True, acks_late=True, reject_on_worker_lost=True)
+# max_retries is the task's, since retry(max_retries=None) means the default of three. No row stands for this task, so
+# the sweep does not find it where the database was briefly away.
+@shared_task(
+    name="compaction_app.tasks.compact_session",
+    bind=True,
+    acks_late=True,
+    reject_on_worker_lost=True,
+    max_retries=None,
+    default_retry_delay=SESSION_RETRY_SECONDS,
+    autoretry_for=(OperationalError, InterfaceError),
+)
 def compact_session(self: Any, session_id: str, using: str = "default", below: int | None = None) -> dict[str, int]:
     """Bring every branch of a session to or under its threshold, from shallow tips to deep ones.
 
@@ -152,7 +162,7 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
         done += count
         waiting += waits
     if waiting and not self.request.called_directly:
-        raise self.retry(countdown=SESSION_RETRY_SECONDS, max_retries=None)
+        raise self.retry()
     return {"tips": len(tips), "runs": done, "waiting": waiting}
 
 

@@ -40,7 +40,7 @@ ALLOWED_SKIPS = {
 ON_SQLITE_ONLY = ("pure", "appearance")
 
 #: Marks of tests that take too long to be run twice, and whose outcome PostgreSQL decides.
-ON_POSTGRES_ONLY = ("contract",)
+ON_POSTGRES_ONLY = ("contract", "soak")
 
 #: Set by pytest-xdist in the processes that it starts.
 XDIST_VARIABLE = "PYTEST_XDIST_WORKER"

@@ -9,6 +9,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from compaction_app import chat, tasks
@@ -197,6 +198,36 @@ class TestSweep:
         assert tasks.recover_compactions() == {"enqueued": 0, "given_up": 1}
         run.refresh_from_db()
         assert (run.status, run.error_code) == ("failed", "timeout")
+
+
+class TestRetriesOfASession:
+    """``compact_session`` has no row that the sweep could find, so it must not give up by itself."""
+
+    @pytest.fixture
+    def answers(self, monkeypatch):
+        """What each look at the one tip gives: the runs made and whether it waits, or an error."""
+        answers = []
+
+        def answer(*_):
+            found = answers.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        monkeypatch.setattr(tasks, "_compact_tip", answer)
+        return answers
+
+    def test_it_waits_for_another_workers_run_as_long_as_that_takes(self, answers):
+        """It was given up after Celery's default of three retries, fifteen seconds."""
+        tip = talk(chat.start_session(), turns=2)
+        answers += [(0, True)] * 20 + [(1, False)]
+        assert tasks.compact_session.apply([str(tip.session_id)]).get()["runs"] == 1
+
+    @pytest.mark.parametrize("error", [OperationalError("terminated"), InterfaceError("closed")])
+    def test_it_is_tried_again_where_the_database_was_away(self, answers, error):
+        tip = talk(chat.start_session(), turns=2)
+        answers += [error, (1, False)]
+        assert tasks.compact_session.apply([str(tip.session_id)]).get()["runs"] == 1
 
 
 class TestEagerTasks:

@@ -148,7 +148,7 @@ def _fail(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = 
         with transaction.atomic(using=using):
             # Under the lock, so that nothing that the events point at is deleted before they are written.
             lock_session(run.session_id, using)
-            if _is_still_due(run):
+            if is_still_due(run):
                 _record_failure(run, error, events)
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
@@ -181,7 +181,7 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         runs.fail(run, run.error_code, run.error_detail)
 
 
-def _is_still_due(run: CompactionRun) -> bool:
+def is_still_due(run: CompactionRun) -> bool:
     """Whether the claim is still valid and the branch still exists; a run without its branch is skipped."""
     if not runs.still_claimed(run).exists():
         log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
@@ -200,7 +200,7 @@ def _erased_since_read(run: CompactionRun) -> bool:
 def _may_commit(work: Work) -> bool:
     """Whether the run is still due and the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    if not _is_still_due(run) or run.tip_id is None:
+    if not is_still_due(run) or run.tip_id is None:
         return False
     newest = branches.history_at(run.tip_id, work.using).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):

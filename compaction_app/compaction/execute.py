@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted
+from compaction_app.compaction.commit import fail_unexpected, finish, is_still_due, release_interrupted
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import MAX_INTEGER, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.exceptions import (
@@ -30,6 +30,7 @@ from compaction_app.exceptions import (
     SummarizerError,
 )
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import lock_session
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
@@ -227,9 +228,9 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    _record_start(work, again=at_most is not None)
+    is_due = _record_start(work, again=at_most is not None)
     runs.give_back_connection(work.using)
-    return work
+    return work if is_due else None
 
 
 def learn(work: Work, result: SummaryDraft | SummarizerError) -> Work | None:
@@ -344,8 +345,26 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _record_start(work: Work, *, again: bool) -> None:
-    """The event, the log line and the signal of an attempt; ``again``: a smaller request of the same attempt."""
+def _record_start(work: Work, *, again: bool) -> bool:
+    """The event, the log line and the signal of an attempt; False where the run is not due any more.
+
+    ``again``: a smaller request of the same attempt.
+    """
+    run = work.run
+    try:
+        with transaction.atomic(using=work.using):
+            # Under the lock, so that the tip that the event points at is not deleted before it is written.
+            lock_session(run.session_id, work.using)
+            if not is_still_due(run):
+                return False
+            _write_start(work, again)
+    except MessageNotFound:
+        log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
+        return False
+    return True
+
+
+def _write_start(work: Work, again: bool) -> None:
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)

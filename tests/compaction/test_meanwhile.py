@@ -9,11 +9,12 @@ from asgiref.sync import async_to_sync
 from django.db import connection, connections
 
 from compaction_app import chat
-from compaction_app.compaction import runs
+from compaction_app.compaction import execute, runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
+from compaction_app.testing.summarizers import FakeSummarizer
 from tests.compaction.world import Interfering
 from tests.small import anchored_summary, shown_ids, small
 
@@ -54,6 +55,25 @@ class TestMeanwhile:
         assert not ChatSession.objects.filter(pk=session.pk).exists()
         assert not ChatMessage.objects.exists()
         assert not CompactionRun.objects.exists()
+
+    @pytest.mark.parametrize("erase", [chat.delete_message, lambda tip: chat.delete_session(tip.session)])
+    def test_a_branch_deleted_before_the_start_is_recorded_is_no_error(
+        self, branch, meanwhile, monkeypatch, caplog, erase
+    ):
+        """Between reading the branch and writing the event; it was an IntegrityError with a traceback in the log."""
+        read = execute._load
+
+        def read_and_erase(*arguments):
+            work = read(*arguments)
+            erase(branch[-1])
+            return work
+
+        run = chat.request_compaction(branch[-1])
+        monkeypatch.setattr(execute, "_load", read_and_erase)
+        outcome = compact_chat_history(run.pk)
+        assert outcome.is_gone or (outcome.run.status, outcome.run.skip_reason) == ("skipped", "branch_gone")
+        assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+        assert FakeSummarizer.requests == []
 
     @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
     def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile, compact):
