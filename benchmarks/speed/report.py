@@ -7,12 +7,15 @@ from typing import Any
 
 from benchmarks.speed import plots
 from benchmarks.speed.measure import Timing
-from benchmarks.speed.processes import REPOSITORY
+from benchmarks.speed.processes import POSTGRES, REPOSITORY, SQLITE
 from benchmarks.speed.results import find
 from benchmarks.speed.systems import APP, BARE
 
 FOLDER = REPOSITORY / "docs" / "benchmarks"
 TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
+README = REPOSITORY / "README.md"
+_BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
+_BOTH = (SQLITE, POSTGRES)
 #: By more than this a ratio is said to have moved between two runs.
 MOVED = 0.2
 
@@ -31,7 +34,26 @@ def write(timings: Sequence[Timing], machine: dict[str, Any]) -> None:
     for name, table in found.items():
         text = text.replace(f"{{{name}}}", table)
     (FOLDER / "README.md").write_text(text)
+    head, rest = README.read_text().split(_BEGIN)
+    README.write_text(f"{head}{_BEGIN}\n{readme_table(timings)}\n{_END}{rest.split(_END)[1]}")
     plots.draw(timings, FOLDER)
+
+
+def readme_table(timings: Sequence[Timing]) -> str:
+    """A read, a turn and a fork of every system in a long conversation, on both databases."""
+    size = max(one.size for one in timings if one.system != APP.name and one.call == "turn")
+    columns = {"read": "reading for the next prompt", "turn": "a turn", "fork": "an edit in the middle"}
+    rows = []
+    for system in dict.fromkeys(one.system for one in timings if one.call == "turn" and one.size == size):
+        row = [system]
+        for call in columns:
+            found = [find(timings, database=name, size=size, branches=1, system=system, call=call) for name in _BOTH]
+            row.append(" / ".join(milliseconds(one) or "–" for one in found))
+        if any(cell != "– / –" for cell in row[1:]):
+            rows.append(row)
+    rows.sort(key=lambda row: row[0] != APP.name)
+    head = [f"ms at {size:,} messages, SQLite / PostgreSQL", *columns.values()]
+    return f"\n{table(head, rows)}\n\nHow this was measured, and shorter conversations: [docs/benchmarks](docs/benchmarks/README.md)."
 
 
 def tables(timings: Sequence[Timing]) -> str:

@@ -88,7 +88,8 @@ def _unknown_keys(unknown: list[str]) -> str:
     """The model's own error lists every key; this one names the most similar."""
     problem = f"Unknown settings: {', '.join(unknown)}."
     near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 2))
-    return f"{problem} Did you mean {' or '.join(near)}?" if near else f"{problem} The README lists all settings."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "The documentation lists all settings."
+    return f"{problem} {hint}"
 
 
 # -- the numbers beside the map -----------------------------------------------------------------------------

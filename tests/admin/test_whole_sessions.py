@@ -162,5 +162,5 @@ def test_the_settings_form_names_the_nearest_keys_and_not_all(login):
     assert "Unknown settings: TRIGER_RATIO. Did you mean TRIGGER_RATIO" in page
     assert "SUMMARIZER_TIMEOUT" not in page
     page = client.post(page_of(session), {"title": "", "settings": '{"ZZZ": 1}'}).text
-    assert "Unknown settings: ZZZ. The README lists all settings." in page
+    assert "Unknown settings: ZZZ. The documentation lists all settings." in page
     assert queries_of(client, page_of(session))
