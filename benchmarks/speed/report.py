@@ -53,7 +53,8 @@ def readme_table(timings: Sequence[Timing]) -> str:
             rows.append(row)
     rows.sort(key=lambda row: row[0] != APP.name)
     head = [f"ms at {size:,} messages, SQLite / PostgreSQL", *columns.values()]
-    return f"\n{table(head, rows)}\n\nHow this was measured, and shorter conversations: [docs/benchmarks](docs/benchmarks/README.md)."
+    more = "How this was measured, and shorter conversations: [docs/benchmarks](docs/benchmarks/README.md)."
+    return f"\n{table(head, rows)}\n\n{more}"
 
 
 def tables(timings: Sequence[Timing]) -> str:
