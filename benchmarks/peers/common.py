@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -17,6 +18,7 @@ PRAGMAS_READ_BACK = ("PRAGMA journal_mode", "PRAGMA synchronous")
 #: Shown to the one who reads a result.
 SETTINGS_READ_BACK = ("SHOW fsync", "SHOW synchronous_commit", "SHOW full_page_writes")
 RECENT = 64
+USES = ("read", "written", "forked")
 #: What the fixed "model" answers, and what a user who edits a message writes instead.
 ANSWER, EDITED = message(1), message(0)
 #: Not the app's work, and not counted by every driver.
@@ -60,10 +62,52 @@ class Statements:
         if not str(statement).lstrip().upper().startswith(_TRANSACTION_WORDS):
             self.number += times
 
-    def of(self, call: Callable[[], Any]) -> dict[str, int]:
-        before = self.number
+
+def count_statements(
+    call: Callable[[], Any], watch: Callable[[Statements], Any], leave: Callable[[], Any]
+) -> dict[str, int]:
+    """``watch`` has the statements reported and ``leave`` ends that, since a watched call is slower."""
+    statements = Statements()
+    watch(statements)
+    try:
         call()
-        return {"statements": self.number - before}
+    finally:
+        leave()
+    return {"statements": statements.number}
+
+
+class Peer(System):
+    """Keeps three conversations of each size: one to read, one to write to, and one to fork."""
+
+    def __init__(self) -> None:
+        self._grown: set[tuple[int, int]] = set()
+
+    def grow(self, size: int, branches: int) -> None:
+        for use in USES:
+            self.fill(_name(use, size, branches), size, branches if use == "read" else 1)
+        self.settle()
+        self._grown.add((size, branches))
+
+    def calls(self, size: int, branches: int) -> dict[str, Callable[[], Any]]:
+        if (size, branches) not in self._grown:
+            raise ValueError(f"There is no conversation of {size} messages and {branches} branches.")
+        return self.calls_on(*(_name(use, size, branches) for use in USES), size)
+
+    @abstractmethod
+    def fill(self, name: str, size: int, branches: int) -> None:
+        """Store one conversation."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Statistics, and no rows left over from the filling, as in a database that has been running for long."""
+
+    @abstractmethod
+    def calls_on(self, read: str, written: str, forked: str, size: int) -> dict[str, Callable[[], Any]]:
+        """The calls by name; these are the names of the conversations that they use."""
+
+
+def _name(use: str, size: int, branches: int) -> str:
+    return f"{use}-{size}-{branches}"
 
 
 def messages(size: int) -> list[dict[str, str]]:

@@ -8,20 +8,26 @@ from typing import Any
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from benchmarks.peers.common import PRAGMAS, PRAGMAS_READ_BACK, SETTINGS_READ_BACK, Loop, Statements, durability
+from benchmarks.peers.common import (
+    PRAGMAS,
+    PRAGMAS_READ_BACK,
+    SETTINGS_READ_BACK,
+    Loop,
+    Statements,
+    count_statements,
+    durability,
+)
 
 
 class Engine:
-    """Watches an engine that a library or its adapter has made, and runs the statements of the adapter."""
+    """Sets up the engine of a library, counts its statements, and runs those of the adapter."""
 
     def __init__(self, engine: AsyncEngine, loop: Loop) -> None:
         self.engine = engine
         self._loop = loop
         self.is_postgresql = engine.dialect.name == "postgresql"
-        self.statements = Statements()
         if not self.is_postgresql:
             event.listen(engine.sync_engine, "connect", _set_pragmas)
-        event.listen(engine.sync_engine, "before_cursor_execute", self._count)
 
     def durability(self) -> str:
         names = SETTINGS_READ_BACK if self.is_postgresql else PRAGMAS_READ_BACK
@@ -31,11 +37,19 @@ class Engine:
         self._loop.wait(self._execute(statement, parameters))
 
     def settle(self) -> None:
-        """Statistics, and no rows left over from the filling, as in a database that has been running for long."""
         self._loop.wait(self._settle())
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
-        return self.statements.of(call)
+        target, name, watching = self.engine.sync_engine, "before_cursor_execute", []
+
+        def report(_: Any, __: Any, statement: str, parameters: Any, ___: Any, executemany: bool) -> None:
+            watching[0].add(statement, len(parameters) if executemany else 1)
+
+        def watch(statements: Statements) -> None:
+            watching.append(statements)
+            event.listen(target, name, report)
+
+        return count_statements(call, watch, lambda: event.remove(target, name, report))
 
     async def _scalar(self, statement: str) -> Any:
         async with self.engine.connect() as connection:
@@ -48,9 +62,6 @@ class Engine:
     async def _settle(self) -> None:
         async with self.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             await connection.execute(text("VACUUM ANALYZE" if self.is_postgresql else "ANALYZE"))
-
-    def _count(self, _: Any, __: Any, statement: str, parameters: Any, ___: Any, executemany: bool) -> None:
-        self.statements.add(statement, len(parameters) if executemany else 1)
 
 
 def _set_pragmas(connection: Any, _: Any) -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from abc import abstractmethod
 from collections.abc import Callable
-from itertools import count
+from contextlib import closing
+from itertools import count as numbers
+from pathlib import Path
 from typing import Any
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
@@ -24,7 +27,8 @@ from benchmarks.peers.common import (
     RECENT,
     Database,
     Loop,
-    Statements,
+    Peer,
+    count_statements,
     durability,
     messages,
     one_branch,
@@ -32,63 +36,47 @@ from benchmarks.peers.common import (
     versions,
 )
 from benchmarks.peers.engine import Engine
-from benchmarks.speed.serving import System
-
-Calls = dict[str, Callable[[], Any]]
 
 
-class Sessions(System):
+class Sessions(Peer):
     """Common to both: reading, appending and a turn, by the methods that every session of the SDK has."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.loop = Loop()
 
-    def grow(self, size: int, branches: int) -> None:
-        for use in ("read", "written", "forked"):
-            self.fill(self.session(f"{use}-{size}-{branches}"), size, branches if use == "read" else 1)
-        self.settle()
-
-    def calls(self, size: int, branches: int) -> Calls:
+    def calls_on(self, read: str, written: str, forked: str, size: int) -> dict[str, Callable[[], Any]]:
         wait = self.loop.wait
-        read, written, forked = (self.session(f"{use}-{size}-{branches}") for use in ("read", "written", "forked"))
+        to_read, to_write, to_fork = self.session(read), self.session(written), self.session(forked)
 
         async def turn(limit: int | None) -> None:
-            await written.add_items([EDITED])
-            await written.get_items(limit)
-            await written.add_items([ANSWER])
+            await to_write.add_items([EDITED])
+            await to_write.get_items(limit)
+            await to_write.add_items([ANSWER])
 
         return {
-            "read": lambda: wait(read.get_items()),
-            "read_recent": lambda: wait(read.get_items(limit=RECENT)),
-            "append": lambda: wait(written.add_items([EDITED])),
+            "read": lambda: wait(to_read.get_items()),
+            "read_recent": lambda: wait(to_read.get_items(limit=RECENT)),
+            "append": lambda: wait(to_write.add_items([EDITED])),
             "turn": lambda: wait(turn(None)),
             "turn_recent": lambda: wait(turn(RECENT)),
-            "fork": lambda: wait(self.fork(forked, size)),
+            "fork": lambda: wait(self.fork(to_fork, size)),
         }
 
-    def session(self, name: str) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def session(self, name: str) -> Any: ...
 
-    def fill(self, session: Any, size: int, branches: int) -> None:
-        raise NotImplementedError
-
-    def settle(self) -> None:
-        raise NotImplementedError
-
-    async def fork(self, session: Any, size: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def fork(self, session: Any, size: int) -> None: ...
 
 
 class _Branching(AdvancedSQLiteSession):
-    """The library's session, with the same durability as the others, counted, and back to its first branch at once."""
-
-    statements: Statements
+    """The library's session, with the same durability as the others, and back to its first branch at once."""
 
     @staticmethod
     def _configure_connection(conn: sqlite3.Connection) -> None:
         for pragma in PRAGMAS:
             conn.execute(pragma)
-        conn.set_trace_callback(_Branching.statements.add)
 
     def leave_branch(self) -> None:
         # switch_to_branch() would count all rows of the branch, and an edit does not go back.
@@ -98,20 +86,25 @@ class _Branching(AdvancedSQLiteSession):
         with self._locked_connection() as connection:
             return connection.execute(statement).fetchone()[0]
 
+    def trace(self, report: Callable[[str], None] | None) -> None:
+        for connection in self._connections:
+            connection.set_trace_callback(report)
+
 
 class Advanced(Sessions):
-    """``AdvancedSQLiteSession``: items in a row each, and a second row for each item of each branch.
+    """``AdvancedSQLiteSession``: an item is a row, and each item of each branch is a row of a second table.
 
-    A fork is ``create_branch_from_turn``, which copies the second kind of row, and then the edited message.
-    The conversation is filled by one ``add_items``.
+    A fork is ``create_branch_from_turn``, which copies rows of the second table, and then the edited message.
+    Reading scans the second table, of all sessions that the file has, so each conversation has a file of its own here.
+    It is filled by one ``add_items``.
     """
 
     def __init__(self, database: Database) -> None:
         super().__init__()
         if database.is_postgresql:
             raise ValueError("AdvancedSQLiteSession has no PostgreSQL.")
-        self._path = database.address
-        _Branching.statements = self._statements = Statements()
+        self._path = Path(database.address)
+        self._sessions: dict[str, _Branching] = {}
 
     def about(self) -> dict[str, Any]:
         return {
@@ -120,25 +113,36 @@ class Advanced(Sessions):
         }
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
-        return self._statements.of(call)
+        return count_statements(call, lambda statements: self._trace(statements.add), lambda: self._trace(None))
 
     def session(self, name: str) -> Any:
-        return _Branching(session_id=name, db_path=self._path, create_tables=True)
+        if name not in self._sessions:
+            self._sessions[name] = _Branching(session_id=name, db_path=self._file(name), create_tables=True)
+        return self._sessions[name]
 
-    def fill(self, session: Any, size: int, branches: int) -> None:
+    def fill(self, name: str, size: int, branches: int) -> None:
+        session = self.session(name)
         self.loop.wait(session.add_items(messages(size)))
         for _ in range(branches - 1):
             self.loop.wait(self.fork(session, size))
 
     def settle(self) -> None:
-        with sqlite3.connect(self._path) as connection:
-            connection.execute("ANALYZE")
-        connection.close()
+        for name in self._sessions:
+            with closing(sqlite3.connect(self._file(name))) as connection:
+                connection.execute("ANALYZE")
+                connection.commit()
 
     async def fork(self, session: Any, size: int) -> None:
         await session.create_branch_from_turn(size // 4 + 1)
         await session.add_items([EDITED])
         session.leave_branch()
+
+    def _file(self, name: str) -> Path:
+        return self._path.with_name(f"{self._path.stem}-{name}{self._path.suffix}")
+
+    def _trace(self, report: Callable[[str], None] | None) -> None:
+        for session in self._sessions.values():
+            session.trace(report)
 
 
 class Plain(Sessions):
@@ -152,8 +156,10 @@ class Plain(Sessions):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._engine = Engine(create_async_engine(database.async_url()), self.loop)
-        self._forks = count()
-        self.count = self._engine.count
+        self._forks = numbers()
+
+    def count(self, call: Callable[[], Any]) -> dict[str, int]:
+        return self._engine.count(call)
 
     def about(self) -> dict[str, Any]:
         packages = versions("openai-agents", "sqlalchemy", "aiosqlite", "asyncpg")
@@ -162,14 +168,14 @@ class Plain(Sessions):
     def session(self, name: str) -> Any:
         return SQLAlchemySession(name, engine=self._engine.engine, create_tables=True)
 
-    def fill(self, session: Any, size: int, branches: int) -> None:
+    def fill(self, name: str, size: int, branches: int) -> None:
         one_branch(branches)
-        self.loop.wait(session.add_items(messages(size)))
+        self.loop.wait(self.session(name).add_items(messages(size)))
         time = "datetime('2025-01-01', '+' || id || ' seconds')"
         if self._engine.is_postgresql:
             time = "TIMESTAMP '2025-01-01' + id * INTERVAL '1 second'"
         statement = f"UPDATE agent_messages SET created_at = {time} WHERE session_id = :name"
-        self._engine.execute(statement, {"name": session.session_id})
+        self._engine.execute(statement, {"name": name})
 
     def settle(self) -> None:
         self._engine.settle()
