@@ -95,8 +95,8 @@ class Advanced(Sessions):
     """``AdvancedSQLiteSession``: an item is a row, and each item of each branch is a row of a second table.
 
     A fork is ``create_branch_from_turn``, which copies rows of the second table, and then the edited message.
-    Reading scans the second table, of all sessions that the file has, so each conversation has a file of its own here.
-    It is filled by one ``add_items``.
+    Reading scans the second table, of all sessions that the file has, so each conversation has a file of its own here,
+    beside the given path. It is filled by one ``add_items``.
     """
 
     def __init__(self, database: Database) -> None:

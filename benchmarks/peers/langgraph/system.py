@@ -48,7 +48,7 @@ class WholeState(TypedDict):
 
 
 class DeltaState(TypedDict):
-    """A checkpoint stores what was added; every 100th update stores all messages. In beta, says the library."""
+    """A checkpoint stores what was added; each 100th update and each fork store all. In beta, says the library."""
 
     messages: Annotated[list, DeltaChannel(_messages_delta_reducer)]
 
