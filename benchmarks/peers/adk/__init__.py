@@ -1,0 +1,1 @@
+"""Sessions of Google's Agent Development Kit."""

@@ -1,0 +1,1 @@
+"""Sessions of the OpenAI Agents SDK."""
