@@ -50,9 +50,10 @@ _BOTH = (SQLITE, POSTGRES)
 PEERS = (
     _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk", "advanced", (SQLITE,), _NEWEST, branches=True),
     _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST, branches=False),
-    _peer("LangGraph checkpointer", "langgraph", "messages", _BOTH, _ALL, branches=False),
-    _peer("LangGraph checkpointer, DeltaChannel", "langgraph", "delta", _BOTH, _ALL, branches=False),
-    _peer("Google ADK, DatabaseSessionService", "adk", "database", _BOTH, _NEWEST, branches=False),
+    _peer("LangGraph", "langgraph", "messages", _BOTH, _ALL, branches=True),
+    _peer("LangGraph, DeltaChannel", "langgraph", "delta", _BOTH, _ALL, branches=True),
+    _peer("LangGraph, DeltaChannel, durability exit", "langgraph", "delta_exit", _BOTH, _ALL, branches=True),
+    _peer("Google ADK", "adk", "database", _BOTH, _NEWEST, branches=False),
 )
 #: Measured alone, on histories of its own.
 BACKGROUND = Measured(
