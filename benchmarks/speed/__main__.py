@@ -65,7 +65,7 @@ def measure(
     database: str,
     sizes: Sequence[int],
     branches: Sequence[int],
-    only: Sequence[str] | None,
+    only: Sequence[str] | None = None,
 ) -> list[Timing]:
     systems: list[Measured] = []
     for system in offered if sizes else ():
