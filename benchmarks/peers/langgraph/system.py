@@ -106,7 +106,7 @@ class _CountingCursor(psycopg.Cursor):
 
 
 class PostgresStore(Store):
-    """A connection as ``PostgresSaver.from_conn_string`` makes it; a pool would ask the server at each checkout."""
+    """A connection as ``PostgresSaver.from_conn_string`` makes it, without the cost of a pool."""
 
     read_back = SETTINGS_READ_BACK
 
@@ -132,10 +132,11 @@ class PostgresStore(Store):
 class Threads(Peer):
     """One graph of one node, which answers without a model.
 
-    A thread is filled by two ``update_state``, the first half of its messages and the rest: two checkpoints instead of
-    three for each turn, which is the best case. A branch is a checkpoint after the first half, with another message;
-    all are made before the rest is added, because the newest checkpoint of a thread is the one that is read. The
-    checkpoint to fork from is known: a chat would store its id with its message.
+    A thread is filled by three ``update_state``: three checkpoints in all instead of three for each turn, which is the
+    best case. The first has half of the messages, and the second only one more, since a fork reads what was added to
+    the checkpoint it starts from. A branch is made by such a fork; all are made before the rest is added, because the
+    newest checkpoint of a thread is the one that is read. The checkpoint to fork from is known: a chat would store its
+    id with its message.
 
     A turn is one ``invoke``. By default its checkpoints are stored while the node runs, the user's message before the
     answer; with ``durability="exit"`` all of it is stored at the end, and a crash before that loses the user's message.
@@ -179,11 +180,12 @@ class Threads(Peer):
         }
 
     def fill(self, name: str, size: int, branches: int) -> None:
-        items = messages(size)
-        middle = self._middle[name] = self._add(_thread(name), items[: size // 2], "answer")
+        items, half = messages(size), size // 2
+        tip = self._middle[name] = self._add(_thread(name), items[:half], "answer")
         for _ in range(branches - 1):
-            self._add(middle, [EDITED], START)
-        self._add(middle, items[size // 2 :], "answer")
+            self._add(tip, [EDITED], START)
+        for rest in (items[half : half + 1], items[half + 1 :]):
+            tip = self._add(tip, rest, "answer")
 
     def _add(self, config: Config, items: list[dict[str, str]], node: str) -> Config:
         return self._graph.update_state(config, {"messages": items}, as_node=node)
