@@ -26,7 +26,8 @@ def examples(page: Any) -> list[str]:
 
 
 def test_every_example_of_the_guide_runs(monkeypatch):
-    answers = [steps.reply("A century."), steps.reply("Forty years."), steps.reply("A fortune.")]
+    century = "A slate roof lasts 100 years if its battens were replaced in 1987, and costs 240 euros a square metre. "
+    answers = [steps.reply(century * 3), steps.reply("Forty years."), steps.reply("24,000 euros.")]
     answers += [steps.tool_call("weather", "{}"), steps.reply("No rain.")]
     with ScriptedOpenAIServer(answers, default=steps.reply("Moss, I think.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
