@@ -87,8 +87,10 @@ def measure(
         prepare(processes)
         for size in sizes:
             for number in branches:
+                started = time.monotonic()
                 timings += time_group(processes, database, size, number)
-                print(f"{database}: {size:,} messages, {number} branches", flush=True)
+                taken = time.monotonic() - started
+                print(f"{database}: {size:,} messages, {number} branches, in {taken:.0f} s", flush=True)
     return timings
 
 
