@@ -141,7 +141,8 @@ bench: bench-setup
 	$(PY) -m benchmarks.speed $(BENCH_ARGS)
 
 bench-all: bench-setup
-	$(PY) -m benchmarks.speed --all $(BENCH_ARGS)
+	$(PY) -m benchmarks.speed $(BENCH_ARGS)
+	$(PY) -m benchmarks.speed --more $(BENCH_ARGS)
 	$(PY) benchmarks/extractive_speed.py
 
 bench-setup: develop

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.speed import pages, report, results
 from benchmarks.speed.measure import Timing, prepare, time_group
 from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
-from benchmarks.speed.systems import BACKGROUND, DATABASES, PAGES, WORKERS, systems_on
+from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, PAGES, WORKERS, systems_on
 
 FOLDER = report.FOLDER
 SIZES, LARGE = (100, 1_000, 10_000), 100_000
@@ -23,41 +23,50 @@ NUMBERS_OF_WORKERS = (1, 2, 4)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="also 100,000 messages, a table of a million, and workers")
+    parser.add_argument("--more", action="store_true", help="only what else there is: make bench-all")
     parser.add_argument("--size", type=int, action="append", help="only conversations of this size; nothing is written")
     parser.add_argument("--only", action="append", help="only systems whose name begins so; nothing is written")
     parser.add_argument("--json", type=Path, help="also store what was measured in this file")
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
     options = parser.parse_args(arguments)
+    known = FOLDER / "results.json"
+    before, machine = results.load(known) if known.exists() else ([], results.machine())
     if options.report:
-        report.write(*results.load(FOLDER / "results.json"))
+        report.write(before, machine)
         return 0
     started = time.monotonic()
-    timings = []
-    sizes = options.size or [*SIZES, *([LARGE] if options.all else [])]
-    for database in DATABASES:
-        timings += measure(systems_on(database), database, sizes, BRANCHES, options.only)
-    background = BACKGROUND_SIZES + ((LARGE_BACKGROUND,) if options.all else ())
-    timings += measure([BACKGROUND], SQLITE, () if options.size else background, (1,), options.only)
-    if options.all:
-        for database in (SQLITE, POSTGRES):
-            timings += measure(PAGES, database, (pages.SMALL, pages.LARGE), (1,), options.only)
-        timings += measure([WORKERS], POSTGRES, NUMBERS_OF_WORKERS, (1,), options.only)
-    machine = results.machine()
+    if options.more:
+        timings = measure_more()
+    else:
+        timings = measure_turns(options.size or SIZES, options.only)
+        if not (options.size or options.only):
+            timings += measure([BACKGROUND], SQLITE, BACKGROUND_SIZES, (1,))
     print(f"Measured in {time.monotonic() - started:,.0f} s.", flush=True)
     if options.json:
         results.save(timings, machine, options.json)
     if options.size or options.only:
         print(report.tables(timings))
         return 0
-    before = FOLDER / "results.json"
-    if before.exists():
-        print(report.moved(results.load(before)[0], timings))
+    print(report.moved(before, timings))
     FOLDER.mkdir(exist_ok=True)
-    results.save(timings, machine, before)
-    report.write(*results.load(before))
+    results.save(results.merge(before, timings), results.machine(), known)
+    report.write(*results.load(known))
     print(f"Written: {FOLDER.relative_to(Path.cwd())}/")
     return 0
+
+
+def measure_turns(sizes: Sequence[int], only: Sequence[str] | None = None) -> list[Timing]:
+    """Every system on every database."""
+    return [one for database in DATABASES for one in measure(systems_on(database), database, sizes, BRANCHES, only)]
+
+
+def measure_more() -> list[Timing]:
+    """Long conversations, a table of a million messages, a very long compaction, and workers."""
+    timings = measure_turns((LARGE,), (APP.name, BARE.name))
+    timings += measure([BACKGROUND], SQLITE, (LARGE_BACKGROUND,), (1,))
+    for database in (SQLITE, POSTGRES):
+        timings += measure(PAGES, database, (pages.SMALL, pages.LARGE), (1,))
+    return timings + measure([WORKERS], POSTGRES, NUMBERS_OF_WORKERS, (1,))
 
 
 def measure(

@@ -12,7 +12,7 @@ from benchmarks.speed.processes import Running
 
 ROUNDS, FEWEST_ROUNDS = 25, 3
 #: Seconds that one call may take in all, and in one round.
-SECONDS, SECONDS_A_ROUND, MOST_TIMES = 2.0, 0.02, 20
+SECONDS, SECONDS_A_ROUND, MOST_TIMES = 1.2, 0.02, 20
 #: Made once a round, since a conversation should not grow; after a read, so that the processor knows the code again.
 WRITES = ("append", "turn", "fork", "turn_recent", "insert", "create", "ORM turn", "a run")
 
@@ -57,7 +57,7 @@ def prepare(systems: Iterable[Running]) -> None:
 
 def time_group(systems: Iterable[Running], database: str, size: int, branches: int) -> list[Timing]:
     """Grow the conversation in every system that takes it, then time every call of each."""
-    work: list[tuple[Running, Timing, int, int]] = []
+    work: list[tuple[Running, Timing, int, int, str | None]] = []
     at: dict[str, Any] = {"size": size, "branches": branches}
     for system in systems:
         calls = [call for call, largest in system.system.calls.items() if size <= largest]
@@ -67,17 +67,19 @@ def time_group(systems: Iterable[Running], database: str, size: int, branches: i
         for call in calls:
             timing = Timing(database=database, system=system.system.name, call=call, **at, **system.about)
             timing.counted = system.ask(do="count", call=call, **at)
-            once = statistics.median(system.ask(do="time", call=call, times=2, **at)["seconds"])
+            (once,) = system.ask(do="time", call=call, times=1, **at)["seconds"]
             times = 1 if call in WRITES else max(1, min(MOST_TIMES, int(SECONDS_A_ROUND / once)))
+            before = system.system.first_read if call in WRITES else None
+            if before:
+                once += system.ask(do="time", call=before, times=1, **at)["seconds"][0]
             rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(SECONDS / (once * times))))
-            work.append((system, timing, times, rounds))
+            work.append((system, timing, times, rounds, before))
     order = random.Random(size + branches)
     for round_number in range(ROUNDS):
-        order.shuffle(work)
-        for system, timing, times, rounds in work:
+        for system, timing, times, rounds, before in order.sample(work, len(work)):
             if round_number < rounds:
-                if timing.call in WRITES and system.system.first_read:
-                    system.ask(do="time", call=system.system.first_read, times=1, **at)
+                if before:
+                    system.ask(do="time", call=before, times=1, **at)
                 seconds = system.ask(do="time", call=timing.call, times=times, **at)["seconds"]
                 timing.values.append(statistics.median(seconds))
-    return [timing for _, timing, _, _ in work]
+    return [timing for _, timing, *_ in work]

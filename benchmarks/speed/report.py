@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,34 +10,50 @@ from benchmarks.speed import plots
 from benchmarks.speed.measure import Timing
 from benchmarks.speed.processes import POSTGRES, REPOSITORY, SQLITE
 from benchmarks.speed.results import find
-from benchmarks.speed.systems import APP, BARE
+from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, ONYX, PAGES, PEERS, WORKERS
 
 FOLDER = REPOSITORY / "docs" / "benchmarks"
 TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
 README = REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
+_SYSTEMS = {one.name: one for one in (APP, BARE, ONYX, *PEERS, BACKGROUND, *PAGES, WORKERS)}
 #: By more than this a ratio is said to have moved between two runs.
 MOVED = 0.2
 
 
 def write(timings: Sequence[Timing], machine: dict[str, Any]) -> None:
     """Write the page, from the text of ``page.md`` with a table for each name in braces."""
+    timings = sorted(timings, key=_order)
     found = {
         "machine": describe(machine, timings),
         "ratios": ratios_table(timings),
         "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
-        "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in databases(timings)[:2]),
+        "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in _BOTH),
         "background": background_table(timings),
+        "pages": pages_table(timings),
+        "workers": workers_table(timings),
         "spread": spread(timings),
     }
     text = TEXT.read_text()
     for name, table in found.items():
-        text = text.replace(f"{{{name}}}", table)
+        text = text.replace(f"{{{name}}}", table or "Not measured yet: `make bench-all`.")
     (FOLDER / "README.md").write_text(text)
     head, rest = README.read_text().split(_BEGIN)
     README.write_text(f"{head}{_BEGIN}\n{readme_table(timings)}\n{_END}{rest.split(_END)[1]}")
     plots.draw(timings, FOLDER)
+
+
+def _order(timing: Timing) -> tuple[int, ...]:
+    """As the systems and their calls are listed, the app first."""
+    system = _SYSTEMS[timing.system]
+    return (
+        DATABASES.index(timing.database),
+        list(_SYSTEMS).index(timing.system),
+        list(system.calls).index(timing.call),
+        timing.branches,
+        timing.size,
+    )
 
 
 def readme_table(timings: Sequence[Timing]) -> str:
@@ -51,7 +68,6 @@ def readme_table(timings: Sequence[Timing]) -> str:
             row.append(" / ".join(milliseconds(one) or "–" for one in found))
         if any(cell != "– / –" for cell in row[1:]):
             rows.append(row)
-    rows.sort(key=lambda row: row[0] != APP.name)
     head = [f"ms at {size:,} messages, SQLite / PostgreSQL", *columns.values()]
     more = "How this was measured, and shorter conversations: [docs/benchmarks](docs/benchmarks/README.md)."
     return f"\n{table(head, rows)}\n\n{more}"
@@ -65,14 +81,14 @@ def tables(timings: Sequence[Timing]) -> str:
 
 def describe(machine: dict[str, Any], timings: Sequence[Timing]) -> str:
     day, processors = str(machine.get("date", "an unknown day"))[:10], machine.get("cpu_count", "?")
-    kind, python = (
-        machine.get("cpu_model_name", "of an unknown kind"),
-        str(machine.get("python_version", "?")).split()[0],
-    )
-    about = {(one.system, one.database): one for one in timings}
-    rows = [(one.system, one.database, one.versions, one.durability) for one in about.values()]
+    kind = machine.get("cpu_model_name", "of an unknown kind")
+    python = str(machine.get("python_version", "?")).split()[0]
     first = f"Measured on {day}: {processors} processors ({kind}), Python {python}."
-    return first + "\n\n" + table(("system", "database", "versions", "durability"), rows)
+    rows = {}
+    for one in timings:
+        versions = re.sub(r" on \S+, compiled.*", "", one.versions)
+        rows[one.system.split(", ")[0], versions, one.durability.replace("=", " ")] = None
+    return first + "\n\n" + table(("system", "versions", "a commit waits as set by"), rows)
 
 
 def databases(timings: Iterable[Timing]) -> list[str]:
@@ -127,8 +143,37 @@ def systems_table(timings: Sequence[Timing], database: str) -> str:
 
 
 def background_table(timings: Sequence[Timing]) -> str:
-    chosen = [one for one in timings if one.call in ("planning, prompt, commit", "with the ledger", "with an extract")]
-    return _by_size(chosen, lambda one: f"{one.database}: {one.call}", counted=False)
+    chosen = [one for one in timings if one.system == BACKGROUND.name]
+    return _by_size(chosen, lambda one: one.call, counted=False)
+
+
+def pages_table(timings: Sequence[Timing]) -> str:
+    """Milliseconds in a short session and in a long one among a million rows, and how many times as long."""
+    small, large = (one.name for one in PAGES)
+    rows = []
+    for call in PAGES[0].calls:
+        row, counts = [call], set()
+        for database in _BOTH:
+            pair = [find(timings, database=database, system=name, call=call) for name in (small, large)]
+            if not all(pair):
+                return ""
+            before, after = pair
+            row += [milliseconds(before), milliseconds(after), number(after.median / before.median)]
+            counts |= {one.counted.get("statements") for one in pair}
+        rows.append([*row, _range(counts)])
+    head = [f"{name}, {what}" for name in _BOTH for what in ("1,000", "100,000", "ratio")]
+    return table(["milliseconds", *head, "statements"], rows)
+
+
+def workers_table(timings: Sequence[Timing]) -> str:
+    chosen = [one for one in timings if one.system == WORKERS.name]
+    rows = []
+    for one in chosen:
+        if one.call == "a run":
+            alone = find(chosen, call="the model's call alone", size=one.size)
+            rows.append([str(one.size), milliseconds(one), number(1 / one.median), milliseconds(alone)])
+    head = ("workers", "milliseconds a run", "runs a second", "the model's call alone, milliseconds")
+    return table(head, rows) if rows else ""
 
 
 def spread(timings: Sequence[Timing]) -> str:

@@ -15,6 +15,16 @@ _MACHINE = ("cpu_count", "cpu_model_name", "platform", "python_version", "python
 _WHERE = ("database", "size", "branches", "system", "call", "versions", "durability")
 
 
+def merge(before: Iterable[Timing], now: Sequence[Timing]) -> list[Timing]:
+    """What was measured now, and what was measured before and is not measured anew."""
+    anew = {_name(one) for one in now}
+    return [*(one for one in before if _name(one) not in anew), *now]
+
+
+def _name(timing: Timing) -> str:
+    return f"{timing.database}: {timing.system}: {timing.call} at {timing.size} × {timing.branches}"
+
+
 def save(timings: Iterable[Timing], machine: dict[str, Any], path: Path) -> None:
     suite = pyperf.BenchmarkSuite([_benchmark(timing, machine) for timing in timings])
     suite.dump(str(path), compact=True, replace=True)
@@ -22,7 +32,7 @@ def save(timings: Iterable[Timing], machine: dict[str, Any], path: Path) -> None
 
 def _benchmark(timing: Timing, machine: dict[str, Any]) -> pyperf.Benchmark:
     where = {name: getattr(timing, name) for name in _WHERE if getattr(timing, name)}
-    name = f"{timing.database}: {timing.system}: {timing.call} at {timing.size} × {timing.branches}"
+    name = _name(timing)
     metadata = machine | where | {f"counted_{key}": value for key, value in timing.counted.items()}
     values = [float(f"{value:.4g}") for value in timing.values]
     return pyperf.Benchmark(
