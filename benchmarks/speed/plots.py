@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.speed.measure import Timing
 from benchmarks.speed.processes import POSTGRES, SQLITE
-from benchmarks.speed.systems import APP, BARE
+from benchmarks.speed.systems import APP, BARE, ONYX, PEERS
 
-#: One colour and one mark a system, so that a plot reads without colours too. From Okabe and Ito's palette.
-_COLOURS = ("#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#56B4E9", "#7F7F7F")
-_MARKS = "osD^vPX*"
-#: Of the bare database, what is drawn beside a read and a turn.
-_FLOORS = {"read": ("ORM read", "all rows"), "turn": ("ORM turn",)}
+#: A colour and a mark for each system, so that a plot reads without colours too; from Okabe and Ito's palette.
+_STYLES = {
+    system.name: {"color": color, "marker": mark, "linewidth": 2.5 if system is APP else 1.2}
+    for system, color, mark in zip(
+        (APP, ONYX, *PEERS),
+        ("#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "", "#000000"),
+        "osDdv^ X",
+        strict=True,
+    )
+    if color
+}
+#: Of the bare database, what is drawn beside a read and a turn, and its name there.
+_FLOORS = {"read": {"ORM read": "an ORM read of 64 rows", "all rows": "a loop over all rows"}}
+_FLOORS["turn"] = {"ORM turn": "two creates and an ORM read"}
 
 
 def draw(timings: Sequence[Timing], folder: Path) -> None:
@@ -23,6 +33,7 @@ def draw(timings: Sequence[Timing], folder: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "benchmarks"
     mpl.rcParams["svg.fonttype"] = "none"
     mpl.rcParams["font.family"] = "sans-serif"
+    mpl.rcParams["savefig.facecolor"] = "white"
     for call, title in {"read": "Reading what the next prompt needs", "turn": "A turn: question, read, reply"}.items():
         _plot(timings, call, title, folder / f"{call}.svg")
 
@@ -31,15 +42,16 @@ def _plot(timings: Sequence[Timing], call: str, title: str, path: Path) -> None:
     from matplotlib import pyplot
 
     figure, panes = pyplot.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
-    lines = {}
     for pane, database in zip(panes, (SQLITE, POSTGRES), strict=True):
         drawn = [one for one in timings if one.database == database and one.branches == 1]
-        for name, chosen in _lines(drawn, call).items():
-            place = lines.setdefault(name, len(lines)) % len(_COLOURS)
-            places, heights = zip(*sorted((one.size, one.median * 1000) for one in chosen), strict=True)
-            width = 2.5 if name == APP.name else 1.2
-            pane.plot(places, heights, color=_COLOURS[place], marker=_MARKS[place], linewidth=width, label=name)
+        for name, style in (_STYLES | _floors(call)).items():
+            wanted = (BARE.name, style.pop("call")) if "call" in style else (name, call)
+            points = sorted((one.size, one.median * 1000) for one in drawn if (one.system, one.call) == wanted)
+            if points:
+                pane.plot(*zip(*points, strict=True), label=name, **style)
         pane.set(xscale="log", yscale="log", title=database, xlabel="messages in the conversation")
+        pane.xaxis.set_major_formatter("{x:,.0f}")
+        pane.yaxis.set_major_formatter("{x:,g}")
         pane.grid(which="major", color="#dddddd", linewidth=0.6)
         pane.set_axisbelow(True)
     panes[0].set_ylabel("milliseconds")
@@ -50,11 +62,9 @@ def _plot(timings: Sequence[Timing], call: str, title: str, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _lines(timings: Sequence[Timing], call: str) -> dict[str, list[Timing]]:
-    found: dict[str, list[Timing]] = {}
-    for one in timings:
-        if one.system == BARE.name and one.call in _FLOORS[call]:
-            found.setdefault({"all rows": "a loop over all rows"}.get(one.call, f"bare {one.call}"), []).append(one)
-        elif one.system != BARE.name and one.call == call:
-            found.setdefault(one.system, []).append(one)
-    return found
+def _floors(call: str) -> dict[str, dict[str, Any]]:
+    lines = ((":", "1"), ("--", "2"))
+    return {
+        title: {"call": name, "color": "#7F7F7F", "marker": mark, "linestyle": line}
+        for (name, title), (line, mark) in zip(_FLOORS[call].items(), lines, strict=False)
+    }
