@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import Any
 
 from benchmarks.speed import plots
@@ -37,7 +38,7 @@ def write(timings: Sequence[Timing], machine: dict[str, Any]) -> None:
     }
     text = TEXT.read_text()
     for name, table in found.items():
-        text = text.replace(f"{{{name}}}", table or "Not measured yet: `make bench-all`.")
+        text = text.replace(f"{{{name}}}", table or "This was not measured: `make bench-all` does it.")
     (FOLDER / "README.md").write_text(text)
     head, rest = README.read_text().split(_BEGIN)
     README.write_text(f"{head}{_BEGIN}\n{readme_table(timings)}\n{_END}{rest.split(_END)[1]}")
@@ -57,20 +58,37 @@ def _order(timing: Timing) -> tuple[int, ...]:
 
 
 def readme_table(timings: Sequence[Timing]) -> str:
-    """A read, a turn and a fork of every system in a long conversation, on both databases."""
+    """What a read of a long conversation returns in every system, and how long reading and a turn take."""
     size = max(one.size for one in timings if one.system != APP.name and one.call == "turn")
-    columns = {"read": "reading for the next prompt", "turn": "a turn", "fork": "an edit in the middle"}
     rows = []
-    for system in dict.fromkeys(one.system for one in timings if one.call == "turn" and one.size == size):
-        row = [system]
-        for call in columns:
-            found = [find(timings, database=name, size=size, branches=1, system=system, call=call) for name in _BOTH]
-            row.append(" / ".join(milliseconds(one) or "–" for one in found))
-        if any(cell != "– / –" for cell in row[1:]):
-            rows.append(row)
-    head = [f"ms at {size:,} messages, SQLite / PostgreSQL", *columns.values()]
-    more = "How this was measured, and shorter conversations: [docs/benchmarks](docs/benchmarks/README.md)."
-    return f"\n{table(head, rows)}\n\n{more}"
+    for system in (APP, ONYX, *PEERS):
+        if "exit" in system.name:
+            continue
+        for suffix in ("", "_recent"):
+            cells = [
+                _on_both(timings, size=size, branches=1, system=system.name, call=call + suffix)
+                for call in ("read", "turn")
+            ]
+            if cells[0] != _NONE:
+                returned = "the newest 64" if suffix else f"all {size:,}"
+                rows.append([system.name, "a summary and 63" if system is APP else returned, *cells])
+    head = [f"{size:,} messages; ms on SQLite / PostgreSQL", "a read returns", "a read", "a turn"]
+    more = (
+        "These are costs of storing and reading; nobody summarizes here. Onyx's pattern is its way to read, on this "
+        "app's tables. At 100 messages the app is slower than some of them on PostgreSQL. More: "
+        "[docs/benchmarks](docs/benchmarks/README.md)."
+    )
+    return f"\n{table(head, rows)}\n\n{fill(more, 120, break_on_hyphens=False)}"
+
+
+_NONE = "– / –"
+
+
+def _on_both(timings: Sequence[Timing], **where: Any) -> str:
+    """With two digits: what was measured a few times has no more."""
+    found = [find(timings, database=name, **where) for name in _BOTH]
+    values = [one.median * 1000 if one else None for one in found]
+    return " / ".join("–" if one is None else f"{float(f'{one:.2g}'):,g}" for one in values)
 
 
 def tables(timings: Sequence[Timing]) -> str:
@@ -130,16 +148,24 @@ def parts_table(timings: Sequence[Timing], database: str) -> str:
 def systems_table(timings: Sequence[Timing], database: str) -> str:
     """Milliseconds of a read, a turn and a fork of every system, and how many times the app's they are."""
     rows = []
-    for call in ("read", "read_recent", "turn", "turn_recent", "append", "fork"):
+    for call in ("read_recent", "read", "turn_recent", "turn", "append", "fork"):
         chosen = [one for one in timings if one.database == database and one.call == call and one.branches == 1]
-        for system in dict.fromkeys(one.system for one in chosen):
-            cells = []
+        if call.endswith("_recent"):
+            own = call.removesuffix("_recent")
+            chosen += [
+                one for one in timings if one.database == database and one.call == own and one.system == APP.name
+            ]
+            chosen = [one for one in chosen if one.branches == 1]
+        for system in dict.fromkeys(one.system for one in sorted(chosen, key=_order)):
+            cells, of_row = [], [one for one in chosen if one.system == system]
             for size in sizes(timings):
-                one = find(chosen, system=system, size=size)
+                one = find(of_row, size=size)
                 ours = find(timings, database=database, size=size, branches=1, system=APP.name, call=call.split("_")[0])
                 cells.append(f"{milliseconds(one)} ({number(one.median / ours.median)} ×)" if one and ours else "")
-            rows.append([f"{call.replace('_recent', ', the newest 64')}: {system}", *cells])
-    return table(["", *(f"{size:,} messages" for size in sizes(timings))], rows)
+            least, widest = min(len(one.values) for one in of_row), max(one.spread for one in of_row)
+            title = f"{call.replace('_recent', ', the newest 64')}: {system}"
+            rows.append([title, *cells, str(least), f"{widest:.0%}"])
+    return table(["", *(f"{size:,} messages" for size in sizes(timings)), "rounds, at least", "±, at most"], rows)
 
 
 def background_table(timings: Sequence[Timing]) -> str:

@@ -1,6 +1,7 @@
 """docs/guide.md and the README: every example runs, in order, against a real server."""
 
 import re
+import unittest
 from typing import Any
 
 import openai
@@ -10,7 +11,7 @@ from django.test import Client
 from django.urls import include, path
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY
@@ -43,6 +44,8 @@ def test_every_example_of_the_guide_runs(monkeypatch):
             "Moss, I think."
         )
     assert known["session"].title == "Roof repair"
+    suite = unittest.TestLoader().loadTestsFromTestCase(known["LongChats"])
+    assert unittest.TextTestRunner().run(suite).wasSuccessful()
     assert ChatMessage.objects.filter(role="tool").count() == 1
     assert [message.external_id for message in chat.get_branch(known["last"])] == ["m-1", "m-2"]
 
@@ -87,8 +90,12 @@ class TestTheChatView:
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
             failed = client.post("/chat/", {"content": "Ready?"})
-        assert failed.status_code == 502
-        assert ChatMessage.objects.get(pk=failed.json()["question"]).content == "Ready?"
+            assert failed.status_code == 502
+            where = failed.json()
+            assert ChatMessage.objects.get(pk=where["question"]).content == "Ready?"
+            again = client.post(f"/chat/{where['session']}/{where['question']}/")
+        assert again.json()["content"] == "Aye."
+        assert ChatMessage.objects.count() == 2
 
     def test_what_cannot_be_stored_is_named(self, urls, client):
         refused = client.post("/chat/", {"content": "\x00"})
@@ -98,5 +105,6 @@ class TestTheChatView:
 
     def test_nobody_writes_into_what_is_not_theirs(self, urls, client):
         other = chat.start_session(owner=get_user_model().objects.create_user("other"))
-        assert client.post(f"/chat/{other.pk}/", {"content": "Hello"}).status_code == 404
-        assert ChatSession.objects.count() == 1
+        theirs = chat.append_message(other, role="user", content="Mine.")
+        assert client.post(f"/chat/{other.pk}/{theirs.pk}/", {"content": "Hello"}).status_code == 404
+        assert ChatMessage.objects.count() == 1
