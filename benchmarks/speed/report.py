@@ -59,7 +59,7 @@ def _order(timing: Timing) -> tuple[int, ...]:
 
 def readme_table(timings: Sequence[Timing]) -> str:
     """What a read of a long conversation returns in every system, and how long reading and a turn take."""
-    size = max(one.size for one in timings if one.system != APP.name and one.call == "turn")
+    size = max(one.size for one in timings if one.system == ONYX.name)
     rows = []
     for system in (APP, ONYX, *PEERS):
         if "exit" in system.name:
