@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -143,15 +143,22 @@ def release_interrupted(run: CompactionRun) -> None:
 
 def _fail(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = ()) -> None:
     """Record why there is no summary; a transient error in the background is tried again later."""
+    write_if_due(run, lambda: _record_failure(run, error, events))
+
+
+def write_if_due(run: CompactionRun, write: Callable[[], None]) -> bool:
+    """Write events of a run that is still due; False, with nothing written, where it is not."""
     using = database_of(run)
     try:
         with transaction.atomic(using=using):
             # Under the lock, so that nothing that the events point at is deleted before they are written.
             lock_session(run.session_id, using)
-            if is_still_due(run):
-                _record_failure(run, error, events)
+            if is_due := _is_still_due(run):
+                write()
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
+        return False
+    return is_due
 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
@@ -181,7 +188,7 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         runs.fail(run, run.error_code, run.error_detail)
 
 
-def is_still_due(run: CompactionRun) -> bool:
+def _is_still_due(run: CompactionRun) -> bool:
     """Whether the claim is still valid and the branch still exists; a run without its branch is skipped."""
     if not runs.still_claimed(run).exists():
         log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
@@ -200,7 +207,7 @@ def _erased_since_read(run: CompactionRun) -> bool:
 def _may_commit(work: Work) -> bool:
     """Whether the run is still due and the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    if not is_still_due(run) or run.tip_id is None:
+    if not _is_still_due(run) or run.tip_id is None:
         return False
     newest = branches.history_at(run.tip_id, work.using).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):

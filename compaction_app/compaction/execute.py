@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import fail_unexpected, finish, is_still_due, release_interrupted
+from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted, write_if_due
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import MAX_INTEGER, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.exceptions import (
@@ -30,7 +30,6 @@ from compaction_app.exceptions import (
     SummarizerError,
 )
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.models.managers import lock_session
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
@@ -350,18 +349,7 @@ def _record_start(work: Work, *, again: bool) -> bool:
 
     ``again``: a smaller request of the same attempt.
     """
-    run = work.run
-    try:
-        with transaction.atomic(using=work.using):
-            # Under the lock, so that the tip that the event points at is not deleted before it is written.
-            lock_session(run.session_id, work.using)
-            if not is_still_due(run):
-                return False
-            _write_start(work, again)
-    except MessageNotFound:
-        log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
-        return False
-    return True
+    return write_if_due(work.run, lambda: _write_start(work, again))
 
 
 def _write_start(work: Work, again: bool) -> None:
