@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from compaction_app.messages.openai_format import to_openai
 
@@ -37,6 +37,11 @@ class Trigger(StrEnum):
     THRESHOLD = "threshold"
     MANUAL = "manual"
     OVERFLOW = "overflow"
+
+
+#: As callers write them: a member of the enum or its value, so that a type checker refuses any other.
+RoleName = Role | Literal["system", "developer", "user", "assistant", "tool"]
+TriggerName = Trigger | Literal["threshold", "manual", "overflow"]
 
 
 class RunStatus(StrEnum):
@@ -419,6 +424,6 @@ class PolicyDecision:
     ``reason`` is a code for the event, up to 100 characters of ``A-Z a-z 0-9 _ . : -``; other text is not stored.
     """
 
-    action: str = "allow"
+    action: Literal["allow", "defer", "force"] = "allow"
     reason: str = ""
     prompt_line: str = ""

@@ -23,7 +23,7 @@ from compaction_app.messages import validation
 from compaction_app.messages.openai_format import split_content
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
-from compaction_app.values import ChatContext, Role
+from compaction_app.values import ChatContext, Role, RoleName
 
 #: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
 _MESSAGE_KEYS = (
@@ -97,7 +97,7 @@ def append_message(
     session: ChatSession,
     parent: ChatMessage | None = None,
     *,
-    role: str,
+    role: RoleName,
     content: str | Sequence[Mapping[str, Any]] = "",
     tool_calls: Sequence[Mapping[str, Any]] | None = None,
     tool_call_id: str = "",

@@ -21,7 +21,7 @@ from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.spending import describe_overspending
 from compaction_app.tree.branches import check_tip, database_of
-from compaction_app.values import Suppression, Trigger
+from compaction_app.values import Suppression, Trigger, TriggerName
 
 #: Characters.
 MAX_INSTRUCTIONS = 2000
@@ -32,7 +32,7 @@ _OPENER_SECONDS = 10
 def request_compaction(
     tip: ChatMessage,
     *,
-    trigger: str = Trigger.THRESHOLD,
+    trigger: TriggerName = Trigger.THRESHOLD,
     instructions: str = "",
     model: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,

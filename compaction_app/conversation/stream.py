@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from asgiref.sync import sync_to_async
 
@@ -23,6 +23,9 @@ from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_w
 from compaction_app.exceptions import StreamInterrupted
 from compaction_app.models import ChatMessage
 from compaction_app.values import ChatContext
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionChunk
 
 
 def stream(
@@ -86,7 +89,7 @@ class _ReplyCollector:
         self._draft = ReplyDraft()
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
-        self._last: deque[Any] = deque()
+        self._last: deque[ChatCompletionChunk] = deque()
 
     @property
     def fallback_used(self) -> bool:
@@ -142,11 +145,11 @@ class ReplyStream(_ReplyCollector):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> ChatCompletionChunk:
         if not self._is_over:
             try:
                 require_no_transaction(self._turn.using)
-                chunk = self._receive()
+                chunk: ChatCompletionChunk = self._receive()
                 if self._may_yield(chunk):
                     return chunk
                 self._finish(chunk)
@@ -224,11 +227,11 @@ class AsyncReplyStream(_ReplyCollector):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> ChatCompletionChunk:
         if not self._is_over:
             try:
                 turn, opened = await self._open()
-                chunk = await self._receive(opened)
+                chunk: ChatCompletionChunk = await self._receive(opened)
                 if self._may_yield(chunk):
                     return chunk
                 await self._finish(turn, opened, chunk)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
@@ -28,6 +28,9 @@ from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
 from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Trigger
+
+if TYPE_CHECKING:
+    from django.db.models.fields.related_descriptors import RelatedManager
 
 
 def display_words(enum: type[StrEnum]) -> list[tuple[str, str]]:
@@ -60,6 +63,13 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     metadata = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    # Django adds these; without its mypy plugin a type checker knows only what is declared.
+    if TYPE_CHECKING:
+        objects: ClassVar[models.Manager[ChatSession]]
+        messages: RelatedManager[ChatMessage]
+        runs: RelatedManager[CompactionRun]
+        events: RelatedManager[CompactionEvent]
 
     class Meta:
         constraints = [
