@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.core.checks import register
+from django.core.checks import Tags, register
 
 from compaction_app.management import checks
 
@@ -12,3 +12,5 @@ class CompactionConfig(AppConfig):
     def ready(self) -> None:
         for check in checks.ALL:
             register(check)
+        for check in checks.OF_DATABASES:
+            register(check, Tags.database)

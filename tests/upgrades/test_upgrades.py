@@ -1,0 +1,156 @@
+"""A database with rows of an earlier version is migrated, read and compacted; a table that lacks columns is reported.
+
+The rows were written by that version's own code: see ``record.py``.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import Error, Warning, run_checks  # noqa: A004  # Django's names for them
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.core.management.color import no_style
+from django.db import connections, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from compaction_app import chat, models
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.tree.verify import verify_session
+from tests.upgrades.record import MODELS, SETTINGS, shown_at
+
+APP = "compaction_app"
+RECORDED = sorted(Path(__file__).parent.glob("*.json"))
+
+
+@pytest.fixture
+def old_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    described = copy.deepcopy(connections.settings["default"])
+    described["TEST"]["NAME"] = f"{described['NAME']}_old"
+    connections.settings["old"] = described
+    with django_db_blocker.unblock():
+        creation = connections["old"].creation
+        creation.create_test_db(verbosity=0, autoclobber=True)
+        yield "old"
+        creation.destroy_test_db(described["NAME"], verbosity=0)
+    connections["old"].close()
+    del connections["old"]
+    del connections.settings["old"]
+
+
+def migrate(target: str | None, database: str) -> None:
+    call_command("migrate", APP, *[target] if target else [], database=database, verbosity=0)
+
+
+def values_of(model: Any, row: dict[str, Any]) -> dict[str, Any]:
+    """A recorded row as attributes of the model."""
+    fields = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
+    return {fields[name].attname: fields[name].to_python(value) for name, value in row.items()}
+
+
+def insert(recorded: dict[str, Any], database: str) -> None:
+    """Insert the rows with the models of their own migration, as an SQL dump would."""
+    connection = connections[database]
+    old = MigrationExecutor(connection).loader.project_state((APP, recorded["migration"])).apps
+    inserted = [old.get_model(APP, name) for name in MODELS]
+    # A message may refer to a later one; the constraints are checked at the commit.
+    with transaction.atomic(using=database):
+        for model in inserted:
+            rows = recorded["rows"][model.__name__]
+            model._base_manager.using(database).bulk_create(model(**values_of(model, row)) for row in rows)
+        with connection.cursor() as cursor:
+            for statement in connection.ops.sequence_reset_sql(no_style(), inserted):
+                cursor.execute(statement)
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_a_database_of_an_earlier_version(file: Path, old_database: str, settings: Any) -> None:
+    settings.COMPACTION = SETTINGS["COMPACTION"]
+    recorded = json.loads(file.read_text())
+    migrate("zero", old_database)
+    migrate(recorded["migration"], old_database)
+    insert(recorded, old_database)
+
+    migrate(None, old_database)
+
+    for name in MODELS:
+        model = getattr(models, name)
+        stored = model._base_manager.using(old_database).in_bulk()
+        for row in recorded["rows"][name]:
+            expected = values_of(model, row)
+            kept = stored.pop(expected["id"])
+            assert {key: getattr(kept, key) for key in expected} == expected
+        assert not stored
+    for session in models.ChatSession.objects.using(old_database):
+        assert not verify_session(session, using=old_database).problems
+    tip = ChatMessage.objects.using(old_database).get(pk=recorded["tip"])
+    assert shown_at(tip) == recorded["shown"]
+
+    before = chat.find_summary(tip)
+    for number in range(8):
+        tip = chat.append_message(tip.session, tip, role="user", content=f"The pier has {number} new planks. " * 8)
+        tip = chat.append_message(tip.session, tip, role="assistant", content=f"Planks counted: {number}. " * 8)
+    assert chat.compact(tip).status == "succeeded"
+    after = chat.find_summary(tip)
+    assert before is not None
+    assert after is not None
+    assert after.pk != before.pk
+    # An earlier summary's words are read on: the keeper's rule is older than all of them.
+    assert "Never open the gallery door in a storm" in after.content
+    assert not CompactionRun.objects.using(old_database).filter(status="failed").exists()
+
+    migrate("zero", old_database)
+    tables = connections[old_database].introspection.table_names()
+    assert not [name for name in tables if name.startswith(APP)]
+
+
+class TestTablesThatLackColumns:
+    LACKING = "Database 'old' lacks compaction_app_chatmessage.lane_id"
+
+    @pytest.fixture(autouse=True)
+    def _without_lanes(self, old_database: str) -> None:
+        with connections[old_database].cursor() as cursor:
+            cursor.execute("ALTER TABLE compaction_app_chatmessage RENAME COLUMN lane_id TO line_id")
+
+    def found(self) -> list[Any]:
+        return [one for one in run_checks(databases=["old"]) if str(one.id).startswith(APP)]
+
+    def test_no_migration_adds_them(self) -> None:
+        assert self.found() == [
+            Error(
+                f"{self.LACKING}, though every migration is applied: an unreleased version made these tables.",
+                hint="Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
+                "django_migrations, and run migrate.",
+                id="compaction_app.E022",
+            )
+        ]
+        with pytest.raises(SystemCheckError, match="lane_id"):
+            call_command("migrate", database="old", verbosity=0, skip_checks=False)
+
+    def test_a_migration_is_missing(self) -> None:
+        call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
+        assert self.found() == [
+            Warning(
+                f"{self.LACKING}: the migrations 0002_model_failed_event are not applied.",
+                hint="Run: manage.py migrate compaction_app --database old",
+                id="compaction_app.W005",
+            )
+        ]
+        call_command("migrate", APP, database="old", verbosity=0, skip_checks=False)
+
+    def test_only_where_a_database_is_checked(self) -> None:
+        assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
+
+
+def test_a_database_without_tables_lacks_no_columns(old_database: str) -> None:
+    migrate("zero", old_database)
+    assert not [one for one in run_checks(databases=[old_database]) if str(one.id).startswith(APP)]
+
+
+def test_a_database_in_order_lacks_no_columns(old_database: str) -> None:
+    assert not [one for one in run_checks(databases=[old_database]) if str(one.id).startswith(APP)]
