@@ -12,8 +12,8 @@ def main() -> None:
         from project.demo.places import prepare_environment
 
         prepare_environment()
-    if sys.argv[1:2] == ["makemigrations"]:
-        # It compares models with migrations, and nothing in them depends on the key that the settings ask for.
+    if sys.argv[1:2] in (["makemigrations"], ["help"]) or {"-h", "--help"} & {*sys.argv}:
+        # It only compares models with migrations, or prints: nothing depends on the key that the settings ask for.
         os.environ.setdefault("SECRET_KEY", "not-used")
     try:
         from django.core.management import execute_from_command_line
