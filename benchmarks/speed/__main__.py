@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
     options = parser.parse_args(arguments)
     known = FOLDER / "results.json"
-    before, machine = results.load(known) if known.exists() else ([], results.machine())
+    before = results.load(known) if known.exists() else []
     if options.report:
-        report.write(before, machine)
+        report.write(before)
         return 0
     started = time.monotonic()
     if options.more:
@@ -42,22 +42,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not (options.size or options.only):
             timings += measure([BACKGROUND], SQLITE, BACKGROUND_SIZES, (1,))
     print(f"Measured in {time.monotonic() - started:,.0f} s.", flush=True)
+    machine = results.machine()
+    for timing in timings:
+        timing.machine = machine
     if options.json:
-        results.save(timings, machine, options.json)
+        results.save(timings, options.json)
     if options.size or options.only:
         print(report.tables(timings))
         return 0
     print(report.moved(before, timings))
     FOLDER.mkdir(exist_ok=True)
-    results.save(results.merge(before, timings), results.machine(), known)
-    report.write(*results.load(known))
+    results.save(results.merge(before, timings), known)
+    report.write(results.load(known))
     print(f"Written: {FOLDER.relative_to(Path.cwd())}/")
     return 0
 
 
 def measure_turns(sizes: Sequence[int], only: Sequence[str] | None = None) -> list[Timing]:
     """Every system on every database."""
-    return [one for database in DATABASES for one in measure(systems_on(database), database, sizes, BRANCHES, only)]
+    return [
+        one
+        for database in DATABASES
+        for one in measure(systems_on(database), database, sizes, BRANCHES, only, has_others=True)
+    ]
 
 
 def measure_more() -> list[Timing]:
@@ -75,7 +82,10 @@ def measure(
     sizes: Sequence[int],
     branches: Sequence[int],
     only: Sequence[str] | None = None,
+    *,
+    has_others: bool = False,
 ) -> list[Timing]:
+    """``has_others``: each database has two more conversations, which are not measured."""
     systems: list[Measured] = []
     for system in offered if sizes else ():
         if only and not system.name.startswith(tuple(only)):
@@ -93,7 +103,8 @@ def measure(
             about = process.ask(do="about")
             versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
             process.about = {"versions": versions, "durability": about["durability"]}
-        prepare(processes)
+        if has_others:
+            prepare(processes)
         for size in sizes:
             for number in branches:
                 started = time.monotonic()

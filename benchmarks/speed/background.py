@@ -7,7 +7,6 @@ tokens of the demo's text; any other number of messages are short ones, none lik
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,5 +84,4 @@ def _short_texts(number: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
     serve(Background())

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.speed.processes import Running
 
-ROUNDS, FEWEST_ROUNDS = 25, 3
+ROUNDS, FEWEST_ROUNDS = 25, 15
 #: Seconds that one call may take in all, and in one round.
 SECONDS, SECONDS_A_ROUND, MOST_TIMES = 1.2, 0.02, 20
 #: Made once a round, since a conversation should not grow; after a read, so that the processor knows the code again.
@@ -32,6 +32,8 @@ class Timing:
     #: Of the system: its packages, and what it waits for at a commit.
     versions: str = ""
     durability: str = ""
+    #: Of the run that measured it: the day, processors and Python.
+    machine: dict[str, Any] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
@@ -51,8 +53,7 @@ OTHERS = 5_000
 
 def prepare(systems: Iterable[Running]) -> None:
     for system in systems:
-        if system.system.has_others:
-            system.ask(do="grow", size=OTHERS, branches=1)
+        system.ask(do="grow", size=OTHERS, branches=1)
 
 
 def time_group(systems: Iterable[Running], database: str, size: int, branches: int) -> list[Timing]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from itertools import count
 from typing import Any
@@ -29,6 +30,7 @@ class OnDjango(System):
         import django
         from django.core.management import call_command
 
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
         django.setup()
         call_command("migrate", verbosity=0)
         self.grown: dict[tuple[int, int], tuple[Any, Any]] = {}
@@ -103,6 +105,15 @@ class OnDjango(System):
 
 class App(OnDjango):
     """The app, by its public functions."""
+
+    def __init__(self, *, has_summary: bool = True) -> None:
+        super().__init__()
+        self.has_summary = has_summary
+
+    def grow(self, size: int, branches: int) -> None:
+        one, other = (tables.grow(size, branches, has_summary=self.has_summary) for _ in range(2))
+        self.grown[size, branches] = one, other
+        tables.analyze()
 
     def calls(self, size: int, branches: int) -> Calls:
         return turn_calls(*self.grown[size, branches])
@@ -243,8 +254,7 @@ class OnyxPattern(OnDjango):
         }
 
 
-SYSTEMS = {"app": App, "bare": Bare, "onyx": OnyxPattern}
+SYSTEMS = {"app": App, "no summary": partial(App, has_summary=False), "bare": Bare, "onyx": OnyxPattern}
 
 if __name__ == "__main__":
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
     serve(SYSTEMS[sys.argv[1]]())

@@ -42,8 +42,6 @@ class Measured:
     peer: Path | None = None
     #: The one size that it is measured at.
     only_size: int | None = None
-    #: Whether it can store conversations that are not measured.
-    has_others: bool = True
 
     @property
     def first_read(self) -> str | None:

@@ -11,28 +11,30 @@ from benchmarks.speed import plots
 from benchmarks.speed.measure import Timing
 from benchmarks.speed.processes import POSTGRES, REPOSITORY, SQLITE
 from benchmarks.speed.results import find
-from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, ONYX, PAGES, PEERS, WORKERS
+from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, ONYX, PAGES, PEERS, UNSUMMARIZED, WORKERS
 
 FOLDER = REPOSITORY / "docs" / "benchmarks"
 TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
 README = REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
-_SYSTEMS = {one.name: one for one in (APP, BARE, ONYX, *PEERS, BACKGROUND, *PAGES, WORKERS)}
+_COMPARED = (APP, UNSUMMARIZED, ONYX, *PEERS)
+_SYSTEMS = {one.name: one for one in (*_COMPARED, BARE, BACKGROUND, *PAGES, WORKERS)}
 #: By more than this a ratio is said to have moved between two runs.
 MOVED = 0.2
 
 
-def write(timings: Sequence[Timing], machine: dict[str, Any]) -> None:
+def write(timings: Sequence[Timing]) -> None:
     """Write the page, from the text of ``page.md`` with a table for each name in braces."""
     timings = sorted(timings, key=_order)
     found = {
-        "machine": describe(machine, timings),
+        "machine": describe(timings),
         "ratios": ratios_table(timings),
         "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
         "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in _BOTH),
         "background": background_table(timings),
         "pages": pages_table(timings),
+        "bytes": bytes_table(timings),
         "workers": workers_table(timings),
         "spread": spread(timings),
     }
@@ -97,11 +99,15 @@ def tables(timings: Sequence[Timing]) -> str:
     return "\n\n".join([ratios_table(timings), *parts])
 
 
-def describe(machine: dict[str, Any], timings: Sequence[Timing]) -> str:
-    day, processors = str(machine.get("date", "an unknown day"))[:10], machine.get("cpu_count", "?")
-    kind = machine.get("cpu_model_name", "of an unknown kind")
-    python = str(machine.get("python_version", "?")).split()[0]
-    first = f"Measured on {day}: {processors} processors ({kind}), Python {python}."
+def describe(timings: Sequence[Timing]) -> str:
+    machines: dict[str, set[str]] = {}
+    for one in timings:
+        kind = one.machine.get("cpu_model_name", "of an unknown kind")
+        python = str(one.machine.get("python_version", "?")).split()[0]
+        what = f"{one.machine.get('cpu_count', '?')} processors ({kind}), Python {python}"
+        machines.setdefault(what, set()).add(str(one.machine.get("date", "an unknown day"))[:10])
+    first = "; ".join(f"{', '.join(sorted(days))}: {what}" for what, days in machines.items())
+    first = f"Measured on {first}."
     rows = {}
     for one in timings:
         versions = re.sub(r" on \S+, compiled.*", "", one.versions)
@@ -113,11 +119,11 @@ def databases(timings: Iterable[Timing]) -> list[str]:
     return list(dict.fromkeys(one.database for one in timings))
 
 
-def ratios(timings: Sequence[Timing], database: str, size: int, branches: int) -> dict[str, float]:
+def ratios(timings: Sequence[Timing], database: str, size: int) -> dict[str, float]:
     """The app beside the least that the same rows cost, by the name of the ratio."""
 
     def seconds(system: str, call: str, at: int = size) -> float | None:
-        one = find(timings, database=database, size=at, branches=branches, system=system, call=call)
+        one = find(timings, database=database, size=at, branches=1, system=system, call=call)
         return one.median if one else None
 
     pairs = {
@@ -133,7 +139,7 @@ def ratios(timings: Sequence[Timing], database: str, size: int, branches: int) -
 
 def ratios_table(timings: Sequence[Timing]) -> str:
     columns = [(name, size) for name in databases(timings) for size in sizes(timings)]
-    found = {column: ratios(timings, *column, 1) for column in columns}
+    found = {column: ratios(timings, *column) for column in columns}
     names = list(dict.fromkeys(name for one in found.values() for name in one))
     head = ["", *(f"{name}, {size:,}" for name, size in columns)]
     return table(head, [[name, *(number(found[column].get(name)) for column in columns)] for name in names])
@@ -147,23 +153,25 @@ def parts_table(timings: Sequence[Timing], database: str) -> str:
 
 def systems_table(timings: Sequence[Timing], database: str) -> str:
     """Milliseconds of a read, a turn and a fork of every system, and how many times the app's they are."""
+    chosen = [one for one in timings if one.database == database and one.branches == 1]
     rows = []
     for call in ("read_recent", "read", "turn_recent", "turn", "append", "fork"):
-        chosen = [one for one in timings if one.database == database and one.call == call and one.branches == 1]
-        if call.endswith("_recent"):
-            own = call.removesuffix("_recent")
-            chosen += [
-                one for one in timings if one.database == database and one.call == own and one.system == APP.name
+        own = call.removesuffix("_recent")
+        ours = {one.size: one for one in chosen if (one.system, one.call) == (APP.name, own)}
+        for system in _COMPARED:
+            wanted = (system.name, own if system is APP else call)
+            of_row = {one.size: one for one in chosen if (one.system, one.call) == wanted}
+            if not of_row:
+                continue
+            cells = [
+                f"{milliseconds(of_row[size])} ({number(of_row[size].median / ours[size].median)} ×)"
+                if size in of_row and size in ours
+                else ""
+                for size in sizes(timings)
             ]
-            chosen = [one for one in chosen if one.branches == 1]
-        for system in dict.fromkeys(one.system for one in sorted(chosen, key=_order)):
-            cells, of_row = [], [one for one in chosen if one.system == system]
-            for size in sizes(timings):
-                one = find(of_row, size=size)
-                ours = find(timings, database=database, size=size, branches=1, system=APP.name, call=call.split("_")[0])
-                cells.append(f"{milliseconds(one)} ({number(one.median / ours.median)} ×)" if one and ours else "")
-            least, widest = min(len(one.values) for one in of_row), max(one.spread for one in of_row)
-            title = f"{call.replace('_recent', ', the newest 64')}: {system}"
+            least = min(len(one.values) for one in of_row.values())
+            widest = max(one.spread for one in of_row.values())
+            title = f"{call.replace('_recent', ', the newest 64')}: {system.name}"
             rows.append([title, *cells, str(least), f"{widest:.0%}"])
     return table(["", *(f"{size:,} messages" for size in sizes(timings)), "rounds, at least", "±, at most"], rows)
 
@@ -189,6 +197,18 @@ def pages_table(timings: Sequence[Timing]) -> str:
         rows.append([*row, _range(counts)])
     head = [f"{name}, {what}" for name in _BOTH for what in ("1,000", "100,000", "ratio")]
     return table(["milliseconds", *head, "statements"], rows)
+
+
+def bytes_table(timings: Sequence[Timing]) -> str:
+    """Bytes a message in the table of a million: of its text, of its row with the text, of its entries in indexes."""
+    rows = []
+    for database in _BOTH:
+        one = find(timings, database=database, system=PAGES[1].name, call="read")
+        if one and "messages" in one.counted:
+            parts = [one.counted[f"{name}_bytes"] / one.counted["messages"] for name in ("text", "table", "index")]
+            rows.append([database, f"{one.counted['messages']:,}", *map(number, [*parts, parts[1] + parts[2]])])
+    head = ("bytes a message", "messages", "its text", "its row, with the text", "in the indexes", "row and indexes")
+    return table(head, rows) if rows else ""
 
 
 def workers_table(timings: Sequence[Timing]) -> str:

@@ -25,30 +25,31 @@ def _name(timing: Timing) -> str:
     return f"{timing.database}: {timing.system}: {timing.call} at {timing.size} × {timing.branches}"
 
 
-def save(timings: Iterable[Timing], machine: dict[str, Any], path: Path) -> None:
-    suite = pyperf.BenchmarkSuite([_benchmark(timing, machine) for timing in timings])
+def save(timings: Iterable[Timing], path: Path) -> None:
+    suite = pyperf.BenchmarkSuite(list(map(_benchmark, timings)))
     suite.dump(str(path), compact=True, replace=True)
 
 
-def _benchmark(timing: Timing, machine: dict[str, Any]) -> pyperf.Benchmark:
+def _benchmark(timing: Timing) -> pyperf.Benchmark:
     where = {name: getattr(timing, name) for name in _WHERE if getattr(timing, name)}
     name = _name(timing)
-    metadata = machine | where | {f"counted_{key}": value for key, value in timing.counted.items()}
+    metadata = timing.machine | where | {f"counted_{key}": value for key, value in timing.counted.items()}
     values = [float(f"{value:.4g}") for value in timing.values]
     return pyperf.Benchmark(
         [pyperf.Run(values, metadata=metadata | {"name": name, "unit": "second"}, collect_metadata=False)]
     )
 
 
-def load(path: Path) -> tuple[list[Timing], dict[str, Any]]:
-    """What :func:`save` stored, and the machine."""
-    timings, metadata = [], {}
+def load(path: Path) -> list[Timing]:
+    """What :func:`save` stored."""
+    timings = []
     for benchmark in pyperf.BenchmarkSuite.load(str(path)).get_benchmarks():
         metadata = benchmark.get_metadata()
         where = {key: metadata[key] for key in _WHERE if key in metadata}
         counted = {key.removeprefix("counted_"): metadata[key] for key in metadata if key.startswith("counted_")}
-        timings.append(Timing(**where, values=list(benchmark.get_values()), counted=counted))
-    return timings, {key: value for key, value in metadata.items() if key in _MACHINE}
+        machine = {key: metadata[key] for key in _MACHINE if key in metadata}
+        timings.append(Timing(**where, values=list(benchmark.get_values()), counted=counted, machine=machine))
+    return timings
 
 
 def machine() -> dict[str, Any]:

@@ -17,6 +17,15 @@ APP = Measured(
     databases=DATABASES,
     calls=dict.fromkeys(("read", "append", "turn", "request", "fork"), _EVERY),
 )
+#: Until the first summary every message is read, up to the threshold.
+UNSUMMARIZED = Measured(
+    name="this app, before its first summary",
+    module=_ON_DJANGO,
+    arguments=("no summary",),
+    databases=DATABASES,
+    branches=False,
+    calls=dict.fromkeys(("read", "append", "turn", "fork"), 1_000),
+)
 BARE = Measured(
     name="bare",
     module=_ON_DJANGO,
@@ -32,14 +41,23 @@ ONYX = Measured(
 )
 
 
-def _peer(name: str, folder: str, variant: str, databases: tuple[str, ...], calls: str, *, branches: bool) -> Measured:
+def _peer(
+    name: str,
+    folder: str,
+    variant: str,
+    databases: tuple[str, ...],
+    calls: str,
+    *,
+    branches: bool,
+    largest: int = 10_000,
+) -> Measured:
     return Measured(
         name=name,
         module=f"benchmarks.peers.{folder}.system",
         arguments=(variant,),
         databases=databases,
         branches=branches,
-        calls=dict.fromkeys(calls.split(), 10_000),
+        calls=dict.fromkeys(calls.split(), largest),
         peer=_PEERS / folder,
     )
 
@@ -53,16 +71,14 @@ PEERS = (
     _peer("LangGraph", "langgraph", "messages", _BOTH, _ALL, branches=True),
     _peer("LangGraph, DeltaChannel", "langgraph", "delta", _BOTH, _ALL, branches=True),
     _peer("LangGraph, DeltaChannel, durability exit", "langgraph", "delta_exit", _BOTH, _ALL, branches=True),
-    _peer("Google ADK", "adk", "database", _BOTH, _NEWEST, branches=False),
+    # A read of 10,000 takes it a second, and storing them minutes.
+    _peer("Google ADK", "adk", "database", _BOTH, _NEWEST, branches=False, largest=1_000),
 )
 #: Measured alone, on histories of its own.
 BACKGROUND = Measured(
     name="this app, in the background",
     module="benchmarks.speed.background",
     arguments=(),
-    databases=(SQLITE,),
-    branches=False,
-    has_others=False,
     calls=dict.fromkeys(("planning, prompt, commit", "with the ledger", "with an extract"), _EVERY),
 )
 PAGES = tuple(
@@ -70,11 +86,8 @@ PAGES = tuple(
         name=f"pages of {size:,} messages",
         module="benchmarks.speed.pages",
         arguments=(),
-        databases=_BOTH,
-        branches=False,
         calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES), size),
         only_size=size,
-        has_others=False,
     )
     for size in (pages.SMALL, pages.LARGE)
 )
@@ -83,12 +96,9 @@ WORKERS = Measured(
     name="this app, with workers",
     module="benchmarks.speed.workers",
     arguments=(),
-    databases=(POSTGRES,),
-    branches=False,
-    has_others=False,
     calls=dict.fromkeys(("a run", "the model's call alone"), _EVERY),
 )
 
 
 def systems_on(database: str) -> list[Measured]:
-    return [system for system in (APP, BARE, ONYX, *PEERS) if database in system.databases]
+    return [system for system in (APP, UNSUMMARIZED, BARE, ONYX, *PEERS) if database in system.databases]

@@ -2,7 +2,7 @@
 
 A conversation of 1,000 messages and 50 branches has 1,000 messages on the branch that is read, and 49 branches more,
 which fork from it at equal distances and have 20 messages each. A live summary covers the branch up to 63 messages
-above its tip, so a context has 64 messages with it.
+above its tip, so a context has 64 messages with it; without a summary it has all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOKENS = 30
 _BATCH = 5_000
 
 
-def grow(size: int, branches: int = 1) -> Any:
+def grow(size: int, branches: int = 1, *, has_summary: bool = True) -> Any:
     """Store a conversation; returns the tip of the branch that is read."""
     from compaction_app import chat
     from compaction_app.models import ChatMessage
@@ -30,9 +30,16 @@ def grow(size: int, branches: int = 1) -> Any:
     while batch := list(islice(nodes, _BATCH)):
         ChatMessage.objects.bulk_create(batch)
     continue_ids()
-    anchor = ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR)
+    if has_summary:
+        _summarize(ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR))
+    return ChatMessage.objects.select_related("session").get(pk=first + size - 1)
+
+
+def _summarize(anchor: Any) -> None:
+    from compaction_app.models import ChatMessage
+
     summary = ChatMessage(
-        session=session,
+        session=anchor.session,
         kind="summary",
         role="user",
         content="## Recap\n\nWhat came before.",
@@ -40,7 +47,6 @@ def grow(size: int, branches: int = 1) -> Any:
         token_count=80,
     )
     ChatMessage.objects.add_child(anchor, instance=summary)
-    return ChatMessage.objects.select_related("session").get(pk=first + size - 1)
 
 
 def _nodes(session: Any, first: int, size: int, branches: int) -> Iterator[Any]:
@@ -75,7 +81,7 @@ def _node(session: Any, pk: int, number: int, parent: int | None, lane: int | No
 
 
 def continue_ids() -> None:
-    """Ids were given by hand, so the database must be told where to go on."""
+    """Let the database number the next message after those that were stored with ids of ours."""
     from django.core.management.color import no_style
     from django.db import connection
 
@@ -84,6 +90,30 @@ def continue_ids() -> None:
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), [ChatMessage]):
             cursor.execute(statement)
+
+
+def stored_bytes() -> dict[str, int]:
+    """Messages, and the bytes of their texts, of their table and of its indexes."""
+    from django.db import connection
+
+    from compaction_app.models import ChatMessage
+
+    table = ChatMessage._meta.db_table
+    length = "octet_length(content)" if connection.vendor == "postgresql" else "length(CAST(content AS BLOB))"
+    sizes = (
+        f"SELECT pg_table_size('{table}'), pg_indexes_size('{table}')"
+        if connection.vendor == "postgresql"
+        else f"""
+        SELECT SUM(pgsize) FILTER (WHERE name = '{table}'), SUM(pgsize) FILTER (WHERE name <> '{table}')
+        FROM dbstat WHERE aggregate = TRUE AND name IN (SELECT name FROM sqlite_master WHERE tbl_name = '{table}')
+        """
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*), COALESCE(SUM({length}), 0) FROM {table}")
+        messages, texts = cursor.fetchone()
+        cursor.execute(sizes)
+        rows, indexes = cursor.fetchone()
+    return {"messages": int(messages), "text_bytes": int(texts), "table_bytes": int(rows), "index_bytes": int(indexes)}
 
 
 def analyze() -> None:

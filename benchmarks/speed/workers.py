@@ -95,5 +95,4 @@ class Workers(OnDjango):
 
 
 if __name__ == "__main__":
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
     serve(Workers())

@@ -7,7 +7,8 @@ import sys
 import pytest
 from django.core.management import call_command
 
-from benchmarks.speed import pages, tables
+from benchmarks.speed import pages, report, results, tables
+from benchmarks.speed.measure import Timing
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from tests.conftest import REPOSITORY
@@ -30,6 +31,51 @@ def test_a_conversation_of_the_pages_is_one():
     call_command("verify_chats", str(tip.session_id), verbosity=0)
     assert chat.find_summary(tip) is not None
     assert ChatMessage.objects.filter(session=tip.session_id, kind="message").count() == 2_400
+
+
+@pytest.mark.django_db
+def test_a_conversation_before_its_first_summary_is_shown_whole():
+    tip = tables.grow(200, has_summary=False)
+    assert len(chat.get_context(tip).messages) == 200
+
+
+@pytest.mark.django_db
+def test_bytes_of_the_table():
+    before = tables.stored_bytes()
+    pages.fill_others(1_200)
+    after = tables.stored_bytes()
+    assert before["messages"] == 0
+    assert after["messages"] == 1_200
+    texts = sum(len(one.content.encode()) for one in ChatMessage.objects.all())
+    assert after["text_bytes"] == texts
+    assert after["table_bytes"] - before["table_bytes"] > texts
+    assert after["index_bytes"] > before["index_bytes"]
+
+
+@pytest.mark.pure
+def test_each_timing_keeps_the_machine_that_measured_it(tmp_path):
+    def timing(call, day, values=(1.0, 2.0, 3.0)):
+        return Timing(
+            database="SQLite",
+            size=100,
+            branches=1,
+            system="this app",
+            call=call,
+            values=list(values),
+            counted={"statements": 2},
+            machine={"cpu_count": 2, "python_version": "3.11.7", "date": day},
+        )
+
+    results.save([timing("read", "2026-11-01"), timing("turn", "2026-11-01")], tmp_path / "1.json")
+    merged = results.merge(results.load(tmp_path / "1.json"), [timing("read", "2026-11-02", (4.0, 5.0, 6.0))])
+    results.save(merged, tmp_path / "2.json")
+    stored = results.load(tmp_path / "2.json")
+    assert {one.call: (one.machine["date"], one.median) for one in stored} == {
+        "turn": ("2026-11-01", 2.0),
+        "read": ("2026-11-02", 5.0),
+    }
+    assert "Measured on 2026-11-01, 2026-11-02: 2 processors" in report.describe(stored)
+    assert stored[0].counted == {"statements": 2}
 
 
 SYSTEM = """

@@ -41,7 +41,7 @@ class Rows:
     sessions: list[Row]
     #: Sessions that events belong to.
     event_sessions: set[str] = field(default_factory=set)
-    #: For each text or JSON column of every table, the markers that stand in it.
+    #: For each text or JSON column of every table, the markers in its values.
     markers: dict[str, set[str]] = field(default_factory=dict)
     #: Connections with an open transaction.
     open_transactions: int = 0
@@ -91,7 +91,10 @@ def read_journals(paths: Iterable[Path]) -> list[list[Operation]]:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message as a client sent it; the parent is None for a root, and unknown inside a chain of unknown outcome."""
+    """A message as a client sent it; the parent is None for a root.
+
+    Inside a chain of unknown outcome the parent has no id, but the marker of the message before.
+    """
 
     marker: str
     session: str
@@ -99,7 +102,7 @@ class Sent:
     role: str
     digest: str
     tokens: int | None = None
-    in_chain: bool = False
+    follows: str = ""
 
 
 class Told:
@@ -146,9 +149,9 @@ class Told:
                 self.erasures[operation["s"]][ok is None] += 1
 
     def _take_append(self, operation: Operation, ok: Any, is_unknown: bool) -> None:
-        parent = operation["p"]
+        parent, follows = operation["p"], ""
         for n, message in enumerate(operation["chain"]):
-            sent = Sent(message["m"], operation["s"], parent, message["r"], message["h"], in_chain=n > 0)
+            sent = Sent(message["m"], operation["s"], parent, message["r"], message["h"], follows=follows)
             if ok is not None:
                 i = ok["ids"][n]
                 sent = Sent(sent.marker, sent.session, parent, sent.role, sent.digest, ok["tokens"][n])
@@ -159,7 +162,7 @@ class Told:
                 parent = i
             elif is_unknown:
                 self.unknown[sent.marker] = sent
-                parent = None
+                parent, follows = None, sent.marker
 
     def _name(self, i: int, marker: str) -> None:
         self.id_of[marker] = i
@@ -249,6 +252,7 @@ class Judge:
         for row in self.texts:
             for marker in MARKER.findall(row["content"])[:1]:
                 by_marker[marker].append(row["id"])
+        self.row_of = {marker: ids[0] for marker, ids in by_marker.items()}
         for marker, ids in by_marker.items():
             self.check("no message is stored twice", len(ids) == 1, f"{marker} in {ids}")
             known = self.told.id_of.get(marker, ids[0])
@@ -269,9 +273,10 @@ class Judge:
             same_text = row["content"] == REDACTED and not row["tool_calls_text"]
             asked = row["id"] in self.redacted
             self.check("no message is changed", asked, f"{row['id']} was redacted by nobody")
+        if sent.follows:
+            # A redacted message has lost its marker.
+            due["parent_message_id"] = self.row_of.get(sent.follows, row["parent_message_id"])
         wrong = {name: row[name] for name, value in due.items() if row[name] != value}
-        if sent.in_chain:
-            wrong.pop("parent_id", None)
         self.check("no message is changed", same_text and not wrong, f"{row['id']}: text same {same_text}, {wrong}")
 
     def _unacknowledged(self, row: Row) -> None:
@@ -295,11 +300,11 @@ class Judge:
     # -- erased texts -----------------------------------------------------------------------------------
 
     def _erased(self) -> None:
-        """No marker stands anywhere unless the message that it belongs to is there with its text."""
+        """A marker is found only while its message is stored with its text."""
         present = {m for row in self.texts if row["redacted_at"] is None for m in MARKER.findall(row["content"])[:1]}
         where: dict[str, list[str]] = {}
         for column, markers in self.rows.markers.items():
-            self.check("texts stand in the columns for texts only", column in TEXT_COLUMNS or not markers, column)
+            self.check("texts are in the columns for texts only", column in TEXT_COLUMNS or not markers, column)
             for marker in markers:
                 where.setdefault(marker, []).append(column)
         for marker, columns in where.items():

@@ -40,7 +40,7 @@ SHARES = {
 }
 #: Conversations of a client: its own, and those that it shares with its neighbour.
 OWN, SHARED = 2, 2
-#: A client leaves a conversation to which it has added so many messages.
+#: Messages that a client adds to a conversation before it goes on in another one.
 LONGEST = 300
 #: Operations a second that one client sends at most.
 MOST_A_SECOND = 55

@@ -247,6 +247,16 @@ class TestCheck:
         site.rows.markers[f"{check.MESSAGES}.content"].add("mk0x7z")
         assert site.violated() == set()
 
+    def test_a_chain_of_unknown_outcome_is_stored_in_its_order(self) -> None:
+        chain = [append(10, i, 5)["chain"][0] for i in (7, 8)]
+        sent = {"n": 10, "op": "append", "s": SESSION, "p": 5, "chain": chain}
+        for parent, violated in ((7, set()), (5, {"no message is changed", "depth and token sums are right"})):
+            site = Site()
+            site.journal.insert(-1, {**sent, "error": "OperationalError", "unknown": True})
+            site.rows.messages += [message(7, 5, 4, lane_id=5), message(8, parent, 5, lane_id=5)]
+            site.rows.markers[f"{check.MESSAGES}.content"] |= {"mk0x7z", "mk0x8z"}
+            assert site.violated() - {"siblings are in order", "lanes fork where the tree does"} == violated
+
     @pytest.mark.parametrize(
         ("spoil", "invariant"),
         [
@@ -257,7 +267,7 @@ class TestCheck:
             (redact_unasked, "no message is changed"),
             (leak_into_a_summary, "a summary quotes its own branch only"),
             (leak_into_a_context, "a context shows its own branch only"),
-            (leak_into_an_event, "texts stand in the columns for texts only"),
+            (leak_into_an_event, "texts are in the columns for texts only"),
             (keep_redacted_text, "redacted text is nowhere"),
             (keep_deleted, "what is deleted is gone, with all below it"),
             (leave_open, "no run is open"),
