@@ -17,7 +17,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate screenshots clean FORCE
+.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt, for the demo"
@@ -40,6 +40,7 @@ help:
 	@echo "make bench             time a turn beside the bare database and other systems, into docs/benchmarks"
 	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
 	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
+	@echo "make docs              build the documentation site into var/docs, strictly"
 	@echo "make screenshots       take pictures of admin and chat in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
 
@@ -92,7 +93,7 @@ test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-all: test-sqlite test-postgres test-prepared test-newest-django
+test-all: test-sqlite test-postgres test-prepared test-newest-django docs
 
 test-sqlite: develop
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
@@ -152,6 +153,12 @@ bench-setup: develop
 evaluate: setup
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/evaluate/requirements.txt || true
 	$(PY) -m benchmarks.evaluate $(EVALUATE_ARGS)
+
+# A warning, such as a link that leads nowhere, is an error.
+docs: develop
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet docs var/docs
+	@echo "Open var/docs/index.html"
 
 # Named explicitly, since pytest collects only test_*.py.
 screenshots: develop

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.speed import pages, report, results
 from benchmarks.speed.measure import Timing, prepare, time_group
 from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
-from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, PAGES, WORKERS, systems_on
+from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, PAGES, WORKERS, is_measured, systems_on
 
 FOLDER = report.FOLDER
 SIZES, LARGE = (100, 1_000, 10_000), 100_000
@@ -30,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
     options = parser.parse_args(arguments)
     known = FOLDER / "results.json"
-    before = results.load(known) if known.exists() else []
+    before = [
+        one
+        for one in (results.load(known) if known.exists() else [])
+        if is_measured(one.system, one.call, one.size, one.branches)
+    ]
     if options.report:
         report.write(before)
         return 0

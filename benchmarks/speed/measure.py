@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.speed.processes import Running
 
-ROUNDS, FEWEST_ROUNDS = 25, 15
+ROUNDS = 25
 #: Seconds that one call may take in all, and in one round.
 SECONDS, SECONDS_A_ROUND, MOST_TIMES = 1.2, 0.02, 20
 #: Made once a round, since a conversation should not grow; after a read, so that the processor knows the code again.
@@ -73,7 +73,7 @@ def time_group(systems: Iterable[Running], database: str, size: int, branches: i
             before = system.system.first_read if call in WRITES else None
             if before:
                 once += system.ask(do="time", call=before, times=1, **at)["seconds"][0]
-            rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(SECONDS / (once * times))))
+            rounds = max(system.system.fewest_rounds, min(ROUNDS, int(SECONDS / (once * times))))
             work.append((system, timing, times, rounds, before))
     order = random.Random(size + branches)
     for round_number in range(ROUNDS):

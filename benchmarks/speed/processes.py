@@ -42,6 +42,8 @@ class Measured:
     peer: Path | None = None
     #: The one size that it is measured at.
     only_size: int | None = None
+    #: How often a call is timed that takes longer than its share of the time.
+    fewest_rounds: int = 15
 
     @property
     def first_read(self) -> str | None:

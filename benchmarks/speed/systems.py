@@ -37,6 +37,7 @@ ONYX = Measured(
     name="Onyx's pattern",
     module=_ON_DJANGO,
     arguments=("onyx",),
+    branches=False,
     calls=dict.fromkeys(("read", "append", "turn", "fork"), 10_000),
 )
 
@@ -48,7 +49,6 @@ def _peer(
     databases: tuple[str, ...],
     calls: str,
     *,
-    branches: bool,
     largest: int = 10_000,
 ) -> Measured:
     return Measured(
@@ -56,7 +56,7 @@ def _peer(
         module=f"benchmarks.peers.{folder}.system",
         arguments=(variant,),
         databases=databases,
-        branches=branches,
+        branches=False,
         calls=dict.fromkeys(calls.split(), largest),
         peer=_PEERS / folder,
     )
@@ -66,19 +66,21 @@ _NEWEST = "read read_recent append turn turn_recent fork"
 _ALL = "read append turn fork"
 _BOTH = (SQLITE, POSTGRES)
 PEERS = (
-    _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk", "advanced", (SQLITE,), _NEWEST, branches=True),
-    _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST, branches=False),
-    _peer("LangGraph", "langgraph", "messages", _BOTH, _ALL, branches=True),
-    _peer("LangGraph, DeltaChannel", "langgraph", "delta", _BOTH, _ALL, branches=True),
-    _peer("LangGraph, DeltaChannel, durability exit", "langgraph", "delta_exit", _BOTH, _ALL, branches=True),
+    _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk", "advanced", (SQLITE,), _NEWEST),
+    _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST),
+    _peer("LangGraph", "langgraph", "messages", _BOTH, _ALL),
+    _peer("LangGraph, DeltaChannel", "langgraph", "delta", _BOTH, _ALL),
+    _peer("LangGraph, DeltaChannel, durability exit", "langgraph", "delta_exit", _BOTH, _ALL),
     # A read of 10,000 takes it a second, and storing them minutes.
-    _peer("Google ADK", "adk", "database", _BOTH, _NEWEST, branches=False, largest=1_000),
+    _peer("Google ADK", "adk", "database", _BOTH, _NEWEST, largest=1_000),
 )
 #: Measured alone, on histories of its own.
 BACKGROUND = Measured(
     name="this app, in the background",
     module="benchmarks.speed.background",
     arguments=(),
+    # A call takes up to twenty seconds.
+    fewest_rounds=3,
     calls=dict.fromkeys(("planning, prompt, commit", "with the ledger", "with an extract"), _EVERY),
 )
 PAGES = tuple(
@@ -98,6 +100,15 @@ WORKERS = Measured(
     arguments=(),
     calls=dict.fromkeys(("a run", "the model's call alone"), _EVERY),
 )
+
+
+EVERY = {one.name: one for one in (APP, UNSUMMARIZED, ONYX, *PEERS, BARE, BACKGROUND, *PAGES, WORKERS)}
+
+
+def is_measured(name: str, call: str, size: int, branches: int) -> bool:
+    """Whether it still is: a result of an earlier run may be of a call or a size that is not measured any more."""
+    system = EVERY.get(name)
+    return system is not None and size <= system.calls.get(call, 0) and (branches == 1 or system.branches)
 
 
 def systems_on(database: str) -> list[Measured]:
