@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.db.models.functions import Left
 
-from compaction_app.admin.display import number, plural, shortened
+from compaction_app.admin.display import link, number, plural, shortened
 from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
@@ -21,8 +21,8 @@ from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.tree.lanes import Lane, histories_at, read_lanes, read_summary_spans
 from compaction_app.values import Budget, Kind
 
-#: Lanes of one page.
-LANES = 60
+#: Lanes of one page, and how many are too many for the table to be open.
+LANES, FEW = 60, 20
 #: The newest lanes that are counted.
 MOST_COUNTED = 10_000
 #: The newest summaries, of which the map draws some.
@@ -39,6 +39,8 @@ class TableRow(NamedTuple):
     """A branch in words, with links where there is a page to lead to."""
 
     name: str
+    #: "" for people who may not read it.
+    text: str
     forks_from: str
     messages: int
     tokens: int
@@ -54,7 +56,7 @@ class BranchMap:
         self, admin: RecordAdmin, session: ChatSession, budget: Budget | None, before: int | None, *, quotes: bool
     ) -> None:
         """The lanes that begin before that message, or the newest; without ``quotes`` no text is read."""
-        self.admin, self.session, self.budget = admin, session, budget
+        self.admin, self.session, self.budget, self.quotes = admin, session, budget, quotes
         page = read_lanes(session, limit=LANES + 1, before=before)
         #: The lanes of the page, and at the end the one of another page that most of them leave.
         self.lanes = page[:LANES]
@@ -127,6 +129,11 @@ class BranchMap:
     # -- numbers ------------------------------------------------------------------------------------------
 
     @property
+    def has_few_lanes(self) -> bool:
+        """Few enough to read them all in the table."""
+        return len(self.lanes) < FEW
+
+    @property
     def is_whole(self) -> bool:
         return self.counted is None
 
@@ -144,7 +151,7 @@ class BranchMap:
 
     @property
     def fullest(self) -> tuple[int, str] | None:
-        """The tip with the longest history, and how full it is."""
+        """The tip with the longest history, and its share of what is available."""
         tip = max(self.histories.values(), key=lambda tip: tip.tokens, default=None)
         return (tip.tip_id, self._fullness(tip)) if tip else None
 
@@ -216,7 +223,7 @@ class BranchMap:
         [span] = bar.spans
         name = f"Summary {bar.summary_id}"
         if span.generation:
-            name += f", generation {span.generation}"
+            name += f", compaction {span.generation}"
         state = "in use" if bar.is_in_use else "live" if bar.is_live else "retired"
         covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id}"
         if bar.first > 1:
@@ -241,7 +248,7 @@ class BranchMap:
         # Without compaction the available tokens are the only limit.
         limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
         over = f", over {limit}" if tip.tokens > budget.threshold else ""
-        return f"{history} of {number(budget.available)} available tokens: {percent} % full{over}"
+        return f"{history} of {number(budget.available)} available tokens: {percent} %{over}"
 
     # -- the table ----------------------------------------------------------------------------------------
 
@@ -250,7 +257,7 @@ class BranchMap:
         return [self._row(drawn, drawn.lane) for drawn in self.picture.lanes if drawn.lane]
 
     def _row(self, drawn: DrawnLane, lane: Lane) -> TableRow:
-        def link(pk: int, label: str) -> str:
+        def to(pk: int, label: str) -> str:
             return self.admin.link_to("chatmessage", pk, label)
 
         tip = self.histories.get(lane.end_id)
@@ -258,13 +265,14 @@ class BranchMap:
         parent = drawn.parent
         fork = f"message {lane.parent_id}" + (f" of branch {parent.number}" if parent and parent.number else "")
         return TableRow(
-            name=link(lane.end_id, _branch(drawn).capitalize()),
-            forks_from=link(lane.parent_id, fork) if lane.parent_id else "the start",
+            name=to(lane.end_id, _branch(drawn).capitalize()),
+            text=link(self.admin.url("chatmessage_transcript", lane.end_id), "Transcript") if self.quotes else "",
+            forks_from=to(lane.parent_id, fork) if lane.parent_id else "the start",
             messages=_messages_of(lane),
             tokens=lane.end_path_tokens,
             fullness=self._fullness(tip) if tip else "no tip: only forks continue",
             is_over=drawn.gauge is not None and drawn.gauge.is_over,
-            summary=link(summary_id, f"Summary {summary_id}") if summary_id else "none",
+            summary=to(summary_id, f"Summary {summary_id}") if summary_id else "none",
         )
 
 

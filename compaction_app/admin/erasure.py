@@ -102,6 +102,8 @@ class ErasingAdmin(RecordAdmin):
 
     #: The session of the message that this copy has deleted.
     deleted_from: UUID | None = None
+    #: What the page before a deletion says of the runs, which are not deleted.
+    kept: tuple[str, ...] = ()
 
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
@@ -152,20 +154,22 @@ class ErasingAdmin(RecordAdmin):
         names = [self.link_to_record(row) for row in affected.named]
         if affected.unnamed:
             names.append(plural(affected.unnamed, "more summary", "more summaries"))
-        runs = plural(affected.open_runs + affected.ended_runs, "run")
         below = [
             plural(affected.messages - 1, "message below it", "messages below it"),
             plural(affected.live, "live summary", "live summaries"),
             names,
             plural(affected.retired, "retired summary", "retired summaries"),
-            f"{runs}: kept as records, without instructions and without links to the messages",
         ]
+        if runs := affected.open_runs + affected.ended_runs:
+            self.kept = (f"{plural(runs, 'run')} as records, without instructions and links to the messages.",)
         if affected.open_runs:
-            below.append(f"{plural(affected.open_runs, 'open run', 'open runs')} among them: no summary is written")
+            self.kept += (f"Of them {plural(affected.open_runs, 'is open', 'are open')}: no summary is written.",)
         return [str(objs[0]), [part for part in below if part]], {}, set(), []
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        return super().render_delete_form(request, {**context, "unseen": _unseen_above(context["object"])})
+        return super().render_delete_form(
+            request, {**context, "unseen": _unseen_above(context["object"]), "kept": self.kept}
+        )
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         self.deleted_from = obj.session_id

@@ -19,14 +19,14 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from compaction_app.admin.records import RecordList, as_uuid
-from compaction_app.conf import site_setting
-from compaction_app.exceptions import ConfigurationError
 from compaction_app.models.tables import display_words
-from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Kind, SkipReason
+from compaction_app.values import ErrorCode, Kind, SkipReason
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
 #: Digits of the largest depth.
 _DEPTH_DIGITS = 9
+#: The runs whose models the filter offers.
+_NEWEST_RUNS = 200
 #: Parameters of the message list's address, in words.
 _NARROWED_TO = {
     "session": "messages of {}",
@@ -126,26 +126,18 @@ class ErrorCodeFilter(CodeFilter):
 
 
 class ModelFilter(admin.SimpleListFilter):
-    """By summarizer model. The choices are the models in the site's settings and the one in the address: listing
-    the names in use would read the whole table."""
+    """By summarizer model. The choices are the models of the newest runs and the one in the address: listing every
+    name would read the whole table."""
 
     title = parameter_name = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = [*_configured_models(), EXTRACTIVE_MODEL, *filter(None, [self.value()])]
-        return [(name, name) for name in dict.fromkeys(names)]
+        newest = model_admin.get_queryset(request).order_by("-pk").values_list("summarizer_model", flat=True)
+        names = {*newest[:_NEWEST_RUNS], self.value()}
+        return [(name, name) for name in sorted(filter(None, names))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(summarizer_model=self.value()) if self.value() else queryset
-
-
-def _configured_models() -> list[str]:
-    try:
-        entries = site_setting("SUMMARIZER_MODELS")
-    except ConfigurationError:
-        # The list works although the settings are invalid; `manage.py check` reports them.
-        return []
-    return [str(entry if isinstance(entry, str) else entry["model"]) for entry in entries]
 
 
 # -- related records ----------------------------------------------------------------------------------------

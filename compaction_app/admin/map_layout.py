@@ -166,7 +166,7 @@ class Bar(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gauge:
-    """How full the window is at a tip."""
+    """How long the history at a tip is, beside what is available for it."""
 
     #: Pixels of what is available, of the history and of the threshold.
     width: int = GAUGE_WIDTH
@@ -177,8 +177,8 @@ class Gauge:
 
     @property
     def label(self) -> str:
-        """Short: "97 %", or "97 % full · over", which is over the threshold and not over by 97 %."""
-        return f"{self.percent:,} % full · over" if self.is_over else f"{self.percent:,} %"
+        """Short: "61 %", or "97 % · over threshold", which is not over by 97 %."""
+        return f"{self.percent:,} % · over threshold" if self.is_over else f"{self.percent:,} %"
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
 from compaction_app import chat
@@ -25,6 +26,7 @@ from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
+from compaction_app.admin.transcripts import transcript_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
@@ -299,7 +301,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         if obj.is_summary:
             may_retire = obj.retired_at is None and self.has_retire_permission(request)
             return {"Retire": self.url("chatmessage_retire", ids=obj.pk)} if may_retire else {}
-        tools = {}
+        tools = {"Transcript": self.url("chatmessage_transcript", obj.pk)}
         if self.has_compact_permission(request) and not is_off(obj.session):
             tools["Compact now"] = self.url("chatmessage_compact", obj.pk)
         if self.has_redact_permission(request):
@@ -333,6 +335,27 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         except CompactionError as error:
             return _plain_text(str(error), status=409)
         return _plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
+
+    @records.page("<int:pk>/transcript/")
+    def transcript_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
+        """The branch that ends at a message, a page at a time."""
+        if message.is_summary:
+            raise Http404("A summary ends no branch.")
+        end, text = request.GET.get("end", ""), request.GET.get("q", "").strip()
+        last = int(end) if records.is_id(end) else None
+        shown = transcript_of(message, self.text_url, end=last, text=text.replace("\0", ""))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Transcript",
+            "original": message.session,
+            "opts": self.opts,
+            "media": self.media,
+            "crumbs": self.crumbs(message),
+            "transcript": shown,
+            "searched": text,
+            "records": self,
+        }
+        return TemplateResponse(request, "admin/compaction_app/chatmessage/transcript.html", context)
 
     # -- deleting -----------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ SECTIONS: records.Sections = (
     ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
     (
         "Result",
-        ["trigger strategy generation", "compacted tokens saved", "retained_before retained_after", "shortened"],
+        ["trigger strategy compaction", "compacted tokens saved", "retained_before retained_after", "shortened"],
     ),
     (
         "Model",
@@ -129,6 +129,8 @@ class CompactionRunAdmin(DatedAdmin):
     cutoff_link = records.message_column("cutoff_id", "cutoff")
     base_link = records.message_column("base_id", "base", "Summary")
     summary_link = records.message_column("summary_id", "summary", "Summary")
+    #: The number that the API and the database call its generation.
+    compaction = display.shown("generation", display.number, "compaction")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column("history tokens", lambda _, run: _tokens(run))
     retained_before = display.shown("retention_before", display.percent, "facts kept by the draft")

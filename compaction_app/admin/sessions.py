@@ -15,6 +15,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Q, QuerySet, Sum
@@ -27,6 +28,7 @@ from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
+from compaction_app.admin.dashboard import State, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.unseen import held_back
@@ -50,6 +52,8 @@ BOUND = records.BoundedPaginator.limit
 BRANCHES = 1000
 #: The newest runs, counted by status: each row is read.
 RUNS = 1000
+#: The newest sessions, whose titles are searched one by one.
+TITLES = 10_000
 
 
 # -- the form -----------------------------------------------------------------------------------------------
@@ -162,14 +166,18 @@ def _of_newest(links: list[str], count: int, bound: int) -> str:
 @admin.register(ChatSession)
 class ChatSessionAdmin(VerifyingAdmin):
     form = ChatSessionForm
+    #: Of the sessions of this list; the copy that answers one request has them.
+    states: dict[object, State]
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"
-    list_display = ("session", "short_owner", "short_model", "short_external_id", "updated", "created")
+    list_display = ("session", "branch", "compaction", "short_owner", "short_model", "short_external_id", "updated")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
-    search_help_text = "Whole session ids, external ids or user names of owners."
+    search_help_text = (
+        f"Part of a title, among the newest {TITLES:,} sessions; whole session ids, external ids or names of owners."
+    )
     actions = ("compact_every_branch", "verify")
     fieldsets = records.fieldsets(
         (
@@ -189,6 +197,8 @@ class ChatSessionAdmin(VerifyingAdmin):
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 40))
     short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
     short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
+    branch = display.column("newest branch", lambda self, session: self.state_of(session).branch)
+    compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
     system_prompt_text = display.shown("system_prompt", display.text_block)
     calibration = display.shown("token_calibration", display.json_block)
     metadata_block = display.shown("metadata", display.json_block)
@@ -206,6 +216,27 @@ class ChatSessionAdmin(VerifyingAdmin):
             return str(owner)
         page = f"{self.admin_site.name}:{options.app_label}_{options.model_name}_change"
         return display.link(reverse(page, args=[owner.pk]), owner)
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        hidden = set() if self.may_view("compactionrun") else {"compaction"}
+        return tuple(name for name in self.list_display if name not in hidden)
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        found = super().get_changelist_instance(request)
+        rows = found.result_list = list(found.result_list)
+        with_runs = self.may_view("compactionrun")
+        self.states = states_of(rows, database_of(rows[0]), with_runs=with_runs) if rows else {}
+        return found
+
+    def state_of(self, session: ChatSession) -> State:
+        # Deleted since the list was read.
+        return self.states.get(session.pk, State(session))
+
+    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
+        """Also by title, among so many sessions that the table's size does not matter."""
+        newest = ChatSession.objects.order_by(*self.ordering).values("pk")[:TITLES]
+        titled = [Q(pk__in=newest, title__icontains=text)] if text else []
+        return [*super().search_conditions(request, text), *titled]
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         session_id = records.as_uuid(term)

@@ -117,7 +117,7 @@ class SummaryFields(RecordAdmin):
     )
     run = _of_run("run")(lambda self, run: self.link_to_run(run.pk))
     base = _of_run("base")(lambda self, run: self.link_to_message(run.base_id, "Summary"))
-    generation = _of_run("generation")(lambda _, run: number(run.generation))
+    generation = _of_run("compaction")(lambda _, run: number(run.generation))
     messages_compacted = _of_run("messages compacted")(lambda _, run: number(run.messages_compacted))
     trigger = _of_run("trigger")(lambda _, run: run.get_trigger_display())
     strategy = _of_run("strategy")(lambda _, run: run.get_strategy_display())

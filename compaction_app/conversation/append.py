@@ -57,7 +57,14 @@ def start_session(
     metadata: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> ChatSession:
-    """Start a conversation. ``settings`` overrides keys of ``COMPACTION`` for it; invalid ones raise."""
+    """Start a conversation.
+
+    ``owner``: a user, or None. ``model``: the chat model whose window counts; a call may name another.
+    ``system_prompt`` is sent first and never compacted. ``settings`` overrides keys of ``COMPACTION``.
+    ``external_id``: your own id, unique for the owner. ``using``: a database alias, by default the router's.
+    Raises :class:`InvalidMessage` for a value that cannot be stored, :class:`ConfigurationError` for wrong settings,
+    :class:`DuplicateExternalId` where the owner has another session with this ``external_id``.
+    """
     validation.check_json(system_prompt, "system_prompt")
     validation.check_json(title, "title")
     validation.check_text(model, "model")
@@ -218,9 +225,11 @@ def _is_same(kept: Any, given: Any) -> bool:
 def append_messages(
     session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]]
 ) -> list[ChatMessage]:
-    """Store a chain of messages (dicts in the OpenAI chat format): all of them or none.
+    """Store a chain of messages below ``parent``, each one below the one before: all of them or none.
 
-    A system message that opens a conversation without a system prompt becomes the session's system prompt.
+    ``messages``: dicts in the OpenAI chat format, with the keywords of :func:`append_message` from ``role`` to
+    ``external_id``. A system message that opens a conversation without a system prompt becomes the session's system
+    prompt. Returns the stored messages in order. The errors are those of :func:`append_message`.
     """
     validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)

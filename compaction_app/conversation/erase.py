@@ -50,7 +50,8 @@ _BLANKED_FIELDS = [
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary, and every live one built on it, out of use; returns their ids.
 
-    The record stays, and the originals are back in the context on the next read.
+    The record stays, and the originals are back in the context on the next read. Where a branch is then over its
+    threshold, a compaction is requested. Raises :class:`NotASummary` for a message.
     """
     check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
@@ -78,10 +79,10 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
 
 
 def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
-    """Remove the text of a message permanently; call ids stay, so that the branch stays valid.
+    """Remove the text of a message permanently, and empty every summary that may contain it.
 
-    Counts and prefix sums are updated in one statement, and every summary that may contain the text is emptied. A
-    title of the session that was taken from the message is cleared.
+    ``replacement`` stands in its place. Ids stay, those of tool calls too, so the branch stays valid. A title of the
+    session that was taken from the message is cleared. Returns the message as it is stored now.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")

@@ -125,14 +125,17 @@ def load_path(node_id: int, using: str, min_depth: int) -> list[Message]:
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
-    """The applicable summary: the first live one found walking up from ``tip``, so the one with the deepest anchor."""
+    """The summary that is used at ``tip``: of the live ones whose anchor is on its branch, the one with the deepest.
+
+    None where nothing is summarized there.
+    """
     check_tip(tip)
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
     return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
-    """Root → tip, without summaries: the transcript that users see."""
+    """The messages from the root to ``tip``, in order and without summaries: what people see. One query."""
     check_tip(tip)
     return ChatMessage.objects.db_manager(database_of(tip)).get_path(tip)
 

@@ -1,7 +1,8 @@
 """One turn: the reply to a message, from the configured endpoint or from the offline assistant.
 
-If the reply fails, the user's message is kept and can be answered later. Neither a transaction nor a connection is
-held while a model is called: ``chat.complete`` gives the connection back first.
+If the reply fails, the user's message is kept and can be answered later. One request at a time answers a message: a
+second tab would pay for the same reply again. Neither a transaction nor a connection is held while a model is called:
+``chat.complete`` gives the connection back first.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import openai
 from django.conf import settings
+from django.core.cache import cache
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionError, ContextOverflow
@@ -39,6 +41,21 @@ class Turn:
 
     tip: ChatMessage
     problem: str = ""
+    #: Another request is waiting for the reply.
+    is_answered_elsewhere: bool = False
+
+
+#: Seconds after which a request that is waiting for a reply is taken for lost, beyond its own time limit.
+_LOST_AFTER = 60
+
+
+def is_being_answered(message: ChatMessage) -> bool:
+    """Whether a request is waiting for a reply to this message. Processes must share Django's cache to know it."""
+    return bool(cache.get(_mark(message)))
+
+
+def _mark(message: ChatMessage) -> str:
+    return f"chat-reply-to-{message.pk}"
 
 
 def is_offline() -> bool:
@@ -59,6 +76,8 @@ def model_of_new_session() -> str:
 def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
     """Get a reply to ``message`` and store it; the next compaction is requested, never awaited."""
     model = model_for(session)
+    if not cache.add(_mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER):
+        return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:
             reply = chat.append_message(session, message, **_offline_reply(chat.get_context(message)))
@@ -68,11 +87,15 @@ def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
             return Turn(tip=chat.complete(message, client=client, model=model))
     except (openai.OpenAIError, CompactionError) as error:
         return Turn(tip=message, problem=_problem(error, model or ""))
+    finally:
+        cache.delete(_mark(message))
 
 
 async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
     """:func:`take_turn` with the model awaited."""
     model = model_for(session)
+    if not await cache.aadd(_mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER):
+        return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:
             offline = _offline_reply(await chat.aget_context(message))
@@ -83,6 +106,8 @@ async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
             return Turn(tip=await chat.acomplete(message, client=client, model=model))
     except (openai.OpenAIError, CompactionError) as error:
         return Turn(tip=message, problem=_problem(error, model or ""))
+    finally:
+        await cache.adelete(_mark(message))
 
 
 def _offline_reply(context: ChatContext) -> dict[str, Any]:
@@ -108,11 +133,19 @@ def _client_options() -> dict[str, Any]:
 
 def _problem(error: openai.OpenAIError | CompactionError, model: str) -> str:
     if isinstance(error, ContextOverflow):
+        if error.needed <= error.available:
+            return (
+                f"The model's endpoint finds the conversation too long: it has {error.needed:,} tokens by our count, "
+                f"and {error.available:,} are configured. Its window is probably smaller: set CONTEXT_WINDOWS."
+            )
         return (
-            f"The newest message is too long for the model: {error.needed:,} tokens are needed, "
-            f"{error.available:,} are available. Edit it to make it shorter."
+            f"The newest message is too long for the model: the prompt would have {error.needed:,} tokens, and "
+            f"{error.available:,} fit. Edit it to make it shorter."
         )
     if isinstance(error, CompactionError):
         return str(error)
     failure = failure_of(error, model=model, prompt="")
+    if isinstance(error, openai.RateLimitError) and failure.code != ErrorCode.QUOTA:
+        when = f"{failure.retry_after:.0f} seconds" if failure.retry_after else "a moment"
+        return f"The model's endpoint receives too many requests at the moment; try again in {when} ({model})."
     return f"{REPLY_ERRORS[failure.code]} ({model}: {failure.detail})"

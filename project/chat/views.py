@@ -7,10 +7,12 @@ stored is shown again in its box with the reason, and nothing is written.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView
@@ -21,7 +23,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionError
@@ -40,6 +42,7 @@ CONTENT_SECURITY_POLICY = (
 )
 
 Response = TypeVar("Response", bound=HttpResponseBase)
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 def render_page(
@@ -64,6 +67,33 @@ class LoginPage(LoginView):
         return guard(super().dispatch(request, *args, **kwargs))
 
 
+def posted(view: View) -> View:
+    """A post, after which the browser may be at this address: reloaded from there, it shows the conversation."""
+    allowed = require_http_methods(["GET", "HEAD", "POST"])
+
+    if iscoroutinefunction(view):
+
+        @wraps(view)
+        async def awaited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            return await view(request, *args, **kwargs) if request.method == "POST" else _page_of(**kwargs)
+
+        return cast(View, allowed(awaited))
+
+    @wraps(view)
+    def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return view(request, *args, **kwargs) if request.method == "POST" else _page_of(**kwargs)
+
+    return cast(View, allowed(shown))
+
+
+def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None) -> HttpResponse:
+    if session_id is None:
+        return redirect("chat:sessions")
+    if message_id is None:
+        return redirect("chat:session", session_id)
+    return redirect("chat:branch", session_id, message_id)
+
+
 # -- Conversations ----------------------------------------------------------------------------------------
 
 
@@ -73,7 +103,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
     return _sessions_page(request, SessionForm())
 
 
-@require_POST
+@posted
 @login_required
 def new_session(request: HttpRequest) -> HttpResponse:
     form = SessionForm(request.POST)
@@ -176,6 +206,7 @@ def _branch_page(
         "generations": reading.read_generations(session, tip, page.panel) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
         "is_offline": turns.is_offline(),
+        "is_being_answered": page.awaits_reply and tip is not None and turns.is_being_answered(tip),
         # Under ASGI the async view waits for the model without blocking a thread.
         "post_to": "chat:post_async" if isinstance(request, ASGIRequest) else "chat:post",
     }
@@ -200,7 +231,7 @@ class _Received:
 
 # Not in a transaction even with ATOMIC_REQUESTS: none may be open while a model is called.
 @transaction.non_atomic_requests
-@require_POST
+@posted
 @login_required
 def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """Store the message, get the reply, show both."""
@@ -216,7 +247,7 @@ def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
 
 
 @transaction.non_atomic_requests
-@require_POST
+@posted
 @login_required
 async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """:func:`post_message` with the model awaited."""
@@ -235,7 +266,7 @@ async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResp
 
 
 @transaction.non_atomic_requests
-@require_POST
+@posted
 @login_required
 def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """Store the edited text as a sibling of the message: a new branch, and the old one is kept."""
@@ -260,7 +291,7 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
 
 
 @transaction.non_atomic_requests
-@require_POST
+@posted
 @login_required
 def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """Another reply beside this one, or the missing reply to a message."""
@@ -322,6 +353,8 @@ def _set_title(session: ChatSession, message: ChatMessage) -> None:
 
 
 def _redirect_to(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
+    if turn.is_answered_elsewhere:
+        messages.info(request, "A reply to this message is already on its way. Reload the page in a moment.")
     if turn.problem:
         messages.error(request, f"{turn.problem} Your message is saved; Retry requests the reply again.")
     return redirect(_address(turn.tip))

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 @pytest.mark.parametrize(
     ("page", "query", "most"),
     [
-        ("chatsession", {}, 9),
+        ("chatsession", {}, 13),
         ("chatmessage", {}, 6),
         ("chatmessage", {"kind": "summary"}, 7),
         ("chatmessage", {"place": "tip", "session": None}, 6),
-        ("compactionrun", {}, 12),
-        ("compactionrun", {"status__exact": "failed"}, 11),
-        ("compactionrun", {"date": "year"}, 12),
-        ("compactionrun", {"date": "year", "error_code": "timeout"}, 11),
+        ("compactionrun", {}, 13),
+        ("compactionrun", {"status__exact": "failed"}, 12),
+        ("compactionrun", {"date": "year"}, 13),
+        ("compactionrun", {"date": "year", "error_code": "timeout"}, 12),
         ("compactionevent", {}, 7),
         ("compactionevent", {"kind__exact": "completed", "date": "year"}, 8),
     ],
@@ -36,7 +36,8 @@ def test_a_list_takes_the_same_few_queries_whatever_its_length(viewer, page, que
     few = queries_of(viewer, url(f"{page}_changelist", **query))
     grow(session, nodes[0], 300)
     many = queries_of(viewer, url(f"{page}_changelist", **query))
-    assert len(few) == len(many) <= most, many
+    # Of sessions without messages fewer.
+    assert len(many) <= len(few) <= most, many
 
 
 @pytest.mark.parametrize("query", [{}, {"kind": "summary"}])

@@ -434,7 +434,7 @@ def test_the_label_of_a_gauge_does_not_read_as_over_by_so_many_percent() -> None
         gauge = draw([main], [], {main.end_id: Filling(tokens)}, Limits()).lanes[0].gauge
         assert gauge is not None
         labels.append(gauge.label)
-    assert labels == ["20 %", "80 % full · over", "4,246 % full · over"]
+    assert labels == ["20 %", "80 % · over threshold", "4,246 % · over threshold"]
 
 
 # -- summaries ----------------------------------------------------------------------------------------------

@@ -96,7 +96,8 @@ class TestPage:
             "tokens_before": "tokens", "tokens_after": "tokens", "retention_before": "retained_before",
             "retention_after": "retained_after", "attempts": "attempts_shown", "next_attempt_at": "next_attempt",
             "lease_expires_at": "lease", "enqueued_at": "enqueued", "started_at": "begun", "finished_at": "ended",
-            "created_at": "opened", "messages_compacted": "compacted", "reserved_tokens": "reserved",
+            "created_at": "opened", "generation": "compaction", "messages_compacted": "compacted",
+            "reserved_tokens": "reserved",
         }  # fmt: skip
         shown = {name for _, lines in runs.SECTIONS for line in lines for name in line.split()}
         # The id is in the title; the claim's token is of no use to anybody but its holder.

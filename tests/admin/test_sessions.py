@@ -13,7 +13,7 @@ from compaction_app import chat
 from compaction_app.admin import branch_map, sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import figures, listed, page_of, queries_of, told, url
-from tests.admin.records import forked, words
+from tests.admin.records import conversation, forked, words
 from tests.trees import chain, deep_chain, star, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -235,3 +235,66 @@ def test_sessions_are_filtered_by_when_they_were_last_used(viewer):
     since = (timezone.now() - timedelta(days=7)).isoformat()
     assert listed(viewer, "chatsession", updated_at__gte=since) == [new.pk]
     assert "By updated at" in viewer.get(url("chatsession_changelist")).text
+
+
+class TestDashboard:
+    """What the list says of each session."""
+
+    def row(self, client, session):
+        page = client.get(url("chatsession_changelist")).text
+        (row,) = [one for one in page.split("<tr") if str(session.pk) in one]
+        return " ".join(re.sub("<[^>]*>", " ", row.partition(">")[2]).split())
+
+    def test_how_long_its_newest_branch_is_as_on_its_page(self, viewer, window_of_4000):
+        session, tip = conversation(turns=20)
+        history = chat.get_context(tip)
+        shown = self.row(viewer, session)
+        page = figures(viewer.get(page_of(session)))["Longest history"]
+        percent = re.search(r"([\d,]+) %", page)[0]
+        assert f"{percent} over threshold" in shown
+        assert "40 messages" in shown
+        assert history.available_tokens > 0
+
+    def test_how_its_newest_run_ended(self, viewer, window_of_4000):
+        session, tip = conversation()
+        assert " – " in self.row(viewer, session)
+        CompactionRun.objects.create(
+            session=session,
+            tip=tip,
+            trigger="threshold",
+            status="failed",
+            error_code="timeout",
+            finished_at=timezone.now(),
+        )
+        assert "Failed timeout" in self.row(viewer, session)
+        CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
+        assert "Ready" in self.row(viewer, session)
+
+    def test_a_session_without_messages(self, viewer):
+        assert "no messages" in self.row(viewer, start_session())
+
+    def test_a_session_whose_settings_are_wrong(self, viewer):
+        session = chain(start_session(), 2)[0].session
+        ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7})
+        assert "wrong settings 2 messages" in self.row(viewer, session)
+
+    def test_a_page_of_them_takes_the_same_queries(self, viewer):
+        def taken(count):
+            for _ in range(count):
+                chain(start_session(), 3)
+            return len(queries_of(viewer, url("chatsession_changelist")))
+
+        assert taken(2) == taken(40)
+
+    def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
+        CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")
+        page = login("view_chatsession").get(url("chatsession_changelist")).text
+        assert "last compaction" not in page.lower()
+        assert "compaction-failed" not in page
+
+    def test_titles_are_searched_among_the_newest(self, viewer, monkeypatch):
+        first, second = start_session(title="The old pier"), start_session(title="A pier, and a lamp")
+        assert listed(viewer, "chatsession", q="PIER") == [second.pk, first.pk]
+        assert listed(viewer, "chatsession", q="and a") == [second.pk]
+        monkeypatch.setattr(sessions, "TITLES", 1)
+        assert listed(viewer, "chatsession", q="pier") == [second.pk]

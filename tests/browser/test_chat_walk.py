@@ -78,7 +78,7 @@ def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
     page.get_by_text("Compaction finished.").wait_for()
     follow(page, "Reload the conversation")
-    page.locator("summary", has_text="summarized (generation 1)").click()
+    page.locator("summary", has_text="summarized").click()
     page.get_by_text("The model sees this summary instead of").wait_for()
     send(page, "/compactions")
     rows = page.get_by_role("region", name="Compactions").get_by_role("row")

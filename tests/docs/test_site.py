@@ -73,7 +73,9 @@ def test_existing_chats_are_adopted_and_nothing_is_stored_twice():
         SimpleNamespace(id=n, role=("user", "assistant")[n % 2], text=f"message {n}", sent_at=timezone.now())
         for n in range(10)
     ]
-    old = SimpleNamespace(id=7, user=get_user_model().objects.create_user("marit"), title="Old", model="m", rows=rows[:6])
+    old = SimpleNamespace(
+        id=7, user=get_user_model().objects.create_user("marit"), title="Old", model="m", rows=rows[:6]
+    )
     known["copy_conversation"](old)
     old.rows = rows
     tip = known["copy_conversation"](old)

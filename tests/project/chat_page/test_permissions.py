@@ -72,9 +72,15 @@ class TestPermissions:
         assert stored(session) == 1
 
     def test_what_changes_something_is_not_done_by_a_get(self, browser, session):
+        """Reloaded from the address of a post, the page of the conversation is shown."""
         message = grow(session, 1)
         for address, posted in addresses(session, message):
-            assert browser.get(address).status_code == (405 if posted else 200), address
+            response = browser.get(address)
+            assert response.status_code == (302 if posted else 200), address
+            if posted:
+                assert browser.get(response.url).status_code == 200, address
+                assert browser.put(address).status_code == 405, address
+        assert stored(session) == 1
 
     def test_staff_sees_the_way_to_the_admin(self, browser, marit, session):
         assert "/admin/" not in text_of(browser.get(reverse("chat:sessions")))

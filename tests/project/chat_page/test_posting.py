@@ -5,7 +5,7 @@ import time
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections
-from django.test import AsyncClient
+from django.test import AsyncClient, Client
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
@@ -141,11 +141,13 @@ class TestFailures:
         [
             (steps.server_error(), turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
             (steps.insufficient_quota(), turns.REPLY_ERRORS[ErrorCode.QUOTA]),
+            (steps.rate_limited(), "too many requests at the moment; try again in a moment (scripted)."),
+            (steps.rate_limited(7), "try again in 7 seconds (scripted)."),
             (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
             (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
             (steps.malformed(), "is not a chat completion"),
         ],
-        ids=["500", "quota", "401", "hang", "malformed"],
+        ids=["500", "quota", "429", "429 with a time", "401", "hang", "malformed"],
     )
     def test_a_failure_is_told_and_the_message_kept(self, browser, session, endpoint, settings, name, step, told):
         settings.CHAT_TIMEOUT_SECONDS = 0.3
@@ -173,6 +175,38 @@ class TestFailures:
         assert endpoint.requests == []
         page = text_of(browser.get(response.url))
         assert "The newest message is too long for the model" in page
+
+    def test_a_window_that_is_smaller_than_configured_is_explained(self, browser, session, endpoint):
+        """The message was said to be too long for figures that it fits."""
+        endpoint.script([steps.context_overflow()] * 3)
+        response = send(browser, session, "Hello")
+        page = text_of(browser.get(response.url))
+        assert "finds the conversation too long" in page
+        assert "Its window is probably smaller: set CONTEXT_WINDOWS." in page
+        assert "Edit it" not in page
+
+    @pytest.mark.parametrize("name", ["post", "post_async"])
+    def test_a_second_tab_does_not_pay_for_the_same_reply(self, browser, session, endpoint, marit, name):
+        """While the reply is awaited, another page of the conversation offers to wait, not to ask again."""
+        other = Client()
+        other.force_login(marit)
+        seen = []
+
+        def while_it_waits(exchange):
+            message = newest(session)
+            seen.append(text_of(other.get(url("session", session))))
+            seen.append(text_of(other.post(url("regenerate", session, message), follow=True)))
+            steps.reply("Ahoy from the model.")(exchange)
+
+        endpoint.script([while_it_waits])
+        send(browser, session, "Hello", name=name)
+        page, told = seen
+        assert "The reply to this message is on its way." in page
+        assert "Retry" not in page
+        assert "A reply to this message is already on its way." in told
+        assert [message.role for message in ChatMessage.objects.order_by("id")] == ["user", "assistant"]
+        assert len(endpoint.requests) == 1
+        assert not turns.is_being_answered(ChatMessage.objects.earliest("id"))
 
     def test_a_system_prompt_that_fills_the_window_is_explained_on_the_page(self, browser, marit):
         session = chat.start_session(owner=marit, system_prompt="word " * 3000, settings=WINDOW)

@@ -19,7 +19,7 @@ class TestState:
         run = chat.compact(full)
         page = text_of(browser.get(url("session", session)))
         figures = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
-        assert f'(generation 1): <span class="nowrap">{figures}</span>' in page
+        assert f'summarized: <span class="nowrap">{figures}</span>' in page
         assert run.summary.content.splitlines()[-1][:40] in page
         cutoff = run.summary.last_summarized_message
         after = ChatMessage.objects.messages().get(parent=cutoff)

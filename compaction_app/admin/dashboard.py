@@ -1,0 +1,93 @@
+"""What the list of sessions says of each: how long its newest branch is, and how its newest run went.
+
+Four queries for a page of sessions, whatever their sizes. The text of a conversation is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import BigIntegerField, OuterRef, Subquery, Value
+from django.db.models.functions import Left
+from django.utils.html import format_html
+
+from compaction_app.admin import display
+from compaction_app.conf import Mode
+from compaction_app.context.reading import resolve_request
+from compaction_app.exceptions import CompactionError
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tree import lanes
+from compaction_app.tree.branches import TipHistory
+from compaction_app.values import Kind, RunStatus
+
+#: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
+MOST_PROMPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Of one session: its newest message with the history there, and its newest run."""
+
+    session: ChatSession
+    depth: int | None = None
+    history: TipHistory | None = None
+    run: CompactionRun | None = None
+
+    @property
+    def branch(self) -> str:
+        """How long the newest branch is, in percent of the available tokens as on the session's page."""
+        if self.depth is None or self.history is None:
+            return format_html('<span class="compaction-note">{}</span>', "no messages")
+        size = f"{display.plural(self.depth, 'message')}, {display.plural(self.history.tokens, 'token')}"
+        try:
+            resolved = resolve_request(self.session)
+        except CompactionError:
+            return format_html('{} <span class="compaction-note">{}</span>', "wrong settings", size)
+        budget, is_off = resolved.budget, resolved.settings.mode == Mode.OFF
+        filled = f"{self.history.tokens * 100 // budget.available:,} %"
+        is_over = self.history.tokens > (budget.available if is_off else budget.threshold)
+        over = display.badge("failed", "over threshold") if is_over else ""
+        return format_html('{} {} <span class="compaction-note">{}</span>', filled, over, size)
+
+    @property
+    def compaction(self) -> str:
+        """The outcome of the newest run, and when it was."""
+        run = self.run
+        if run is None:
+            return display.EMPTY
+        when = display.moment(run.finished_at or run.created_at)
+        if run.status == RunStatus.SUCCEEDED:
+            return when
+        label = display.badge(run.status, run.get_status_display())
+        reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
+        return display.joined(filter(None, (label, reason, when)), " ")
+
+
+def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:
+    """The state of each of these sessions, by its primary key; ``with_runs`` for people who may view runs."""
+    keys = [session.pk for session in sessions]
+    # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
+    messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"), kind=Kind.MESSAGE)
+    runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
+    rows = list(
+        ChatSession.objects.using(using)
+        .filter(pk__in=keys)
+        .defer("system_prompt", "metadata")
+        .annotate(
+            prompt=Left("system_prompt", MOST_PROMPT),
+            newest=Subquery(messages.order_by("-session_id", "-id").values("pk")[:1]),
+            newest_run=Subquery(runs.values("pk")[:1]) if with_runs else Value(None, BigIntegerField()),
+        )
+    )
+    for row in rows:
+        row.system_prompt = row.prompt
+    tips = [row.newest for row in rows if row.newest is not None]
+    depths = dict(ChatMessage.objects.using(using).filter(pk__in=tips).values_list("pk", "depth"))
+    histories = lanes.histories_at(tips, using)
+    found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
+    by_key = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None]) if with_runs else {}
+    return {
+        row.pk: State(row, depths.get(row.newest), histories.get(row.newest), by_key.get(row.newest_run))
+        for row in rows
+    }

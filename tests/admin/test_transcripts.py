@@ -1,0 +1,125 @@
+"""The transcript of a branch: its messages, how each is marked, where it was summarized, what a search finds."""
+
+import re
+
+import pytest
+
+from compaction_app import chat
+from tests.admin.pages import ARABIC, MARKUP, VIEW, log_in, queries_of, url
+from tests.admin.records import conversation, summarized, talk, words
+from tests.trees import chain, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def page(client, tip, **query):
+    return client.get(url("chatmessage_transcript", tip.pk, **query))
+
+
+def marks(response):
+    """Depth → mark of each message on the page."""
+    return {line.row.depth: line.mark for line in response.context["transcript"].lines}
+
+
+def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
+    _, tip = conversation()
+    assert chat.compact(tip).status == "succeeded"
+    context = chat.get_context(tip)
+    shown = page(viewer, tip)
+    origins = {message.message_id: message.origin for message in context.messages}
+    found = marks(shown)
+    assert list(found) == list(range(1, 25))
+    branch = chat.get_branch(tip)
+    cutoff = next(message.depth for message in branch if message.pk == context.cutoff_id)
+    assert found == {
+        message.depth: origins.get(message.pk, "summarized" if message.depth <= cutoff else "dropped")
+        for message in branch
+    }
+    assert {"summarized", "verbatim"} <= set(found.values())
+    summary = chat.find_summary(tip)
+    assert f"Messages 1 to {cutoff} are summarized here:" in shown.text
+    assert f"Summary {summary.pk}</a>, in use." in shown.text
+
+
+def test_what_does_not_fit_is_marked_as_left_out(viewer):
+    _, tip = conversation(turns=20, size=80)
+    found = marks(page(viewer, tip))
+    assert found[1] == "dropped"
+    assert found[40] == "verbatim"
+
+
+def test_only_summaries_of_this_branch_are_on_it(viewer):
+    nodes, summary = summarized()
+    other = chain(nodes[0].session, 3, parent=nodes[1])
+    assert f"Summary {summary.pk}" in page(viewer, nodes[-1]).text
+    assert "summarized here" not in page(viewer, other[-1]).text, "its anchor is on the other branch"
+    chat.retire_summary(summary)
+    newer = summarize(nodes[3], nodes[1])
+    text = page(viewer, nodes[-1]).text
+    assert f"Summary {summary.pk}</a>, retired." in text
+    assert f"Summary {newer.pk}</a>, in use." in text
+
+
+def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):
+    nodes = chain(start_session(), 120)
+    last = page(viewer, nodes[-1])
+    assert list(marks(last)) == list(range(71, 121))
+    assert "end=70" in last.text
+    assert list(marks(page(viewer, nodes[-1], end=70))) == list(range(21, 71))
+    first = page(viewer, nodes[-1], end=20)
+    assert list(marks(first)) == list(range(1, 21))
+    assert "The beginning" in first.text
+
+
+def test_it_follows_the_branch_through_its_forks(viewer):
+    nodes = chain(start_session(), 80)
+    fork = chain(nodes[0].session, 30, parent=nodes[39])
+    shown = page(viewer, fork[-1], end=60).context["transcript"].lines
+    assert [line.row.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
+
+
+def test_a_search_finds_messages_of_this_branch_only(viewer):
+    session = start_session()
+    nodes = talk(session, ["The pier is open.", "Good.", "The lamp is broken.", "Oh."])
+    elsewhere = talk(session, ["The pier is closed."], parent=nodes[1])
+    shown = page(viewer, nodes[-1], q="PIER")
+    assert [hit.row.pk for hit in shown.context["transcript"].hits] == [nodes[0].pk]
+    assert "The <mark>pier</mark> is open." in shown.text
+    hits = page(viewer, elsewhere[-1], q="pier").context["transcript"].hits
+    assert [hit.row.pk for hit in hits] == [elsewhere[0].pk, nodes[0].pk]
+    assert "None on this branch." in page(viewer, nodes[-1], q="kraken").text
+    far = page(viewer, chain(session, 60, parent=nodes[-1])[-1], q="lamp")
+    (place,) = re.findall(r'href="(\?q=lamp&amp;end=\d+)#m\d+"', far.text)
+    assert (
+        "The lamp is broken."
+        in viewer.get(url("chatmessage_transcript", nodes[-1].pk) + place.replace("&amp;", "&")).text
+    )
+
+
+def test_texts_are_escaped_cut_and_turned(viewer):
+    tip = talk(start_session(), [MARKUP, ARABIC + " " + words(2_000)])[-1]
+    text = page(viewer, tip, q="<b").text
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert ARABIC in text
+    assert "more characters" in text
+    assert 'class="compaction-said" dir="auto"' in text
+
+
+def test_it_takes_the_same_few_queries_whatever_its_length(viewer):
+    short, long = (chain(start_session(), length)[-1] for length in (60, 600))
+    few, many = (queries_of(viewer, url("chatmessage_transcript", tip.pk, end=30)) for tip in (short, long))
+    assert len(few) == len(many) <= 12, many
+
+
+def test_people_who_may_not_view_messages_do_not_read_it(client):
+    tip = chain(start_session(), 2)[-1]
+    log_in(client, *(name for name in VIEW if name != "view_chatmessage"))
+    assert page(client, tip).status_code == 403
+    assert "transcript" not in client.get(url("chatsession_change", tip.session_id)).text
+
+
+def test_a_summary_and_a_message_that_is_gone_have_none(viewer):
+    _, summary = summarized()
+    assert page(viewer, summary).status_code == 404
+    assert viewer.get(url("chatmessage_transcript", 10**9)).status_code in (302, 404)
