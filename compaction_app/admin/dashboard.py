@@ -43,12 +43,12 @@ class State:
         try:
             resolved = resolve_request(self.session)
         except CompactionError:
-            return format_html('{} <span class="compaction-note">{}</span>', "wrong settings", size)
+            return format_html('{} <span class="compaction-note compaction-below">{}</span>', "wrong settings", size)
         budget, is_off = resolved.budget, resolved.settings.mode == Mode.OFF
         filled = f"{self.history.tokens * 100 // budget.available:,} %"
         is_over = self.history.tokens > (budget.available if is_off else budget.threshold)
         over = display.badge("failed", "over threshold") if is_over else ""
-        return format_html('{} {} <span class="compaction-note">{}</span>', filled, over, size)
+        return format_html('{} {} <span class="compaction-note compaction-below">{}</span>', filled, over, size)
 
     @property
     def compaction(self) -> str:
@@ -61,7 +61,8 @@ class State:
             return when
         label = display.badge(run.status, run.get_status_display())
         reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
-        return display.joined(filter(None, (label, reason, when)), " ")
+        below = format_html('<span class="compaction-note compaction-below">{}</span>', when)
+        return display.joined(filter(None, (label, reason, below)), " ")
 
 
 def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:

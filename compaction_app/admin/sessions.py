@@ -171,7 +171,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"
-    list_display = ("session", "branch", "compaction", "short_owner", "short_model", "short_external_id", "updated")
+    list_display = ("session", "branch", "compaction", "short_owner", "updated", "short_model", "short_external_id")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
@@ -193,8 +193,8 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- columns and fields -------------------------------------------------------------------------------
 
-    session = display.column("session", lambda _, session: display.titled(str(session), 60))
-    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 40))
+    session = display.column("session", lambda _, session: display.titled(str(session), 44))
+    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 24))
     short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
     short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
     branch = display.column("newest branch", lambda self, session: self.state_of(session).branch)

@@ -51,6 +51,10 @@ PAGES: dict[str, Callable[[Harbour], list[str]]] = {
     "chatmessage_change": lambda h: [
         url("chatmessage_change", message.pk) for message in (h.tip, h.generations[1], h.retired)
     ],
+    "chatmessage_transcript": lambda h: [
+        url("chatmessage_transcript", h.tip.pk),
+        url("chatmessage_transcript", h.tip.pk, q="a"),
+    ],
     "chatmessage_delete": lambda h: [url("chatmessage_delete", h.tip.pk)],
     "chatmessage_compact": lambda h: [url("chatmessage_compact", h.tip.pk)],
     "chatmessage_redact": lambda h: [url("chatmessage_redact", h.first.pk)],

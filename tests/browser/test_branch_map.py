@@ -11,6 +11,8 @@ from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
+TABLET = {"width": 768, "height": 1024}
+
 #: Of each lane its number, the y of its line, and the pixels from the left to the right end of all that is drawn.
 LANES = """() => [...document.querySelectorAll(".compaction-map-lane")].map((lane) => {
     const box = lane.getBBox(), y = lane.transform.baseVal[0].matrix.f;
@@ -42,7 +44,7 @@ def page_of(session):
     return admin_pages.url("chatsession_change", session.pk)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [DESKTOP, TABLET], ids=["desktop", "tablet"])
 def test_lanes_that_share_a_row_do_not_touch_in_the_fonts_of_a_browser(open_page, forked, size):
     page = open_page(conversations.superuser(), viewport=size)
     page.goto(page_of(forked))
@@ -55,7 +57,7 @@ def test_lanes_that_share_a_row_do_not_touch_in_the_fonts_of_a_browser(open_page
     assert max(right for *_, right in lanes) < float(page.get_attribute(".compaction-map-picture", "width"))
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [DESKTOP, TABLET], ids=["desktop", "tablet"])
 def test_the_map_opens_where_the_newest_message_is(open_page, forked, size):
     newest = chat.tips(forked)[-1]
     page = open_page(conversations.superuser(), viewport=size)
@@ -67,9 +69,45 @@ def test_the_map_opens_where_the_newest_message_is(open_page, forked, size):
 
 
 def test_without_scripts_every_mark_can_be_reached(open_page, forked):
-    page = open_page(conversations.superuser(), viewport=PHONE, java_script_enabled=False)
+    page = open_page(conversations.superuser(), viewport=TABLET, java_script_enabled=False)
     page.goto(page_of(forked))
     tip = page.get_by_label("Tip of branch 1:")
     tip.scroll_into_view_if_needed()
     tip.click()
     page.wait_for_url("**/chatmessage/*/change/")
+
+
+def test_the_map_is_one_tab_stop_in_which_the_arrow_keys_move(open_page, forked):
+    page = open_page(conversations.superuser(), viewport=DESKTOP)
+    page.goto(page_of(forked))
+    marks = page.locator(".compaction-map-picture a")
+    assert page.locator('.compaction-map-picture a[tabindex="0"]').count() == 1
+    marks.first.focus()
+    for key, place in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("End", marks.count() - 1), ("Home", 0)):
+        page.keyboard.press(key)
+        focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        assert focused == marks.nth(place).get_attribute("aria-label")
+        assert page.locator(".compaction-map-said").inner_text() == focused
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.compaction-map-picture')") is None
+
+
+def test_the_whole_map_can_be_fitted_to_the_page(open_page, forked):
+    page = open_page(conversations.superuser(), viewport=TABLET)
+    page.goto(page_of(forked))
+    box = page.locator(".compaction-map-box")
+    overflow = "(box) => box.scrollWidth - box.clientWidth"
+    assert box.evaluate(overflow) > 0
+    page.get_by_role("button", name="Fit to the page").click()
+    assert box.evaluate(overflow) <= 0
+    assert page.get_by_role("button", name="Fit to the page").get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Fit to the page").click()
+    assert box.evaluate(overflow) > 0
+
+
+def test_a_phone_shows_the_table_instead(open_page, forked):
+    page = open_page(conversations.superuser(), viewport=PHONE)
+    page.goto(page_of(forked))
+    assert not page.locator(".compaction-map-box").is_visible()
+    assert page.get_by_role("link", name="Branch 21").is_visible()
+    assert page.get_by_role("link", name="Transcript").first.is_visible()

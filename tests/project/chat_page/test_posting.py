@@ -196,6 +196,8 @@ class TestFailures:
             message = newest(session)
             seen.append(text_of(other.get(url("session", session))))
             seen.append(text_of(other.post(url("regenerate", session, message), follow=True)))
+            # This runs in the server's thread.
+            connections.close_all()
             steps.reply("Ahoy from the model.")(exchange)
 
         endpoint.script([while_it_waits])
