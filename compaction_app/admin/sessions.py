@@ -193,8 +193,8 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- columns and fields -------------------------------------------------------------------------------
 
-    session = display.column("session", lambda _, session: display.titled(str(session), 44))
-    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 24))
+    session = display.column("session", lambda _, session: display.titled(str(session), 48))
+    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
     short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
     short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
     branch = display.column("newest branch", lambda self, session: self.state_of(session).branch)
