@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from django.db.models import BigIntegerField, OuterRef, Subquery, Value
 from django.db.models.functions import Left
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from compaction_app.admin import display
 from compaction_app.conf import Mode
@@ -39,16 +39,17 @@ class State:
         """How long the newest branch is, in percent of the available tokens as on the session's page."""
         if self.depth is None or self.history is None:
             return format_html('<span class="compaction-note">{}</span>', "no messages")
-        size = f"{display.plural(self.depth, 'message')}, {display.plural(self.history.tokens, 'token')}"
+        numbers = display.plural(self.depth, "message"), display.plural(self.history.tokens, "token")
+        size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
         try:
             resolved = resolve_request(self.session)
         except CompactionError:
-            return format_html('{} <span class="compaction-note compaction-below">{}</span>', "wrong settings", size)
+            return format_html("{} {}", "wrong settings", size)
         budget, is_off = resolved.budget, resolved.settings.mode == Mode.OFF
         filled = f"{self.history.tokens * 100 // budget.available:,} %"
         is_over = self.history.tokens > (budget.available if is_off else budget.threshold)
         over = display.badge("failed", "over threshold") if is_over else ""
-        return format_html('{} {} <span class="compaction-note compaction-below">{}</span>', filled, over, size)
+        return format_html("{} {} {}", filled, over, size)
 
     @property
     def compaction(self) -> str:

@@ -204,4 +204,4 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     forks = admin_pages.url("chatsession_change", office().pk)
     cut_out(page, "session-page", forks, ".compaction-map", ".compaction-beside")
     small = admin_pages.url("chatsession_change", harbour.session.pk)
-    cut_out(phone, "phone", small, ".compaction-map", ".compaction-map-said", 800)
+    cut_out(phone, "phone", small, ".compaction-map", ".compaction-map-table", 800)
