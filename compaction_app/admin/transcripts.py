@@ -5,6 +5,7 @@ A page reads its own messages only. The way to them, and to the hits of a search
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,8 @@ from compaction_app.values import ChatContext, Kind, Origin
 
 #: Messages of a page, characters of each that are read, and hits of a search that are listed.
 PAGE, SHOWN, MOST_HITS = 50, 4_000, 50
-#: Characters around a hit.
-_AROUND = 80
+#: Characters around a hit, and those of a message in which its place is looked for.
+_AROUND, _SEARCHED = 80, 20_000
 #: What became of a message, beside the origins of a context.
 SUMMARIZED = "summarized"
 MARKS: dict[str, tuple[str, str]] = {
@@ -198,16 +199,20 @@ def _hits(tip: ChatMessage, text: str, using: str) -> list[Hit]:
     """Messages of the branch that contain a text, the newest first."""
     on_branch = RawSQL(sql.IDS_OF_BRANCH, [tip.pk])  # noqa: S611  # names of tables, never a value
     rows = ChatMessage.objects.using(using).filter(pk__in=on_branch, content__icontains=text)
-    return [_hit(row, text, tip) for row in rows.only("depth", "role", "content").order_by("-depth")[: MOST_HITS + 1]]
+    found = rows.only("depth", "role").annotate(beginning=Left("content", _SEARCHED)).order_by("-depth")
+    return [_hit(row, text, tip) for row in found[: MOST_HITS + 1]]
 
 
-def _hit(row: ChatMessage, text: str, tip: ChatMessage) -> Hit:
-    content = row.content
-    at = max(content.casefold().find(text.casefold()), 0)
+def _hit(row: Any, text: str, tip: ChatMessage) -> Hit:
+    beginning, end = row.beginning, min(tip.depth, row.depth + PAGE // 2)
+    found = re.search(re.escape(text), beginning, re.IGNORECASE)
+    if found is None:
+        return Hit(row=row, before=f"{beginning[:_AROUND]}…", found="", after=" (further down)", end=end)
+    before = beginning[max(0, found.start() - _AROUND) : found.start()]
     return Hit(
         row=row,
-        before=("…" if at > _AROUND else "") + content[max(0, at - _AROUND) : at],
-        found=content[at : at + len(text)],
-        after=content[at + len(text) : at + len(text) + _AROUND],
-        end=min(tip.depth, row.depth + PAGE // 2),
+        before=("…" if found.start() > _AROUND else "") + before,
+        found=found[0],
+        after=beginning[found.end() : found.end() + _AROUND],
+        end=end,
     )

@@ -96,6 +96,13 @@ def test_a_search_finds_messages_of_this_branch_only(viewer):
     )
 
 
+def test_a_hit_far_down_in_a_long_message_is_listed_without_its_words(viewer):
+    tip = talk(start_session(), [f"{words(3_000)} kraken"])[-1]
+    (hit,) = page(viewer, tip, q="Kraken").context["transcript"].hits
+    assert (hit.found, hit.after) == ("", " (further down)")
+    assert hit.before.startswith("the harbour 0")
+
+
 def test_texts_are_escaped_cut_and_turned(viewer):
     tip = talk(start_session(), [MARKUP, ARABIC + " " + words(2_000)])[-1]
     text = page(viewer, tip, q="<b").text
