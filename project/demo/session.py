@@ -71,12 +71,14 @@ class Demo:
             sessions = self._load(conversations)
             watch = self._compact(sessions, processes)
             ok = self._report(sessions, watch)
-            self._print_addresses(sessions, processes)
             if not self.options.once:
+                self._print_addresses(sessions, processes)
                 with contextlib.suppress(Stopped):
                     self._serve(watch, processes)
                 self._say("\nStopping…")
-        if not self.options.once:
+        if self.options.once:
+            self._say("Without --once the pages of chat and admin are served until Ctrl-C.")
+        else:
             self._say("Stopped; nothing is left running.")
         return ok
 
@@ -238,8 +240,6 @@ class Demo:
     def _print_addresses(self, sessions: list[ChatSession], processes: Processes) -> None:
         address = f"http://{HOST}:{processes.port}"
         self.console.print()
-        if self.options.once:
-            self._say("These pages were served (without --once, until Ctrl-C):")
         self.console.print(Text.assemble("  chat   ", (address + self._longest_branch(sessions[0]), "bold")))
         self.console.print(Text.assemble("  admin  ", (address + reverse("admin:index"), "bold")))
         if self.account.password:

@@ -164,16 +164,15 @@ class TestOnce:
         assert "verify_chats: no problems found" in out
         # The one after may be taken as well, by whatever else runs here.
         used = re.findall(r"Port \d+ is taken, using (\d+)\.", out)[-1]
-        assert re.search(rf"http://127\.0\.0\.1:{used}/chat/[0-9a-f-]+/", out)
-        assert f"http://127.0.0.1:{used}/admin/" in out
+        assert f"Web server: http://127.0.0.1:{used}/" in out
+        assert "log in" not in out, "nobody could"
+        assert "Without --once the pages of chat and admin are served until Ctrl-C." in out
         assert "\x1b" not in out, "no colour where the output is no terminal"
         first.assert_nothing_is_left()
-        password = re.search(r"log in as demo with the password (\S+)", out)[1]
         with demo("--once") as second:
             assert second.wait() == 0, second.output
         assert "is already here from an earlier demo." in second.output
         assert "Nothing to summarize: every branch is at or under its threshold." in second.output
-        assert f"log in as demo with the password {password}" in second.output
         assert re.search(r"generation messages", second.output)
 
     def assert_map(self, out: str) -> None:
@@ -263,6 +262,9 @@ class TestStopping:
             running.wait_for("Press Ctrl-C to stop.")
             port = int(re.search(r"Web server: http://127\.0\.0\.1:(\d+)/", running.output)[1])
             assert get(port, "/accounts/login/") == 200
+            assert re.search(rf"http://127\.0\.0\.1:{port}/chat/[0-9a-f-]+/", running.output)
+            assert f"http://127.0.0.1:{port}/admin/" in running.output
+            assert re.search(r"log in as demo with the password \S+", running.output)
             assert len(running.processes()) >= 5
             with demo("--once") as second:
                 assert second.wait() == 1
