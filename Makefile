@@ -3,6 +3,7 @@
 PY := .venv/bin/python
 STAMP := .venv/.requirements-installed
 DEV_STAMP := .venv/.requirements-dev-installed
+DOCS_STAMP := .venv/.requirements-docs-installed
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
@@ -17,7 +18,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate screenshots clean FORCE
+.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django docs lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.txt, for the demo"
@@ -28,6 +29,7 @@ help:
 	@echo "make test-sqlite       all tests on SQLite"
 	@echo "make test-postgres     all tests on PostgreSQL"
 	@echo "make test-prepared     the tests of make test on PostgreSQL, with prepared statements"
+	@echo "make docs              build the documentation site into var/docs"
 	@echo "make lint              check rules and format with ruff"
 	@echo "make format            fix rules and format with ruff"
 	@echo "make types             check types with mypy, strict"
@@ -92,7 +94,7 @@ test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-all: test-sqlite test-postgres test-prepared test-newest-django
+test-all: test-sqlite test-postgres test-prepared test-newest-django docs
 
 test-sqlite: develop
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
@@ -106,6 +108,15 @@ test-prepared: develop
 
 test-newest-django: develop
 	.ci/test-newest-django
+
+# A warning is an error: a link without a target, a name that autodoc does not find, a page outside the navigation.
+docs: $(DOCS_STAMP)
+	$(PY) -m sphinx -W --keep-going --nitpicky --quiet --fresh-env -d var/docs-read -b html docs var/docs
+	@echo "Open var/docs/index.html"
+
+$(DOCS_STAMP): docs/requirements.txt $(STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
 
 lint: develop
 	$(PY) -m ruff check .
