@@ -52,7 +52,7 @@ def test_every_signal_is_described_where_the_reference_takes_it_from() -> None:
 
 def test_every_page_is_in_the_navigation_once() -> None:
     listed = [
-        line
+        line.partition("<")[2].rstrip(">")
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
         for line in tree.split("\n")
         if line and not line.startswith(":")
