@@ -4,13 +4,18 @@
 """
 
 import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from compaction_app import chat, exceptions, plain, signals
+from compaction_app.conf import DEFAULTS, SITE_ONLY
+from compaction_app.management import checks
+from compaction_app.models import CompactionRun
+from compaction_app.tokens import TOKENS_PER_ATTACHMENT
+from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
-
-pytestmark = pytest.mark.pure
 
 DOCS = REPOSITORY / "docs"
 DOCUMENTED = re.findall(r"^\.\. auto\w+:: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
@@ -30,14 +35,16 @@ def test_the_reference_has_every_public_name_of_chat() -> None:
     assert len(public & twins) > 10
 
 
+ERRORS = {
+    name
+    for name, found in vars(exceptions).items()
+    if isinstance(found, type) and found.__module__ == exceptions.__name__
+}
+
+
 def test_the_reference_has_every_error() -> None:
-    errors = {
-        name
-        for name, found in vars(exceptions).items()
-        if isinstance(found, type) and found.__module__ == exceptions.__name__
-    }
     lines = re.findall(r"^\.\. autoexception:: (\w+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
-    assert set(lines) == errors
+    assert set(lines) == ERRORS
 
 
 def test_the_reference_has_every_public_name_of_plain() -> None:
@@ -60,3 +67,56 @@ def test_every_page_is_in_the_navigation_once() -> None:
     pages = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} - {"index"}
     assert sorted(listed) == sorted(pages)
     assert listed[-1] == "origins"
+
+
+class TestTroubleshooting:
+    TEXT = (DOCS / "troubleshooting.md").read_text()
+
+    def test_every_check_has_a_row(self) -> None:
+        known = set(re.findall(r"\b[EW]0\d\d\b", checks.__doc__ or ""))
+        assert set(re.findall(r"\b[EW]0\d\d\b", self.TEXT)) == known
+        keys = re.findall(r"\bE1\d\d\b", checks.__doc__ or "")
+        assert f"`{min(keys)}` to `{max(keys)}`" in self.TEXT
+
+    def test_every_error_that_it_names_is_one(self) -> None:
+        named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", self.TEXT)) - {"CompactionEvent"}
+        assert named <= ERRORS
+        assert len(named) > 10
+
+
+def test_every_setting_is_explained() -> None:
+    before, _, keys = (DOCS / "settings.md").read_text().partition("## Keys")
+    table, _, _ = keys.partition("## Presets")
+    assert set(DEFAULTS) - set(re.findall(r"`([A-Z_]+)`", table)) == set()
+    assert set(re.findall(r"`([A-Z_]+)`", before)) - {"COMPACTION"} == SITE_ONLY
+    assert f"`{DEFAULTS['SUMMARIZER_MODELS']}`".replace("'", '"') in table
+    assert f"{DEFAULTS['DEFAULT_CONTEXT_WINDOW']:,}" in table
+
+
+def test_figures_of_the_guide() -> None:
+    text = (DOCS / "guide.md").read_text()
+    assert f"otherwise {TOKENS_PER_ATTACHMENT} |" in text
+    assert f"up to {chat.MAX_INSTRUCTIONS:,} characters" in text
+
+
+@pytest.mark.parametrize("page", ["production", "troubleshooting", "adopting", "upgrading", "security"])
+def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text()
+    keys = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text))
+    of_others = {"ATOMIC_REQUESTS", "CONN_MAX_AGE", "SILENCED_SYSTEM_CHECKS", "CELERY_BEAT_SCHEDULE", "TIME_ZONE"}
+    assert keys - of_others - {"OPENAI_API_KEY", "OPENAI_BASE_URL", "INSTALLED_APPS"} <= set(DEFAULTS)
+    codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
+    reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
+    assert set(reasons) <= set(map(str, codes))
+
+
+@pytest.mark.django_db
+def test_the_health_check_finds_a_run_that_waits() -> None:
+    *_, snippet = re.findall(r"```python\n(.*?)```", (DOCS / "production.md").read_text(), re.DOTALL)
+    known: dict[str, Any] = {}
+    exec(snippet, known)
+    run = CompactionRun.objects.create(session=chat.start_session(), trigger="manual")
+    assert not known["compaction_is_late"]()
+    run.created_at -= timedelta(minutes=6)
+    run.save()
+    assert known["compaction_is_late"]()
