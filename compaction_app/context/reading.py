@@ -145,6 +145,11 @@ def get_context(
 ) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
+    ``model``: the chat model's name, by default the session's. ``tools``: schemas that the request will have, which are
+    counted. ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``, counted and
+    sent after the system prompt. ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
+    ``get_context(tip).to_openai()`` is the list for a client.
+
     ``REDACTOR`` has been applied, if one is set; if it raises, so does this, with :class:`RedactionFailed`. Raises
     :class:`ContextOverflow` only if the newest user message and the last group alone are too large.
     """
@@ -161,7 +166,11 @@ def should_compact(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
 ) -> bool:
-    """Whether the branch is over its threshold even after the free layers."""
+    """Whether the branch is over its threshold, even after old tool results are shortened.
+
+    Arguments are those of :func:`get_context`. It does not say whether a compaction would start now: that also depends
+    on cool-down, breaker, policy and limits.
+    """
     check_tip(tip)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     return is_over_threshold(tip, resolve_with_history(tip, request))
