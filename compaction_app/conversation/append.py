@@ -240,9 +240,9 @@ def append_messages(
     """Store a chain of messages below ``parent``, each below the one before it: all of them or none.
 
     ``messages``: dicts with the arguments of :func:`append_message`, without ``context`` and ``idempotency_key``.
-    Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation without a system
-    prompt becomes the session's system prompt, and is not in the result. No model is asked, nothing is enqueued. Errors
-    are those of :func:`append_message`::
+    Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
+    without a system prompt becomes the session's system prompt, and is not in the result. No model is asked, nothing is
+    enqueued. Errors are those of :func:`append_message`::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
