@@ -145,13 +145,15 @@ def get_context(
 ) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
-    ``model``: the chat model's name, by default the session's. ``tools``: schemas that the request will have, which are
-    counted. ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``, counted and
-    sent after the system prompt. ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
-    ``get_context(tip).to_openai()`` is the list for a client.
+    - ``model``: the chat model's name, by default the session's.
+    - ``tools``: schemas that the request will have: they are counted.
+    - ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``: they are counted, and
+      sent after the system prompt.
+    - ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
 
-    ``REDACTOR`` has been applied, if one is set; if it raises, so does this, with :class:`RedactionFailed`. Raises
-    :class:`ContextOverflow` only if the newest user message and the last group alone are too large.
+    ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
+    raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message
+    and the last group alone are too large.
     """
     check_tip(tip)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)

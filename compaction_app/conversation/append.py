@@ -59,10 +59,14 @@ def start_session(
 ) -> ChatSession:
     """Store a new conversation and return it; every argument is optional.
 
-    ``owner``: the user whose conversation it is. ``model``: the chat model's name, which decides the context window.
-    ``system_prompt``: sent first, never summarized. ``settings``: overrides keys of ``COMPACTION``, such as
-    ``{"TRIGGER_RATIO": 0.6}``. ``external_id``: your own id, unique for this owner. ``metadata``: JSON of yours.
-    ``using``: the database, by default that of the router. Raises :class:`InvalidMessage`, :class:`ConfigurationError`
+    - ``owner``: the user whose conversation it is.
+    - ``model``: the chat model's name, which decides the context window.
+    - ``system_prompt``: sent first, never summarized.
+    - ``settings``: overrides keys of ``COMPACTION``, such as ``{"TRIGGER_RATIO": 0.6}``.
+    - ``external_id``: your own id, unique for this owner. ``metadata``: JSON of yours.
+    - ``using``: the database, by default that of the router.
+
+    Raises :class:`InvalidMessage`, :class:`ConfigurationError`
     for ``settings`` that are not valid, :class:`DuplicateExternalId`.
     """
     validation.check_json(system_prompt, "system_prompt")

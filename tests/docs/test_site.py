@@ -18,7 +18,7 @@ from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, S
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-DOCUMENTED = re.findall(r"^\.\. auto\w+:: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
+DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
 
 
 def of(module: str) -> set[str]:
