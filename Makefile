@@ -3,6 +3,7 @@
 PY := .venv/bin/python
 STAMP := .venv/.requirements-installed
 DEV_STAMP := .venv/.requirements-dev-installed
+DOCS_STAMP := .venv/.requirements-docs-installed
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 STEPS ?=
@@ -154,11 +155,14 @@ evaluate: setup
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/evaluate/requirements.txt || true
 	$(PY) -m benchmarks.evaluate $(EVALUATE_ARGS)
 
-# A warning, such as a link that leads nowhere, is an error.
-docs: develop
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
-	$(PY) -m sphinx --fail-on-warning --keep-going --quiet docs var/docs
+# A warning is an error: a link without a target, a name that autodoc does not find, a page outside the navigation.
+docs: $(DOCS_STAMP)
+	$(PY) -m sphinx -W --keep-going --nitpicky --quiet --fresh-env -d var/docs-read -b html docs var/docs
 	@echo "Open var/docs/index.html"
+
+$(DOCS_STAMP): docs/requirements.txt $(STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
 
 # Named explicitly, since pytest collects only test_*.py.
 screenshots: develop

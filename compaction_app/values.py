@@ -21,11 +21,15 @@ EXTRACTIVE_MODEL = "extractive"
 
 
 class Kind(StrEnum):
+    """What a node of the tree is."""
+
     MESSAGE = "message"
     SUMMARY = "summary"
 
 
 class Role(StrEnum):
+    """Who wrote a message."""
+
     SYSTEM = "system"
     DEVELOPER = "developer"
     USER = "user"
@@ -34,8 +38,13 @@ class Role(StrEnum):
 
 
 class Trigger(StrEnum):
+    """Why a compaction was requested."""
+
+    #: The history is over its threshold, or a policy forced it.
     THRESHOLD = "threshold"
+    #: Somebody asked for it.
     MANUAL = "manual"
+    #: The provider found the prompt too long.
     OVERFLOW = "overflow"
 
 
@@ -45,10 +54,17 @@ TriggerName = Trigger | Literal["threshold", "manual", "overflow"]
 
 
 class RunStatus(StrEnum):
+    """How far a run is."""
+
+    #: Waits for a worker, for the first time or for another attempt.
     READY = "ready"
+    #: A worker has it.
     RUNNING = "running"
+    #: It stored a summary.
     SUCCEEDED = "succeeded"
+    #: Permanently: ``error_code`` says why.
     FAILED = "failed"
+    #: Without an error and without a summary: ``skip_reason`` says why.
     SKIPPED = "skipped"
 
 
@@ -56,9 +72,13 @@ class Strategy(StrEnum):
     """The last layer that a context needed, from free to paid (see ``context.assembly``)."""
 
     NONE = "none"
+    #: Old tool results are shortened.
     TOOL_RESULT_BUDGET = "tool_result_budget"
+    #: Whitespace in them is collapsed, too.
     MICRO_COMPACT = "micro_compact"
+    #: A summary stands for older messages.
     AUTO_COMPACT = "auto_compact"
+    #: Cut to fit, because compaction is late or failing.
     TRUNCATED = "truncated"
 
 
@@ -72,56 +92,93 @@ class ReasoningOutcome(StrEnum):
 
 
 class SkipReason(StrEnum):
+    """Why nothing was compacted."""
+
+    #: Everything must stay verbatim, or nothing is new since the last summary.
     NOTHING_TO_COMPACT = "nothing_to_compact"
+    #: The branch was deleted meanwhile.
     BRANCH_GONE = "branch_gone"
+    #: The branch got another summary meanwhile, or lost its own.
     BASE_CHANGED = "base_changed"
+    #: ``MODE`` is ``off``.
     MODE_OFF = "mode_off"
 
 
 class Suppression(StrEnum):
+    """What kept a compaction back that was due."""
+
+    #: A run of this branch is queued or running.
     OPEN_RUN = "open_run"
+    #: The branch was compacted a moment ago (``COOLDOWN_SECONDS``).
     COOLDOWN = "cooldown"
+    #: Its last runs failed (``BREAKER_FAILURES``).
     BREAKER = "breaker"
+    #: ``POLICY`` deferred it.
     POLICY = "policy"
+    #: What must stay verbatim is over the threshold alone.
     IRREDUCIBLE = "irreducible"
+    #: One of ``SPENDING_LIMITS`` is reached.
     SPEND = "spend"
 
 
 class ErrorCode(StrEnum):
+    """Why a run failed, or a draft was refused."""
+
+    #: Anything that has no code of its own.
     PROVIDER_ERROR = "provider_error"
     TIMEOUT = "timeout"
+    #: The account has no credit left.
     QUOTA = "quota"
     AUTHENTICATION = "authentication"
     BAD_REQUEST = "bad_request"
+    #: Not even the smallest part fits any model's window.
     INPUT_TOO_LARGE = "input_too_large"
+    #: Not finished after ``RUN_TIME_LIMIT``, or lost with three workers.
     TIME_LIMIT = "time_limit"
     # Drafts that were refused.
     EMPTY = "empty"
     TOO_SHORT = "too_short"
+    #: Cut off by the limit of its length.
     TRUNCATED = "truncated"
     REFUSED = "refused"
+    #: It called a tool instead of writing.
     TOOL_CALL = "tool_call"
+    #: It has a character that cannot be stored.
     INVALID_TEXT = "invalid_text"
+    #: It repeats the tags or markers of its prompt.
     LEAKED_WRAPPER = "leaked_wrapper"
+    #: Far longer than asked for.
     OVERSIZE = "oversize"
+    #: It saves less than ``MIN_SAVING_RATIO`` of what it would replace.
     NO_PROGRESS = "no_progress"
+    #: It is an error message.
     ERROR_TEXT = "error_text"
 
 
 class EventKind(StrEnum):
+    """What an event records."""
+
+    #: A branch is over its threshold, and a run was opened.
     THRESHOLD_HIT = "threshold_hit"
     STARTED = "started"
     COMPLETED = "completed"
     FAILED = "failed"
+    #: A due compaction was kept back: :class:`Suppression`.
     SUPPRESSED = "suppressed"
+    #: Messages were left out of a prompt.
     FALLBACK_USED = "fallback_used"
     SUMMARY_OVERSIZE = "summary_oversize"
+    #: A model of the cascade failed before another one wrote the summary.
     MODEL_FAILED = "model_failed"
     NO_PROGRESS = "no_progress"
     REASONING_DOWNGRADED = "reasoning_downgraded"
+    #: The provider is set to shorten prompts too.
     DOUBLE_COMPACTION_CONFIGURED = "double_compaction_configured"
+    #: The provider reports that it shortened a prompt.
     DOUBLE_RAN = "double_ran"
+    #: Summaries were taken out of use.
     RETIRED = "retired"
+    #: A message was redacted or deleted.
     INVALIDATED = "invalidated"
 
 
@@ -129,10 +186,13 @@ class Origin(StrEnum):
     """Where a message of a context comes from."""
 
     SYSTEM = "system"
+    #: Passed with the request, not stored.
     CONTRIBUTION = "contribution"
     SUMMARY = "summary"
+    #: The user message of the turn that the summary's cutoff is in.
     PINNED = "pinned"
     VERBATIM = "verbatim"
+    #: A tool result, shortened.
     PRUNED = "pruned"
 
 

@@ -1,36 +1,89 @@
-"""The documentation site: ``make docs`` builds it from the Markdown in this folder into ``var/docs``."""
+"""The documentation site: ``make docs`` builds it from this folder into var/docs. It fetches nothing."""
 
-import os
+import re
 import sys
-import tomllib
 from pathlib import Path
 
 import django
+from django.conf import settings
+from django.db.models import Model
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
-os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "true"}
+settings.configure(
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "treebeard", "compaction_app"],
+)
 django.setup()
 
 project = "django-chat-compaction"
-project_copyright = "the django-chat-compaction authors"
-version = release = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+copyright = "the django-chat-compaction authors"  # noqa: A001  # Sphinx's name for it
+release = re.search(r'^version = "(.*)"', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)[1]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["requirements.txt"]
-html_theme = "furo"
-html_title = f"{project} {version}"
-html_show_sourcelink = False
-html_static_path = ["site"]
-html_css_files = ["site.css"]
-myst_enable_extensions = ["colon_fence"]
-# Links to headings, as GitHub makes them.
+# Links to headings are those of GitHub.
 myst_heading_anchors = 4
+myst_enable_extensions = ["html_image"]
 
-# A parameter a line where a signature is longer.
-maximum_signature_line_length = 90
+html_theme = "furo"
+html_title = f"{project} {release}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-python_display_short_literal_types = True
-# Roles such as :func:`stream` without a module are looked for on the page, wherever it documents them from.
-default_role = "code"
+# As the annotations name them; resolved they are long unions.
+autodoc_type_aliases = {"RoleName": "RoleName", "TriggerName": "TriggerName"}
+autodoc_preserve_defaults = True
+# A console block with a quotation over several lines is highlighted without its strings.
+suppress_warnings = ["misc.highlighting_failure"]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+# What belongs to Python, Django and clients has pages of its own elsewhere, and none is fetched to link to them.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|contextlib|datetime|decimal|django|http|openai|treebeard|types|typing|uuid)\..*"),
+    (r"py:.*", r"(Any|Callable|ChatCompletionChunk|Decimal|Iterable|Mapping|Self|Sequence|TracebackType|datetime)"),
+]
+
+
+def link_to_the_shortest_name(app, doctree):
+    """Docstrings and annotations name what their module knows, and not where this site documents it."""
+    for node in doctree.findall():
+        if node.tagname == "pending_xref" and node.get("refdomain") == "py":
+            node["refspecific"] = True
+            if node["reftarget"].startswith("compaction_app."):
+                node["reftarget"] = node["reftarget"].rpartition(".")[2]
+
+
+def list_fields(app, what, name, documented, options, lines):
+    """Below a model's docstring, its columns."""
+    if isinstance(documented, type) and issubclass(documented, Model) and not documented._meta.abstract:
+        lines += ["", ".. list-table::", "   :header-rows: 1", "   :class: fields", ""]
+        lines += ["   * - field", "     - type", "     - meaning"]
+        for field in documented._meta.concrete_fields:
+            kind = type(field).__name__
+            if field.is_relation:
+                kind = f"to {field.related_model.__name__}"
+            lines += [f"   * - ``{field.name}``", f"     - {kind}", f"     - {field.help_text}"]
+        lines.append("")
+
+
+def cut_links_that_leave(app, docname, source):
+    """On GitHub a page may link to a file of the repository that is no page of the site; here its words remain."""
+
+    def cut(found):
+        target = found[2].partition("#")[0]
+        leaves = target and not re.match(r"\w+:", target)
+        path = (Path(app.srcdir) / docname).parent / target
+        return found[1] if leaves and not path.resolve().is_relative_to(app.srcdir) else found[0]
+
+    source[0] = re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", cut, source[0])
+
+
+def setup(app):
+    app.connect("doctree-read", link_to_the_shortest_name)
+    app.connect("autodoc-process-docstring", list_fields)
+    app.connect("source-read", cut_links_that_leave)

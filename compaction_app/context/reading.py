@@ -145,11 +145,15 @@ def get_context(
 ) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
-    ``model``: the chat model, whose window counts; by default the session's. ``tools``: the schemas that you will send.
-    ``contributions``: messages (dicts) for this turn only, which are sent before the history and not stored.
-    ``reserved_tokens``: tokens to keep free for the reply, instead of ``RESERVED_TOKENS``. ``REDACTOR`` has been
-    applied, if one is set; if it raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow`
-    only if the newest user message and the last group alone are too large.
+    - ``model``: the chat model's name, by default the session's.
+    - ``tools``: schemas that the request will have: they are counted.
+    - ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``: they are counted, and
+      sent after the system prompt.
+    - ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
+
+    ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
+    raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message
+    and the last group alone are too large.
     """
     check_tip(tip)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
@@ -164,7 +168,11 @@ def should_compact(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
 ) -> bool:
-    """Whether the branch is over its threshold, with old tool results shortened. Arguments: see :func:`get_context`."""
+    """Whether the branch is over its threshold, even after old tool results are shortened.
+
+    Arguments are those of :func:`get_context`. It does not say whether a compaction would start now: that also depends
+    on cool-down, breaker, policy and limits.
+    """
     check_tip(tip)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
     return is_over_threshold(tip, resolve_with_history(tip, request))

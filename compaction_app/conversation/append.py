@@ -57,13 +57,17 @@ def start_session(
     metadata: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> ChatSession:
-    """Start a conversation.
+    """Store a new conversation and return it; every argument is optional.
 
-    ``owner``: a user, or None. ``model``: the chat model whose window counts; a call may name another.
-    ``system_prompt`` is sent first and never compacted. ``settings`` overrides keys of ``COMPACTION``.
-    ``external_id``: your own id, unique for the owner. ``using``: a database alias, by default the router's.
-    Raises :class:`InvalidMessage` for a value that cannot be stored, :class:`ConfigurationError` for wrong settings,
-    :class:`DuplicateExternalId` where the owner has another session with this ``external_id``.
+    - ``owner``: the user whose conversation it is.
+    - ``model``: the chat model's name, which decides the context window.
+    - ``system_prompt``: sent first, never summarized.
+    - ``settings``: overrides keys of ``COMPACTION``, such as ``{"TRIGGER_RATIO": 0.6}``.
+    - ``external_id``: your own id, unique for this owner. ``metadata``: JSON of yours.
+    - ``using``: the database, by default that of the router.
+
+    Raises :class:`InvalidMessage`, :class:`ConfigurationError`
+    for ``settings`` that are not valid, :class:`DuplicateExternalId`.
     """
     validation.check_json(system_prompt, "system_prompt")
     validation.check_json(title, "title")
@@ -121,13 +125,25 @@ def append_message(
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
-    ``content``: a text, or content parts in the OpenAI chat format; their texts are joined, images and files become
-    attachments. ``context``: what was sent to get this reply. It is recorded, with an event where messages had to be
-    left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that is not a
-    token count is stored and ignored. ``idempotency_key``: with the same message again it returns the stored one, with
-    another one it raises :class:`IdempotencyConflict`. ``created_at`` without a time zone is in ``TIME_ZONE``,
-    whichever zone is active. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored;
-    :class:`DuplicateExternalId` where another message of the session has its ``external_id``.
+    - ``content``: a text, or content parts in the OpenAI chat format; their texts are joined, images and files become
+      attachments.
+    - ``tool_calls``: of an assistant's message, ``[{"id": "call_1", "type": "function", "function": {"name": "weather",
+      "arguments": "{}"}}]``. ``tool_call_id``: of a tool's message, the call that it answers.
+    - ``name``: of a participant or a tool. ``reasoning``: the provider's reasoning blocks, as they are.
+    - ``attachments``: ``[{"type": "image", "name": "roof.jpg", "url": "https://…", "mime_type": "image/jpeg",
+      "tokens": 255}]``; all keys are optional.
+    - ``usage``: the provider's report, ``{"prompt_tokens": 812, "completion_tokens": 40}``. ``model``: which answered.
+    - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where messages
+      had to be left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
+      is not a token count is stored and ignored.
+    - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: without a time
+      zone it is in ``TIME_ZONE``, whichever zone is active.
+    - ``idempotency_key``: with the same message again it returns the stored one, with another one it raises
+      :class:`IdempotencyConflict`.
+
+    Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored; :class:`InvalidParent`
+    where it cannot follow ``parent``; :class:`DuplicateExternalId` where another message of the session has its
+    ``external_id``.
     """
     message = {
         "role": role,
@@ -225,11 +241,17 @@ def _is_same(kept: Any, given: Any) -> bool:
 def append_messages(
     session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]]
 ) -> list[ChatMessage]:
-    """Store a chain of messages below ``parent``, each one below the one before: all of them or none.
+    """Store a chain of messages below ``parent``, each below the one before it: all of them or none.
 
-    ``messages``: dicts in the OpenAI chat format, with the keywords of :func:`append_message` from ``role`` to
-    ``external_id``. A system message that opens a conversation without a system prompt becomes the session's system
-    prompt. Returns the stored messages in order. The errors are those of :func:`append_message`.
+    ``messages``: dicts with the arguments of :func:`append_message`, without ``context`` and ``idempotency_key``.
+    Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
+    without a system prompt becomes the session's system prompt, and is not in the result. No model is asked, nothing is
+    enqueued. Errors are those of :func:`append_message`::
+
+        chat.append_messages(session, None, [
+            {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
+            {"role": "assistant", "content": "Hi. How can I help?", "external_id": "m-2"},
+        ])
     """
     validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     messages = list(messages)

@@ -23,7 +23,7 @@ from compaction_app.spending import describe_overspending
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Suppression, Trigger, TriggerName
 
-#: Characters.
+#: The longest ``instructions``, in characters.
 MAX_INSTRUCTIONS = 2000
 #: After this time the code that opened a run no longer enqueues it.
 _OPENER_SECONDS = 10
@@ -41,7 +41,10 @@ def request_compaction(
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
-    None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down.
+    ``trigger="manual"`` compacts whatever the threshold says. ``instructions``: for this summary, at most
+    :data:`MAX_INSTRUCTIONS` characters. The other arguments are those of :func:`get_context`: pass what the turn was
+    asked with. None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down. In
+    the mode ``deterministic`` the run is carried out before it returns.
     """
     check_tip(tip)
     _check_instructions(instructions)

@@ -50,8 +50,9 @@ _BLANKED_FIELDS = [
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary, and every live one built on it, out of use; returns their ids.
 
-    The record stays, and the originals are back in the context on the next read. Where a branch is then over its
-    threshold, a compaction is requested. Raises :class:`NotASummary` for a message.
+    The record stays, and the originals are back in the context on the next read. ``reason``: your words, of which 255
+    characters are kept. Branches that are over their threshold without it are compacted again. A message that is no
+    summary raises :class:`NotASummary`.
     """
     check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
@@ -79,10 +80,11 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
 
 
 def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> ChatMessage:
-    """Remove the text of a message permanently, and empty every summary that may contain it.
+    """Replace the text of a message permanently; returns it as it is stored now.
 
-    ``replacement`` stands in its place. Ids stay, those of tool calls too, so the branch stays valid. A title of the
-    session that was taken from the message is cleared. Returns the message as it is stored now.
+    Content, reasoning, attachments, metadata and the arguments of tool calls go; ids of calls stay, so that the branch
+    stays valid. Every summary that may contain the text is emptied and retired, and a title of the session that was
+    taken from the message is cleared. Files behind attachments are not touched. Summaries cannot be redacted.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
@@ -242,10 +244,7 @@ def _compact_above(parent_id: int | None, using: str) -> None:
 
 
 def delete_session(session: ChatSession) -> None:
-    """Delete a conversation and all that compaction recorded about it.
-
-    A constant number of statements for each of its roots.
-    """
+    """Delete a conversation with its messages, summaries, runs and events."""
     check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")

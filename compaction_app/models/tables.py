@@ -112,6 +112,10 @@ class ChatMessage(AL_Node):
 
     Nodes are written with ``chat.append_message`` or the manager's ``add_root`` and ``add_child``. They are never
     moved, and never changed except by redaction and deletion.
+
+    ``content``, ``tool_calls``, ``tool_call_id``, ``name``, ``reasoning``, ``attachments``, ``usage``, ``model``,
+    ``metadata`` and ``external_id`` are what was appended. ``parent`` is the message above, None for a first one; of a
+    summary it is the anchor, and ``last_summarized_message`` the cutoff.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -303,7 +307,14 @@ class ChatMessage(AL_Node):
 
 
 class CompactionRun(models.Model):
-    """One attempt to compact a branch, and its record."""
+    """One compaction of a branch, and its record.
+
+    ``status`` is :class:`RunStatus`; ``skip_reason`` is :class:`SkipReason`, ``error_code`` is :class:`ErrorCode`, each
+    empty where it does not apply. ``tip`` is where it was requested, ``summary`` what it made, ``base`` what it started
+    from. ``cost`` is in the currency of ``PRICES``, None where a price is unknown; ``retention_before`` and
+    ``retention_after`` are shares from 0 to 1; the other figures are tokens and messages. Anything it refers to may be
+    None: the message was deleted.
+    """
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
     tip = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip")
@@ -403,7 +414,10 @@ class CompactionRun(models.Model):
 
 
 class CompactionEvent(models.Model):
-    """Something that compaction did or noticed: numbers and codes, never text of a conversation."""
+    """Something that compaction did or noticed: numbers and codes, never text of a conversation.
+
+    ``kind`` is :class:`EventKind`, ``payload`` depends on it.
+    """
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events")
     run = models.ForeignKey(CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events")

@@ -125,9 +125,10 @@ def load_path(node_id: int, using: str, min_depth: int) -> list[Message]:
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
-    """The summary that is used at ``tip``: of the live ones whose anchor is on its branch, the one with the deepest.
+    """The summary that applies at ``tip``, or None: the first live one on the way up, so that with the deepest anchor.
 
-    None where nothing is summarized there.
+    It is a message with ``is_summary``: ``content`` is its text, ``parent`` its anchor, ``last_summarized_message`` its
+    cutoff.
     """
     check_tip(tip)
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
@@ -135,7 +136,7 @@ def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
-    """The messages from the root to ``tip``, in order and without summaries: what people see. One query."""
+    """The messages from the root to ``tip`` in order, without summaries: the transcript that people see."""
     check_tip(tip)
     return ChatMessage.objects.db_manager(database_of(tip)).get_path(tip)
 
@@ -164,7 +165,7 @@ def with_already_compacted(branch: Branch, using: str) -> Branch:
 
 
 def tips(session: ChatSession) -> list[ChatMessage]:
-    """The last message of every branch, oldest first; summaries are not counted."""
+    """The last message of every branch, oldest first; empty where nothing is stored. Summaries are not counted."""
     check_instance(session, ChatSession, "session")
     return list(_tips(session))
 
@@ -188,7 +189,10 @@ def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
-    """The message and its siblings in order: each edit and each regeneration adds one. Summaries are not counted."""
+    """The message and its siblings, oldest first: each edit and each regeneration adds one. Never a summary.
+
+    "2 of 3" in a front end: ``variants(message).index(message) + 1`` of ``len(variants(message))``.
+    """
     check_instance(message, ChatMessage, "message")
     manager = ChatMessage.objects.db_manager(database_of(message))
     return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))

@@ -1,22 +1,39 @@
-"""docs/guide.md and the README: every example runs, in order, against a real server."""
+"""The guide, the quickstart, the page on adoption and the README: every example runs, in order, with a real server."""
 
+import contextlib
+import datetime
+import io
 import re
+import sys
 import unittest
+from types import ModuleType
 from typing import Any
 
 import openai
 import pytest
+from celery import current_app
 from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import include, path
 
-from compaction_app import chat
+from compaction_app import chat, tasks
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "guide.md"
+ADOPTING = REPOSITORY / "docs" / "adopting.md"
+QUICKSTART = REPOSITORY / "docs" / "quickstart.md"
+#: The files of the quickstart, and a line that only this one has.
+FILES = {
+    "settings": "INSTALLED_APPS += ",
+    "rooms": "def long_chat",
+    "first": "chat.compact(",
+    "second": "chat.request_compaction(",
+    "third": "chat.complete(",
+}
 README = REPOSITORY / "README.md"
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,6 +65,61 @@ def test_every_example_of_the_guide_runs(monkeypatch):
     assert unittest.TextTestRunner().run(suite).wasSuccessful()
     assert ChatMessage.objects.filter(role="tool").count() == 1
     assert [message.external_id for message in chat.get_branch(known["last"])] == ["m-1", "m-2"]
+
+
+def test_the_quickstart_prints_what_it_says(settings, monkeypatch):
+    """Its files, with its settings and without a worker; the commands around them were tried by hand."""
+    text = QUICKSTART.read_text()
+    files = {name: code for code in examples(QUICKSTART) for name in FILES if FILES[name] in code}
+    assert files.keys() == FILES.keys()
+    site: dict[str, Any] = {"INSTALLED_APPS": [], "DATABASES": {"default": {}}}
+    exec(files["settings"], site)
+    settings.COMPACTION = site["COMPACTION"]
+    assert site["CELERY_BEAT_SCHEDULE"]["recover-compactions"]["task"] in current_app.tasks
+    rooms = ModuleType("rooms")
+    exec(files["rooms"], vars(rooms))
+    monkeypatch.setitem(sys.modules, "rooms", rooms)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(files["first"], {})
+    assert f"$ python manage.py shell -v 0 < first.py\n{printed.getvalue()}```" in text
+    monkeypatch.setattr(tasks, "enqueue", lambda run: tasks.compact_branch(run.pk))
+    with contextlib.redirect_stdout(printed):
+        exec(files["second"], {})
+    assert printed.getvalue().endswith("The run has succeeded\n")
+    del settings.COMPACTION
+    with ScriptedOpenAIServer([steps.reply("Room 1.")]) as server, contextlib.redirect_stdout(printed):
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        exec(files["third"], {})
+    assert printed.getvalue().endswith("Room 1.\n")
+
+
+def test_adopting_copies_branches_and_is_safe_to_run_again():
+    copy, compact = examples(ADOPTING)
+    known: dict[str, Any] = {}
+    exec(copy, known)
+    known["BATCH"] = 3
+    user = get_user_model().objects.create_user("marit")
+    monday = datetime.datetime(2025, 1, 6, 9, 30, tzinfo=datetime.UTC)
+
+    def row(number: int, parent: int | None) -> dict[str, Any]:
+        when = monday + datetime.timedelta(minutes=number)
+        return {"id": number, "parent_id": parent, "role": "user", "text": f"message {number}", "time": when}
+
+    # 1 to 8 in a line, an edit of 4 with an answer below it, and another beginning.
+    rows = [row(number, number - 1 or None) for number in range(1, 9)] + [row(9, 3), row(10, 9), row(11, None)]
+    old = {"id": 7, "title": "Roof"}
+    with pytest.raises(InvalidMessage):
+        known["adopt"](user, old, [*rows[:7], {**rows[7], "role": "nobody"}])
+    session = known["adopt"](user, old, rows[:9])
+    again = known["adopt"](user, old, rows)
+    assert again == known["adopt"](user, old, rows) == session
+    branches = [[message.external_id for message in chat.get_branch(tip)] for tip in chat.tips(session)]
+    assert branches == [list("12345678"), ["1", "2", "3", "9", "10"], ["11"]]
+    assert session.messages.count() == len(rows)
+    assert session.messages.get(external_id="9").created_at == rows[8]["time"]
+    exec(compact, {"chat": chat, "session": session})
 
 
 class TestTheChatView:

@@ -1,84 +1,122 @@
-"""The documentation site: its reference has all of the public API, its pages are in its contents, its examples run."""
+"""The documentation site's pages: each is in the navigation, and the reference has every public name.
+
+``make docs`` builds it, strictly, in ``make test-all``.
+"""
 
 import re
-from types import SimpleNamespace
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.utils import timezone
 
-from compaction_app import chat, models
+from compaction_app import chat, exceptions, plain, signals
+from compaction_app.conf import DEFAULTS, SITE_ONLY
 from compaction_app.management import checks
+from compaction_app.models import CompactionRun
+from compaction_app.tokens import TOKENS_PER_ATTACHMENT
+from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
-from tests.docs.test_guide import examples
 
 DOCS = REPOSITORY / "docs"
-REFERENCE = (DOCS / "reference.md").read_text()
+DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.pure
-def test_the_reference_has_every_public_function():
-    listed = set(re.findall(r"compaction_app\.chat\.(\w+)", REFERENCE))
+def of(module: str) -> set[str]:
+    return {name.rpartition(".")[2] for name in DOCUMENTED if name.rpartition(".")[0] == module}
+
+
+def test_the_reference_has_every_public_name_of_chat() -> None:
+    """An async twin is documented with the function that it is the twin of."""
+    documented = of("compaction_app.chat")
     public = set(chat.__all__)
-    twins = {f"a{name}" for name in public} & public
-    assert public - twins - {"MAX_INSTRUCTIONS"} == listed
-    assert twins == {f"a{name}" for name in listed - {"ReplyStream", "AsyncReplyStream", "warm_up"}}
+    assert documented <= public
+    twins = {f"a{name}" for name in documented}
+    assert public - documented - twins == set()
+    assert len(public & twins) > 10
 
 
-@pytest.mark.pure
-@pytest.mark.parametrize("name", ["ChatSession", "ChatMessage", "CompactionRun", "CompactionEvent"])
-def test_the_fields_in_the_reference_are_there(name):
-    (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", REFERENCE, re.MULTILINE)
-    named = set(re.findall(r"`(\w+)`", row)) - {"message", "summary"}
-    fields = {field.name for field in getattr(models, name)._meta.get_fields()}
-    assert named - fields == set()
-    assert len(named) > 5
+ERRORS = {
+    name
+    for name, found in vars(exceptions).items()
+    if isinstance(found, type) and found.__module__ == exceptions.__name__
+}
 
 
-@pytest.mark.pure
-def test_every_page_is_in_the_contents():
-    index = (DOCS / "index.md").read_text()
-    listed = {line for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL) for line in tree.split()}
-    pages = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")}
-    assert pages - listed == {"index"}
+def test_the_reference_has_every_error() -> None:
+    lines = re.findall(r"^\.\. autoexception:: (\w+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
+    assert set(lines) == ERRORS
 
 
-@pytest.mark.pure
-def test_the_checks_that_it_names_are_there():
-    named = {ident for path in DOCS.glob("*.md") for ident in re.findall(r"`([EW]\d{3})`", path.read_text())}
-    assert {ident for ident in named if f"- {ident} " not in str(checks.__doc__)} == set()
-    assert named
+def test_the_reference_has_every_public_name_of_plain() -> None:
+    assert of("compaction_app.plain") == set(plain.__all__)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_conversation_of_the_quickstart_is_summarized(settings, capsys):
-    pages = examples(DOCS / "quickstart.md")
-    known = {"INSTALLED_APPS": [], "DATABASES": {"default": {}}}
-    exec(next(text for text in pages if "CONTEXT_WINDOW" in text), known)
-    settings.COMPACTION = known["COMPACTION"]
-    exec(next(text for text in pages if "start_session" in text), {})
-    is_over, ran, *summary = capsys.readouterr().out.splitlines()
-    assert is_over == "True"
-    assert re.fullmatch(r"succeeded \d+ -> \d+", ran)
-    assert summary[0] == "[Conversation Summary]"
+def test_every_signal_is_described_where_the_reference_takes_it_from() -> None:
+    assert "compaction_app.signals" in DOCUMENTED
+    named = {name for name, found in vars(signals).items() if isinstance(found, signals.Signal)}
+    assert named == set(re.findall(r"^``(\w+)`` \(", signals.__doc__ or "", re.MULTILINE))
 
 
-@pytest.mark.django_db(transaction=True)
-def test_existing_chats_are_adopted_and_nothing_is_stored_twice():
-    (example,) = examples(DOCS / "adopting.md")
-    known = {}
-    exec(example, known)
-    known["BATCH"] = 4
-    rows = [
-        SimpleNamespace(id=n, role=("user", "assistant")[n % 2], text=f"message {n}", sent_at=timezone.now())
-        for n in range(10)
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = [
+        line.partition("<")[2].rstrip(">")
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+        for line in tree.split("\n")
+        if line and not line.startswith(":")
     ]
-    old = SimpleNamespace(
-        id=7, user=get_user_model().objects.create_user("marit"), title="Old", model="m", rows=rows[:6]
-    )
-    known["copy_conversation"](old)
-    old.rows = rows
-    tip = known["copy_conversation"](old)
-    assert [message.external_id for message in chat.get_branch(tip)] == [f"m-{n}" for n in range(10)]
-    assert known["copy_conversation"](old) == tip
-    assert tip.created_at == rows[-1].sent_at
+    pages = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} - {"index"}
+    assert sorted(listed) == sorted(pages)
+    assert listed[-1] == "origins"
+
+
+class TestTroubleshooting:
+    TEXT = (DOCS / "troubleshooting.md").read_text()
+
+    def test_every_check_has_a_row(self) -> None:
+        known = set(re.findall(r"\b[EW]0\d\d\b", checks.__doc__ or ""))
+        assert set(re.findall(r"\b[EW]0\d\d\b", self.TEXT)) == known
+        keys = re.findall(r"\bE1\d\d\b", checks.__doc__ or "")
+        assert f"`{min(keys)}` to `{max(keys)}`" in self.TEXT
+
+    def test_every_error_that_it_names_is_one(self) -> None:
+        named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", self.TEXT)) - {"CompactionEvent"}
+        assert named <= ERRORS
+        assert len(named) > 10
+
+
+def test_every_setting_is_explained() -> None:
+    _, _, keys = (DOCS / "settings.md").read_text().partition("## Keys")
+    table, _, rest = keys.partition("\nA session cannot override")
+    assert set(DEFAULTS) - set(re.findall(r"`([A-Z_]+)`", table)) == set()
+    assert set(re.findall(r"`([A-Z_]+)`", rest.partition("## Presets")[0])) == SITE_ONLY
+    assert f"`{DEFAULTS['SUMMARIZER_MODELS']}`".replace("'", '"') in table
+    assert f"{DEFAULTS['DEFAULT_CONTEXT_WINDOW']:,}" in table
+
+
+def test_figures_of_the_guide() -> None:
+    text = (DOCS / "guide.md").read_text()
+    assert f"otherwise {TOKENS_PER_ATTACHMENT} |" in text
+    assert f"up to {chat.MAX_INSTRUCTIONS:,} characters" in text
+
+
+@pytest.mark.parametrize("page", ["production", "troubleshooting", "adopting", "upgrading", "security"])
+def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text()
+    keys = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text))
+    of_others = {"ATOMIC_REQUESTS", "CONN_MAX_AGE", "SILENCED_SYSTEM_CHECKS", "CELERY_BEAT_SCHEDULE", "TIME_ZONE"}
+    assert keys - of_others - {"OPENAI_API_KEY", "OPENAI_BASE_URL", "INSTALLED_APPS"} <= set(DEFAULTS)
+    codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
+    reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
+    assert set(reasons) <= set(map(str, codes))
+
+
+@pytest.mark.django_db
+def test_the_health_check_finds_a_run_that_waits() -> None:
+    *_, snippet = re.findall(r"```python\n(.*?)```", (DOCS / "production.md").read_text(), re.DOTALL)
+    known: dict[str, Any] = {}
+    exec(snippet, known)
+    run = CompactionRun.objects.create(session=chat.start_session(), trigger="manual")
+    assert not known["compaction_is_late"]()
+    run.created_at -= timedelta(minutes=6)
+    run.save()
+    assert known["compaction_is_late"]()
