@@ -103,7 +103,14 @@ def test_figures_of_the_guide() -> None:
 def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text()
     keys = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text))
-    of_others = {"ATOMIC_REQUESTS", "CONN_MAX_AGE", "SILENCED_SYSTEM_CHECKS", "CELERY_BEAT_SCHEDULE", "TIME_ZONE"}
+    of_others = {
+        "ATOMIC_REQUESTS",
+        "CONN_MAX_AGE",
+        "SILENCED_SYSTEM_CHECKS",
+        "CELERY_BEAT_SCHEDULE",
+        "TIME_ZONE",
+        "DATABASE_ROUTERS",
+    }
     assert keys - of_others - {"OPENAI_API_KEY", "OPENAI_BASE_URL", "INSTALLED_APPS"} <= set(DEFAULTS)
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
     reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
