@@ -1,4 +1,4 @@
-"""Errors that callers may catch. All share :class:`CompactionError`; the docstring is the default message."""
+"""Errors that callers may catch. All are a :class:`CompactionError`; a docstring's first line is the default message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ class CompactionError(Exception):
     code = "compaction_error"
 
     def __init__(self, message: str | None = None, **attributes: Any) -> None:
-        super().__init__(message or (self.__doc__ or "").strip())
+        summary = (self.__doc__ or "").strip().partition("\n")[0].replace("``", "")
+        super().__init__(message or summary)
         for name, value in attributes.items():
             setattr(self, name, value)
 
