@@ -1,4 +1,4 @@
-"""Errors that callers may catch. All are a :class:`CompactionError`; a docstring's first line is the default message."""
+"""Errors that callers may catch, each a :class:`CompactionError`; the first line of its docstring is its message."""
 
 from __future__ import annotations
 
