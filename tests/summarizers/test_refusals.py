@@ -164,7 +164,10 @@ class TestManual:
         assert (caught.value.error_code, caught.value.run_id) == (code_of(case), run.pk)
         assert caught.value.error_detail == run.error_detail
         check_record(run, case)
-        assert server.count(case) == ALL[case][1]
+        # The smallest request may be known to be too large before it is sent: it depends on the tokens of the day, the
+        # hour and the nonce.
+        fewest = ALL[case][1] - (case == "input_too_large")
+        assert fewest <= server.count(case) <= ALL[case][1]
         assert stored(tip) == before
         told = [
             record for record in caplog.records if f"failed run={run.pk} code={code_of(case)} " in record.getMessage()
