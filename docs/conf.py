@@ -38,8 +38,6 @@ autodoc_typehints = "signature"
 # As the annotations name them; resolved they are long unions.
 autodoc_type_aliases = {"RoleName": "RoleName", "TriggerName": "TriggerName"}
 autodoc_preserve_defaults = True
-# A console block with a quotation over several lines is highlighted without its strings.
-suppress_warnings = ["misc.highlighting_failure"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 # What belongs to Python, Django and clients has pages of its own elsewhere, and none is fetched to link to them.

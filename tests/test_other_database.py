@@ -5,7 +5,6 @@ A query that strays to the default database raises.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
+from tests.databases import second_database
 
 pytestmark = pytest.mark.usefixtures("small_window", "other")
 
@@ -30,17 +30,8 @@ pytestmark = pytest.mark.usefixtures("small_window", "other")
 @pytest.fixture(scope="module")
 def other_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
     """A second database of the same kind for as long as these tests last: the sweep goes through all there are."""
-    described = copy.deepcopy(connections.settings["default"])
-    described["TEST"]["NAME"] = f"{described['NAME']}_other"
-    connections.settings["other"] = described
-    with django_db_blocker.unblock():
-        creation = connections["other"].creation
-        creation.create_test_db(verbosity=0, autoclobber=True)
-        yield "other"
-        creation.destroy_test_db(described["NAME"], verbosity=0)
-    connections["other"].close()
-    del connections["other"]
-    del connections.settings["other"]
+    with second_database("other", django_db_blocker) as alias:
+        yield alias
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.db.models.functions import Left
 
 from compaction_app.admin.display import link, number, plural, shortened
-from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, is_small
+from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, gauge_of, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import TipHistory, database_of
@@ -244,11 +244,11 @@ class BranchMap:
         budget, history = self.budget, number(tip.tokens)
         if budget is None:
             return f"{history} tokens"
-        percent = number(tip.tokens * 100 // budget.available)
+        gauge = gauge_of(tip, budget)
         # Without compaction the available tokens are the only limit.
         limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
-        over = f", over {limit}" if tip.tokens > budget.threshold else ""
-        return f"{history} of {number(budget.available)} available tokens: {percent} %{over}"
+        over = f", over {limit}" if gauge.is_over else ""
+        return f"{history} of {number(budget.available)} available tokens: {number(gauge.percent)} %{over}"
 
     # -- the table ----------------------------------------------------------------------------------------
 

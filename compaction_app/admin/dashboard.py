@@ -6,20 +6,21 @@ Four queries for a page of sessions, whatever their sizes. The text of a convers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import BigIntegerField, OuterRef, Subquery, Value
 from django.db.models.functions import Left
 from django.utils.html import format_html, format_html_join
 
 from compaction_app.admin import display
+from compaction_app.admin.map_layout import gauge_of
 from compaction_app.conf import Mode
-from compaction_app.context.reading import resolve_request
+from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import Budget, Kind, RunStatus
 
 #: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
 MOST_PROMPT = 20_000
@@ -45,11 +46,9 @@ class State:
             resolved = resolve_request(self.session)
         except CompactionError:
             return format_html("{} {}", "wrong settings", size)
-        budget, is_off = resolved.budget, resolved.settings.mode == Mode.OFF
-        filled = f"{self.history.tokens * 100 // budget.available:,} %"
-        is_over = self.history.tokens > (budget.available if is_off else budget.threshold)
-        over = display.badge("failed", "over threshold") if is_over else ""
-        return format_html("{} {} {}", filled, over, size)
+        gauge = gauge_of(self.history, shown_budget(resolved))
+        over = display.badge("failed", "over threshold") if gauge.is_over else ""
+        return format_html("{} {} {}", f"{gauge.percent:,} %", over, size)
 
     @property
     def compaction(self) -> str:
@@ -64,6 +63,12 @@ class State:
         reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
         below = format_html('<span class="compaction-note compaction-below">{}</span>', when)
         return display.joined(filter(None, (label, reason, below)), " ")
+
+
+def shown_budget(resolved: ResolvedRequest) -> Budget:
+    """Without compaction there is no threshold: pages compare with what is available instead."""
+    budget = resolved.budget
+    return replace(budget, threshold=budget.available) if resolved.settings.mode == Mode.OFF else budget
 
 
 def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:
@@ -88,7 +93,7 @@ def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -
     depths = dict(ChatMessage.objects.using(using).filter(pk__in=tips).values_list("pk", "depth"))
     histories = lanes.histories_at(tips, using)
     found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
-    by_key = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None]) if with_runs else {}
+    by_key = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
     return {
         row.pk: State(row, depths.get(row.newest), histories.get(row.newest), by_key.get(row.newest_run))
         for row in rows

@@ -383,8 +383,10 @@ def _numbered(lanes: Iterable[DrawnLane], first: int, guests: Collection[int]) -
 
 def _gauge(lane: Lane | None, histories: Mapping[int, TipHistory], budget: Budget | None) -> Gauge | None:
     tip = histories.get(lane.end_id) if lane and lane.is_tip else None
-    if tip is None or budget is None:
-        return None
+    return gauge_of(tip, budget) if tip and budget else None
+
+
+def gauge_of(tip: TipHistory, budget: Budget) -> Gauge:
     share = tip.tokens / budget.available
     return Gauge(
         # Stored sums may be wrong, and a browser accepts no negative width.

@@ -16,7 +16,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
 from compaction_app import chat
@@ -344,18 +343,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         end, text = request.GET.get("end", ""), request.GET.get("q", "").strip()
         last = int(end) if records.is_id(end) else None
         shown = transcript_of(message, self.text_url, end=last, text=text.replace("\0", ""))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Transcript",
-            "original": message.session,
-            "opts": self.opts,
-            "media": self.media,
-            "crumbs": self.crumbs(message),
-            "transcript": shown,
-            "searched": text,
-            "records": self,
-        }
-        return TemplateResponse(request, "admin/compaction_app/chatmessage/transcript.html", context)
+        about = {"title": "Transcript", "original": message.session, "transcript": shown, "searched": text}
+        return self.own_page(request, "chatmessage/transcript.html", obj=message, **about)
 
     # -- deleting -----------------------------------------------------------------------------------------
 

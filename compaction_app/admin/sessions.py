@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -28,7 +28,7 @@ from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
-from compaction_app.admin.dashboard import State, states_of
+from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.unseen import held_back
@@ -233,7 +233,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         return self.states.get(session.pk, State(session))
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by title, among so many sessions that the table's size does not matter."""
+        """Also by title, among the newest sessions only: a search never reads the whole table."""
         newest = ChatSession.objects.order_by(*self.ordering).values("pk")[:TITLES]
         titled = [Q(pk__in=newest, title__icontains=text)] if text else []
         return [*super().search_conditions(request, text), *titled]
@@ -260,9 +260,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             problem = str(error)
         is_off = resolved is not None and resolved.settings.mode == Mode.OFF
         if resolved:
-            budget = resolved.budget
-            # Without compaction there is no threshold: the map draws what is available as the limit.
-            budget = replace(budget, threshold=budget.available) if is_off else budget
+            budget = shown_budget(resolved)
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
         map_ = BranchMap(self, obj, budget, int(before) if records.is_id(before) else None, quotes=quotes)

@@ -58,6 +58,11 @@ def _mark(message: ChatMessage) -> str:
     return f"chat-reply-to-{message.pk}"
 
 
+def _marking(message: ChatMessage) -> tuple[str, bool, float]:
+    """Arguments of ``cache.add``, which marks a message that no other request has marked."""
+    return _mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER
+
+
 def is_offline() -> bool:
     return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
 
@@ -76,7 +81,7 @@ def model_of_new_session() -> str:
 def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
     """Get a reply to ``message`` and store it; the next compaction is requested, never awaited."""
     model = model_for(session)
-    if not cache.add(_mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER):
+    if not cache.add(*_marking(message)):
         return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:
@@ -94,7 +99,7 @@ def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
 async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
     """:func:`take_turn` with the model awaited."""
     model = model_for(session)
-    if not await cache.aadd(_mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER):
+    if not await cache.aadd(*_marking(message)):
         return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:

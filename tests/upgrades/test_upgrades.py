@@ -5,7 +5,6 @@ The rows were written by that version's own code: see ``record.py``.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from django.db.migrations.executor import MigrationExecutor
 from compaction_app import chat, models
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.verify import verify_session
+from tests.databases import second_database
 from tests.upgrades.record import MODELS, SETTINGS, shown_at
 
 APP = "compaction_app"
@@ -30,17 +30,8 @@ RECORDED = sorted(Path(__file__).parent.glob("*.json"))
 
 @pytest.fixture
 def old_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
-    described = copy.deepcopy(connections.settings["default"])
-    described["TEST"]["NAME"] = f"{described['NAME']}_old"
-    connections.settings["old"] = described
-    with django_db_blocker.unblock():
-        creation = connections["old"].creation
-        creation.create_test_db(verbosity=0, autoclobber=True)
-        yield "old"
-        creation.destroy_test_db(described["NAME"], verbosity=0)
-    connections["old"].close()
-    del connections["old"]
-    del connections.settings["old"]
+    with second_database("old", django_db_blocker) as alias:
+        yield alias
 
 
 def migrate(target: str | None, database: str) -> None:
