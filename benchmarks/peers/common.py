@@ -80,21 +80,23 @@ class Peer(System):
     """Keeps three conversations of each size: one to read, one to write to, and one to fork."""
 
     def __init__(self) -> None:
-        self._grown: set[tuple[int, int]] = set()
+        self._grown: set[int] = set()
 
     def grow(self, size: int, branches: int) -> None:
+        if branches != 1:
+            raise ValueError("Other libraries are measured with one branch only.")
         for use in USES:
-            self.fill(_name(use, size, branches), size, branches if use == "read" else 1)
+            self.fill(_name(use, size), size)
         self.settle()
-        self._grown.add((size, branches))
+        self._grown.add(size)
 
     def calls(self, size: int, branches: int) -> dict[str, Callable[[], Any]]:
-        if (size, branches) not in self._grown:
+        if branches != 1 or size not in self._grown:
             raise ValueError(f"There is no conversation of {size} messages and {branches} branches.")
-        return self.calls_on(*(_name(use, size, branches) for use in USES), size)
+        return self.calls_on(*(_name(use, size) for use in USES), size)
 
     @abstractmethod
-    def fill(self, name: str, size: int, branches: int) -> None:
+    def fill(self, name: str, size: int) -> None:
         """Store one conversation."""
 
     @abstractmethod
@@ -106,8 +108,8 @@ class Peer(System):
         """The calls by name; these are the names of the conversations that they use."""
 
 
-def _name(use: str, size: int, branches: int) -> str:
-    return f"{use}-{size}-{branches}"
+def _name(use: str, size: int) -> str:
+    return f"{use}-{size}"
 
 
 def messages(size: int) -> list[dict[str, str]]:
@@ -121,11 +123,6 @@ def versions(*packages: str) -> dict[str, str]:
 def durability(read_back: Iterable[str], ask: Callable[[str], Any]) -> str:
     """What the connection itself answers about its settings."""
     return ", ".join(f"{name.split()[1]}={ask(name)}" for name in read_back)
-
-
-def one_branch(branches: int) -> None:
-    if branches != 1:
-        raise ValueError("This library has no branches: only branches = 1 can be measured.")
 
 
 def run(variants: Mapping[str, Callable[[Database], System]]) -> None:

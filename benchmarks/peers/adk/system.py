@@ -20,7 +20,7 @@ from google.genai.types import Content, Part
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from benchmarks.peers.common import ANSWER, EDITED, RECENT, Database, Loop, Peer, messages, one_branch, run, versions
+from benchmarks.peers.common import ANSWER, EDITED, RECENT, Database, Loop, Peer, messages, run, versions
 from benchmarks.peers.engine import Engine
 
 APP, USER, AGENT = "benchmark", "user", "assistant"
@@ -53,8 +53,7 @@ class Sessions(Peer):
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
         return self._engine.count(call)
 
-    def fill(self, name: str, size: int, branches: int) -> None:
-        one_branch(branches)
+    def fill(self, name: str, size: int) -> None:
         self.loop.wait(self._fill(name, size))
 
     def settle(self) -> None:

@@ -31,7 +31,6 @@ from benchmarks.peers.common import (
     count_statements,
     durability,
     messages,
-    one_branch,
     run,
     versions,
 )
@@ -120,11 +119,8 @@ class Advanced(Sessions):
             self._sessions[name] = _Branching(session_id=name, db_path=self._file(name), create_tables=True)
         return self._sessions[name]
 
-    def fill(self, name: str, size: int, branches: int) -> None:
-        session = self.session(name)
-        self.loop.wait(session.add_items(messages(size)))
-        for _ in range(branches - 1):
-            self.loop.wait(self.fork(session, size))
+    def fill(self, name: str, size: int) -> None:
+        self.loop.wait(self.session(name).add_items(messages(size)))
 
     def settle(self) -> None:
         for name in self._sessions:
@@ -168,8 +164,7 @@ class Plain(Sessions):
     def session(self, name: str) -> Any:
         return SQLAlchemySession(name, engine=self._engine.engine, create_tables=True)
 
-    def fill(self, name: str, size: int, branches: int) -> None:
-        one_branch(branches)
+    def fill(self, name: str, size: int) -> None:
         self.loop.wait(self.session(name).add_items(messages(size)))
         time = "datetime('2025-01-01', '+' || id || ' seconds')"
         if self._engine.is_postgresql:

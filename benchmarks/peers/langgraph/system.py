@@ -179,11 +179,9 @@ class Threads(Peer):
             "fork": lambda: self._add(middle, [EDITED], START),
         }
 
-    def fill(self, name: str, size: int, branches: int) -> None:
+    def fill(self, name: str, size: int) -> None:
         items, half = messages(size), size // 2
         tip = self._middle[name] = self._add(_thread(name), items[:half], "answer")
-        for _ in range(branches - 1):
-            self._add(tip, [EDITED], START)
         for rest in (items[half : half + 1], items[half + 1 :]):
             tip = self._add(tip, rest, "answer")
 
