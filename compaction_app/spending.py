@@ -32,7 +32,7 @@ from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree.branches import database_of
-from compaction_app.values import EXTRACTIVE_MODEL, ModelCall, RunStatus
+from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, ModelCall, RunStatus
 
 logger = logging.getLogger("compaction_app.spending")
 
@@ -105,7 +105,7 @@ _TOKENS = (
     + Coalesce(F("output_tokens"), 0)
     + Case(
         When(
-            status__in=[RunStatus.READY, RunStatus.RUNNING],
+            status__in=OPEN_RUN_STATUSES,
             input_tokens__isnull=True,
             then=Coalesce("tokens_before", 0),
         ),

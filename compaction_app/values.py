@@ -68,6 +68,10 @@ class RunStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+#: Of runs that are not finished.
+OPEN_RUN_STATUSES = (RunStatus.READY, RunStatus.RUNNING)
+
+
 class Strategy(StrEnum):
     """The last layer that a context needed, from free to paid (see ``context.assembly``)."""
 

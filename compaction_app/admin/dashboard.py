@@ -1,6 +1,6 @@
 """What the list of sessions says of each: how long its newest branch is, and how its newest run went.
 
-Four queries for a page of sessions, whatever their sizes. The text of a conversation is not read.
+Five queries for a page of sessions, whatever their sizes. The text of a conversation is not read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import BigIntegerField, OuterRef, Subquery, Value
+from django.db.models import BigIntegerField, Count, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Left
 from django.utils.html import format_html, format_html_join
 
@@ -20,7 +20,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory
-from compaction_app.values import Budget, Kind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 
 #: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
 MOST_PROMPT = 20_000
@@ -28,12 +28,15 @@ MOST_PROMPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of one session: its newest message with the history there, and its newest run."""
+    """Of one session: its newest message with the history there, its newest run, and the runs to look at."""
 
     session: ChatSession
     depth: int | None = None
     history: TipHistory | None = None
     run: CompactionRun | None = None
+    #: Runs that wait or are at work, and those that failed.
+    open_runs: int = 0
+    failed_runs: int = 0
 
     @property
     def branch(self) -> str:
@@ -52,17 +55,22 @@ class State:
 
     @property
     def compaction(self) -> str:
-        """The outcome of the newest run, and when it was."""
+        """The outcome of the newest run, when it was, and how many are open or failed."""
         run = self.run
         if run is None:
             return display.EMPTY
-        when = display.moment(run.finished_at or run.created_at)
-        if run.status == RunStatus.SUCCEEDED:
-            return when
-        label = display.badge(run.status, run.get_status_display())
-        reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
-        below = format_html('<span class="compaction-note compaction-below">{}</span>', when)
-        return display.joined(filter(None, (label, reason, below)), " ")
+        parts = [display.moment(run.finished_at or run.created_at)]
+        if run.status != RunStatus.SUCCEEDED:
+            label = display.badge(run.status, run.get_status_display())
+            reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
+            when = format_html('<span class="compaction-note compaction-below">{}</span>', parts[0])
+            parts = [part for part in (label, reason, when) if part]
+        # A badge says it already where the newest run is the only one.
+        is_open, is_failed = run.is_open, run.status == RunStatus.FAILED
+        counts = [("open", self.open_runs, is_open), ("failed", self.failed_runs, is_failed)]
+        if counted := " · ".join(f"{count:,} {state}" for state, count, is_newest in counts if count > is_newest):
+            parts.append(format_html('<span class="compaction-note compaction-below">{}</span>', counted))
+        return display.joined(parts, " ")
 
 
 def shown_budget(resolved: ResolvedRequest) -> Budget:
@@ -94,7 +102,17 @@ def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -
     histories = lanes.histories_at(tips, using)
     found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
     by_key = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
+    counted = CompactionRun.objects.using(using).filter(session__in=keys if with_runs else []).values_list("session")
+    is_open, is_failed = Q(status__in=OPEN_RUN_STATUSES), Q(status=RunStatus.FAILED)
+    by_state = counted.annotate(open=Count("pk", filter=is_open), failed=Count("pk", filter=is_failed))
+    counts = {key: (waiting, failed) for key, waiting, failed in by_state}
     return {
-        row.pk: State(row, depths.get(row.newest), histories.get(row.newest), by_key.get(row.newest_run))
+        row.pk: State(
+            row,
+            depths.get(row.newest),
+            histories.get(row.newest),
+            by_key.get(row.newest_run),
+            *counts.get(row.pk, (0, 0)),
+        )
         for row in rows
     }

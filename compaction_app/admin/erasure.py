@@ -24,7 +24,7 @@ from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
 #: Live summaries that a page names.
 _MOST_NAMED = 50
@@ -74,7 +74,7 @@ def affected_by(message: ChatMessage) -> Affected:
     )
     runs = CompactionRun.objects.using(using).filter(Q(tip_id__in=at_or_below) | Q(anchor_id__in=at_or_below))
     # A subtree has few runs: no index is needed.
-    is_open = Q(status__in=(RunStatus.READY, RunStatus.RUNNING))
+    is_open = Q(status__in=OPEN_RUN_STATUSES)
     of_runs = runs.aggregate(open=Count("pk", filter=is_open), all=Count("pk"))
     return Affected(
         messages=found["messages"],

@@ -49,7 +49,9 @@ _MARGIN = 14
 _AXIS = 40
 _FOLD_LABELS = 14
 _NARROWEST_BAR = 7
-_STRIP = 11
+#: A digit of a bar's number, in the small size that the style sheet gives it.
+_SMALL_DIGIT = 6
+_STRIP = 15
 _ABOVE_LINE = 14
 _BELOW_LINE = 14
 _BELOW_ANCHORS = 20
@@ -162,6 +164,11 @@ class Bar(Part):
     def summary_id(self) -> int:
         """0 where the bar shows several."""
         return self.spans[0].summary_id if len(self.spans) == 1 else 0
+
+    @property
+    def number(self) -> int:
+        """Of its compaction, as on the summary's page; 0 where the bar shows several, or the run is gone."""
+        return (self.spans[0].generation or 0) if self.summary_id else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -478,7 +485,8 @@ def _extend_bar(bar: Bar, lane: DrawnLane, scale: Scale) -> None:
         bar.x1 = max(bar.x1, scale.x(bar.first - 1) + scale.reach + 3)
     # The end of a shared bar has no place on the scale: the next bar begins right after it.
     end = scale.x(bar.last) + (scale.reach if len(bar.spans) == 1 else 0)
-    bar.x2 = max(end, bar.x1 + _NARROWEST_BAR)
+    narrowest = len(str(bar.number)) * _SMALL_DIGIT + 4 if bar.number else _NARROWEST_BAR
+    bar.x2 = max(end, bar.x1 + narrowest)
 
 
 def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
@@ -493,7 +501,7 @@ def _in_strips(bars: Iterable[Bar]) -> Iterator[Bar]:
             strips.append([bar])
     for level, strip in enumerate(strips):
         for bar in sorted(strip, key=lambda bar: bar.x1):
-            bar.top = -16 - _STRIP * level
+            bar.top = -_STRIP * (level + 1) - 5
             bar.bottom = bar.top + _STRIP
             yield bar
 

@@ -19,7 +19,7 @@ from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReaso
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
-from compaction_app.values import ErrorCode, EventKind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
 CHART_DAYS = 30
@@ -27,7 +27,6 @@ CHART_DAYS = 30
 SHORT_NAME = 40
 #: Following runs that a page names; a run has one, unless somebody wrote more.
 _MOST_FOLLOW_UPS = 5
-_OPEN = (RunStatus.READY, RunStatus.RUNNING)
 _STATUS_WORDS = {
     RunStatus.READY: "Waiting for a worker.",
     RunStatus.RUNNING: "A worker is processing it.",
@@ -252,7 +251,7 @@ class CompactionRunAdmin(DatedAdmin):
         return not self._asks_for_open(request) and super().needs_bound(request)
 
     def _asks_for_open(self, request: HttpRequest) -> bool:
-        return request.GET.get("status__exact") in _OPEN
+        return request.GET.get("status__exact") in OPEN_RUN_STATUSES
 
     # -- a run's page -------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
-from compaction_app.values import EventKind, Kind, Role, RunStatus, Strategy, Trigger
+from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger
 
 if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
@@ -410,7 +410,7 @@ class CompactionRun(models.Model):
 
     @property
     def is_open(self) -> bool:
-        return self.status in (RunStatus.READY, RunStatus.RUNNING)
+        return self.status in OPEN_RUN_STATUSES
 
 
 class CompactionEvent(models.Model):

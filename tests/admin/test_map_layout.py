@@ -53,6 +53,10 @@ class Span:
     is_live: bool = True
 
     @property
+    def generation(self) -> int:
+        return self.summary_id % 100
+
+    @property
     def cutoff_id(self) -> int:
         return self.cutoff_lane_id * 1000 + self.cutoff_depth
 
@@ -451,6 +455,12 @@ def test_each_summary_is_drawn_from_where_the_one_before_it_ends() -> None:
     assert [(bar.first, bar.last) for bar in bars_of(picture)] == [(1, 20), (21, 40), (41, 70)]
     assert [bar.is_in_use for bar in bars_of(picture)] == [False, False, True]
     assert all(one.x2 < other.x1 and one.top == other.top for one, other in pairwise(bars_of(picture)))
+
+
+def test_each_summary_has_the_number_of_its_compaction_and_room_for_it() -> None:
+    picture = drawn([Span(989 + n, 2 * n, 2 * n) for n in range(1, 8)])
+    assert sorted(bar.number for bar in bars_of(picture) if bar.number) == [*range(90, 97)]
+    assert all(bar.width >= 12 for bar in bars_of(picture) if bar.number)
 
 
 def test_a_summary_ends_right_after_its_cutoff() -> None:

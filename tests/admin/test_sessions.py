@@ -270,6 +270,18 @@ class TestDashboard:
         CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
         assert "Ready" in self.row(viewer, session)
 
+    def test_how_many_runs_are_open_and_failed(self, viewer, window_of_4000):
+        session, tip = conversation()
+        other, _ = conversation()
+        for status in ("failed", "failed", "skipped", "ready"):
+            CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status=status)
+        assert "2 failed" in self.row(viewer, session)
+        # The badge says it: it is the newest run.
+        assert "1 open" not in self.row(viewer, session)
+        CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="skipped")
+        assert "1 open · 2 failed" in self.row(viewer, session)
+        assert "failed" not in self.row(viewer, other)
+
     def test_a_session_without_messages(self, viewer):
         assert "no messages" in self.row(viewer, start_session())
 

@@ -1,6 +1,6 @@
 """Pictures of the pages for people to look at: ``make screenshots``; they land in ``var/screenshots``.
 
-Sessions of 8, 200 and 5,000 messages, on phone and desktop, in light and dark; and the parts of pages that
+Sessions of 8, 350 and 5,000 messages, on phone and desktop, in light and dark; and the parts of pages that
 docs/admin.md shows.
 """
 
@@ -82,11 +82,11 @@ def take(page: Any, folder: Path, addresses: dict[str, str]) -> None:
         page.set_viewport_size(size)
 
 
-@pytest.mark.parametrize("messages", [8, 200, 5000])
+@pytest.mark.parametrize("messages", [8, 350, 5000])
 def test_pictures(open_page, messages):
     admin = conversations.superuser()
     session, tip = conversation(messages, admin)
-    addresses = pages_of(session, tip) | (lists() if messages == 200 else {})
+    addresses = pages_of(session, tip) | (lists() if messages == 350 else {})
     for scheme in ("light", "dark"):
         for device, size in SIZES.items():
             page = open_page(admin, color_scheme=scheme, viewport=size)
