@@ -73,6 +73,7 @@ class BranchMap:
             guests = self._trunk()
             self.lanes += guests
         self.spans = read_summary_spans(session, limit=SUMMARIES)
+        self.generations = {span.summary_id: span.generation for span in self.spans}
         tips = [lane.end_id for lane in self.lanes if lane.is_tip]
         self.histories = histories_at(tips, database_of(session))
         self.beginnings: dict[int, Any] = {}
@@ -221,15 +222,18 @@ class BranchMap:
             words = f"{len(bar.spans)} older live summaries, covering the first {number(bar.last)} messages."
             return self._list_url(kind=str(Kind.SUMMARY), state="live"), words
         [span] = bar.spans
-        name = f"Summary {bar.summary_id}"
-        if span.generation:
-            name += f", compaction {span.generation}"
+        name = self._summary_name(bar.summary_id)
         state = "in use" if bar.is_in_use else "live" if bar.is_live else "retired"
         covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id}"
         if bar.first > 1:
             covered += f", {number(bar.last - bar.first + 1)} of them new"
         words = f"{name}, {state}: {covered}; {plural(span.tokens, 'token')}"
         return self._message_url(bar.summary_id), self._quoted(words, bar.summary_id)
+
+    def _summary_name(self, summary_id: int) -> str:
+        """With the number that its bar has."""
+        generation = self.generations.get(summary_id)
+        return f"Summary {summary_id}" + (f", compaction {generation}" if generation else "")
 
     def _quoted(self, words: str, message_id: int) -> str:
         """With the beginning of the message, for people who may read it."""
@@ -248,7 +252,7 @@ class BranchMap:
         # Without compaction the available tokens are the only limit.
         limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
         over = f", over {limit}" if gauge.is_over else ""
-        return f"{history} of {number(budget.available)} available tokens: {number(gauge.percent)} %{over}"
+        return f"{number(gauge.percent)} %: {history} of {number(budget.available)} available tokens{over}"
 
     # -- the table ----------------------------------------------------------------------------------------
 
@@ -272,7 +276,7 @@ class BranchMap:
             tokens=lane.end_path_tokens,
             fullness=self._fullness(tip) if tip else "no tip: only forks continue",
             is_over=drawn.gauge is not None and drawn.gauge.is_over,
-            summary=to(summary_id, f"Summary {summary_id}") if summary_id else "none",
+            summary=to(summary_id, self._summary_name(summary_id)) if summary_id else "none",
         )
 
 

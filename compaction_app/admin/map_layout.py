@@ -50,7 +50,7 @@ _AXIS = 40
 _FOLD_LABELS = 14
 _NARROWEST_BAR = 7
 #: A digit of a bar's number, in the small size that the style sheet gives it.
-_SMALL_DIGIT = 6
+_SMALL_DIGIT = 7
 _STRIP = 15
 _ABOVE_LINE = 14
 _BELOW_LINE = 14
@@ -485,7 +485,7 @@ def _extend_bar(bar: Bar, lane: DrawnLane, scale: Scale) -> None:
         bar.x1 = max(bar.x1, scale.x(bar.first - 1) + scale.reach + 3)
     # The end of a shared bar has no place on the scale: the next bar begins right after it.
     end = scale.x(bar.last) + (scale.reach if len(bar.spans) == 1 else 0)
-    narrowest = len(str(bar.number)) * _SMALL_DIGIT + 4 if bar.number else _NARROWEST_BAR
+    narrowest = len(str(bar.number)) * _SMALL_DIGIT + 6 if bar.number else _NARROWEST_BAR
     bar.x2 = max(end, bar.x1 + narrowest)
 
 

@@ -64,7 +64,7 @@ def test_every_mark_says_what_it_is_and_how_its_message_begins(viewer):
     summary = f"Summary {live.pk}, in use: covers 3 messages up to message {main[2].pk}; {live.token_count} tokens"
     assert f"{summary}. {text.format('What was agreed.')}" in names
     available = viewer.get(page_of(session)).context["map"].budget.available
-    tip = f"Tip of branch 2: message {side[1].pk} (user); 60 of {available:,} available tokens: 2 %"
+    tip = f"Tip of branch 2: message {side[1].pk} (user); 2 %: 60 of {available:,} available tokens"
     assert f"{tip}. {text.format('m1')}" in names
 
 
@@ -183,7 +183,7 @@ def test_a_tip_over_its_threshold_says_so_in_words(viewer):
     assert f"over the threshold of {budget.threshold:,}" in names_of(response.context["map"])[0]
     assert re.search(r"\d+ % · over threshold</tspan>", response.text)
     full = chat.tips(session)[0].path_tokens * 100 // budget.available
-    assert f": {full} %, over the threshold" in names_of(response.context["map"])[0]
+    assert f"; {full} %: " in names_of(response.context["map"])[0]
 
 
 def test_what_a_real_compaction_leaves_is_drawn(viewer, settings, transactional_db):
@@ -196,7 +196,7 @@ def test_what_a_real_compaction_leaves_is_drawn(viewer, settings, transactional_
     [bar] = shown.picture.bars
     assert (bar.summary_id, bar.last, bar.is_in_use) == (run.summary_id, run.cutoff.depth, True)
     history = chat.get_context(tip).history_tokens
-    assert f"; {history:,} of " in next(name for name in names_of(shown) if name.startswith("Tip"))
+    assert f"%: {history:,} of " in next(name for name in names_of(shown) if name.startswith("Tip"))
     assert f"compaction {run.generation}" in " ".join(names_of(shown))
 
 
