@@ -43,17 +43,12 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _RESOLVED = re.compile(r"\(\d{4}(?:-\d\d){0,2}\)")
-#: A message that names another day speaks from there: a log, a mail, a report, a story.
-_OTHER_TIME = re.compile(
+#: A message that names another day may speak from there: a log, a mail, a report, a story.
+NAMES_ANOTHER_DAY = re.compile(
     r"^(?:From|Date|Sent): |^>|\b\d{4}-\d\d-\d\d\b.{0,20}[:|]|^(?:on \d|on \w+,? .{0,40}\bwrote)"
     r"|\bin the (?:story|film|book|novel)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-
-
-def names_another_day(message: str) -> bool:
-    """Whether relative dates in the message may count from another day than its own."""
-    return _OTHER_TIME.search(message[:4_000]) is not None
 
 
 def resolve_dates(text: str, today: date) -> str:

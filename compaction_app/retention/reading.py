@@ -12,7 +12,7 @@ from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import results_of_calls, tool_names
 from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.retention import word_tables as known
-from compaction_app.retention.dates import names_another_day, resolve_dates
+from compaction_app.retention.dates import NAMES_ANOTHER_DAY, resolve_dates
 from compaction_app.retention.quoting import QUOTED, split_quoted
 from compaction_app.retention.records import read_records
 from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
@@ -193,7 +193,7 @@ def speaker_of(role: str, name: str) -> Speaker:
 def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
     if message.role == Role.TOOL:
         return _of_tool(message.content)
-    resolves = day is not None and not names_another_day(message.content)
+    resolves = day is not None and not NAMES_ANOTHER_DAY.search(message.content[:4_000])
     speaker = Speaker(message.role)
     found: list[_Sentence] = []
     for piece, is_quoted in split_quoted(message.content):

@@ -16,13 +16,11 @@ _RARE, _RARE_SHARE = 3, 0.01
 _PLACES = 4
 #: Two statements are alike where they share this much of the longer one.
 _ALIKE = 0.6
-#: Statements within which one of so few words speaks of a name before it.
-_NEAR, _BRIEF = 6, 4
+#: Statements within which one of so few words speaks of a name before it; digits of a number that names nothing.
+_NEAR, _BRIEF, _SHORT = 6, 4, 3
 #: So many rare words in common show one subject: in most languages, where nouns have capitals, of pairs of signs.
 _NAMED = (2, 2, 4)
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
-#: Digits of a number that names nothing.
-_SHORT = 3
 
 
 def relate(statements: Sequence[Statement]) -> list[Statement]:
@@ -37,12 +35,18 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     reverses = [one.reverses for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
+    # Where a person last took back something of this name, however often it is named.
+    back: dict[str, int] = {}
     for i, words in enumerate(stems):
         for word in words:
             if often[word] <= 2 * rare:
                 places[word].append(i)
+        if reverses[i] and statements[i].is_own and not vague[i]:
+            back.update(dict.fromkeys(marks[i], i))
     for i, older in enumerate(statements):
         plain = stems[i] - values[i]
+        if older.is_rule and older.is_own:
+            older.needs += [statements[j] for j in sorted({back.get(word, i) for word in marks[i]}) if j > i]
         for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
             newer, other = statements[j], stems[j] - values[j]
             both = len(plain & other)

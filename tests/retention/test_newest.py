@@ -91,3 +91,11 @@ def test_equal_numbers_are_not_one_subject() -> None:
     text = summarize(turns("Berth db7 is free for Anna.", "Berth db8 is taken by Bob."))
     assert "db7" in text
     assert "db8" in text
+
+
+def test_a_decision_that_was_taken_back_is_never_told_alone_however_often_its_subject_is_named() -> None:
+    sent = ("an invoice", "a manual", "two cables", "the contract", "a calendar", "the logins", "a mug", "the slides")
+    between = [f"For the branch in Turku{n} Vetoris sent {thing}." for n, thing in enumerate(sent)]
+    texts = list(told(turns("We'll go with Vetoris.", *between, "Scrap Vetoris, PawLedger it is.")))
+    assert [text for text in texts if "go with Vetoris" in text and "Scrap Vetoris" not in text] == []
+    assert "go with Vetoris" in texts[-1]
