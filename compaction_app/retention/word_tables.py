@@ -37,10 +37,10 @@ REVERSAL = compiled(
     """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed incorrect*
     correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that never_mind
     nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted undo ignore_that
-    disregard sorry, wait, oops swap* switch* skip leave_out left_out leave_it drop_it rather replace* dropped halt warte
-    abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet annul* plutôt finalement faux
-    reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес* 取消
-    改成 改到 改为 错了 錯了 作废 不对 等等 キャンセル 間違 中止 退了 取り消 待って 취소 잘못""",
+    disregard sorry, wait, oops swap* switch* skip leave_out left_out leave_it drop_it rather replace* dropped halt
+    warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast toch_niet annul* plutôt finalement
+    faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес*
+    取消 改成 改到 改为 错了 錯了 作废 不对 等等 キャンセル 間違 中止 退了 取り消 待って 취소 잘못""",
     r"^\*(?=\w)",
 )
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
