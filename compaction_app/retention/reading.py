@@ -140,7 +140,7 @@ class Reader:
             # One answer may answer both; "Did you take it?" is about what was said.
             is_about = replies and length <= BRIEF_WORDS and size <= 2 and not sentence.words.marked
             return before if is_about or (turn.mine and before.asks) else None
-        if known.CONDITION.match(text):
+        if (limits := known.CONDITION.search(text)) and not read_words(text[: limits.start()]).content:
             return before
         if length > _LONG or early(known.FRAME, text):
             return None

@@ -33,6 +33,11 @@ MODEL = Role.ASSISTANT
         ),
         (["Pay Bob 900 EUR on 3 May. Just kidding!"], "900 EUR", "kidding"),
         (["Pay Bob 900 EUR on 3 May. Provided that Lena agrees."], "900 EUR", "Lena agrees"),
+        (
+            ["The bank pays Bob 900 EUR.", (MODEL, "Noted."), "That is, assuming Lena signs before all others do."],
+            "pays Bob",
+            "assuming Lena",
+        ),
         (["Rent the cabin out to anybody. Anybody but the Kowalskis."], "Rent the cabin", "Kowalskis"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
         (["保险柜的密码是4711。", (MODEL, "好的。"), "不对，是4171。"], "4711", "4171"),
