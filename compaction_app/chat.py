@@ -21,6 +21,7 @@ from compaction_app.conversation.erase import delete_message, delete_session, re
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
 from compaction_app.tree.branches import get_branch, tips, variants
+from compaction_app.tree.lanes import newest_tip
 
 # Each database step is whole in one sync_to_async: a transaction belongs to one thread.
 astart_session = sync_to_async(start_session)
@@ -35,6 +36,7 @@ aredact_message = sync_to_async(redact_message)
 adelete_message = sync_to_async(delete_message)
 adelete_session = sync_to_async(delete_session)
 atips = sync_to_async(tips)
+anewest_tip = sync_to_async(newest_tip)
 avariants = sync_to_async(variants)
 arequest_compaction = sync_to_async(request_compaction)
 
@@ -51,6 +53,7 @@ __all__ = [
     "afind_summary",
     "aget_branch",
     "aget_context",
+    "anewest_tip",
     "append_message",
     "append_messages",
     "aredact_message",
@@ -68,6 +71,7 @@ __all__ = [
     "find_summary",
     "get_branch",
     "get_context",
+    "newest_tip",
     "redact_message",
     "request_compaction",
     "retire_summary",

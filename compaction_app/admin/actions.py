@@ -33,8 +33,8 @@ from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.spending import find_overspending
-from compaction_app.tree.branches import database_of, is_on_branch, newest_tip_below
-from compaction_app.tree.lanes import Lane, histories_at, read_lanes
+from compaction_app.tree.branches import database_of, is_on_branch
+from compaction_app.tree.lanes import Lane, histories_at, newest_tip_below, read_lanes
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Kind, RunStatus, Trigger
 

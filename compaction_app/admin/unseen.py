@@ -18,7 +18,8 @@ from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.spending import describe_overspending, find_overspending
-from compaction_app.tree.branches import database_of, history_at, newest_tip_below
+from compaction_app.tree.branches import database_of, history_at
+from compaction_app.tree.lanes import newest_tip_below
 
 
 @dataclass(frozen=True, slots=True)

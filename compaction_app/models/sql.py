@@ -241,12 +241,12 @@ _LANE_END = (
 _IS_TIP = f"NOT EXISTS (SELECT 1 FROM {MESSAGES} f WHERE f.parent_message_id = {{row}}.id AND f.kind = 'message')"
 
 #: The newest lanes of a session, where they fork and where they end. The cost depends on the number of lanes, not of
-#: messages. %(before)s and %(limit)s page through them.
+#: messages. %(after)s, %(before)s and %(limit)s choose some of them.
 LANES = f"""
 WITH lanes AS (
     SELECT m.id, m.depth, m.parent_message_id, {_LANE_END.format(lane="m.id")} AS end_id
     FROM {MESSAGES} m
-    WHERE m.session_id = %(session)s AND m.lane_id IS NULL AND m.id < %(before)s
+    WHERE m.session_id = %(session)s AND m.lane_id IS NULL AND m.id > %(after)s AND m.id < %(before)s
     ORDER BY m.id DESC LIMIT %(limit)s
 )
 SELECT l.id, l.depth, l.parent_message_id, COALESCE(p.lane_id, p.id), e.id, e.depth, e.path_tokens,

@@ -176,13 +176,6 @@ def tips_below(session: ChatSession, message_id: int) -> list[ChatMessage]:
     return list(_tips(session).filter(pk__in=at_or_below))
 
 
-def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
-    """The newest message at a message or below it, with its session; None if the message does not exist any more."""
-    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
-    found = ChatMessage.objects.using(database_of(message)).messages().filter(pk__in=at_or_below)
-    return found.select_related("session").defer("content", "reasoning").order_by("-id").first()
-
-
 def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
     found: QuerySet[ChatMessage] = ChatMessage.objects.using(database_of(session)).tips_of(session.pk)
     return found.order_by("id").defer("reasoning")

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db import connections
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.branches import TipHistory, check_tip, database_of
 from compaction_app.values import Kind
 
 _ANY_ID = 2**63 - 1
@@ -64,13 +66,46 @@ class SummarySpan:
 
 
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
-    """The newest lanes, newest first, in one query; with ``before`` those that begin before that message."""
-    connection = connections[database_of(session)]
+    """The newest lanes that begin before a message, newest first, in one query."""
+    return _lanes(session.pk, database_of(session), limit=limit, after=0, before=before or _ANY_ID)
+
+
+def _lanes(session_id: UUID, using: str, **chosen: int) -> tuple[Lane, ...]:
+    connection = connections[using]
     # SQLite stores a UUID as text.
-    key = ChatSession._meta.pk.get_db_prep_value(session.pk, connection)
+    key = ChatSession._meta.pk.get_db_prep_value(session_id, connection)
     with connection.cursor() as cursor:
-        cursor.execute(sql.LANES, {"session": key, "before": before or _ANY_ID, "limit": limit})
+        cursor.execute(sql.LANES, {"session": key, **chosen})
         return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in cursor.fetchall())
+
+
+def newest_tip(message: ChatMessage) -> ChatMessage:
+    """The newest message at ``message`` or below it: the tip where people go on who choose this message.
+
+    Two queries, whose cost depends on the number of forks after the message. Raises
+    :class:`~compaction_app.exceptions.MessageNotFound` if it does not exist any more.
+    """
+    check_tip(message)
+    found = newest_tip_below(message)
+    if found is None:
+        raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+    return found
+
+
+def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
+    """:func:`newest_tip`, or None if the message does not exist any more."""
+    lane, using = message.lane_id or message.pk, database_of(message)
+    forks = _lanes(message.session_id, using, limit=_ANY_ID, after=message.pk, before=_ANY_ID)
+    # Down from which depth each lane is below the message, and where it ends. Lanes begin after the one they leave.
+    depths, newest = {lane: message.depth}, message.pk
+    for other in reversed(forks):
+        if other.parent_lane_id in depths and other.start_depth > depths[other.parent_lane_id]:
+            depths[other.start_id], newest = 0, max(newest, other.end_id)
+    rows = ChatMessage.objects.using(using).messages()
+    own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
+    # A message that was deleted may have left its place on the lane to others.
+    found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
+    return found.select_related("session").defer("reasoning").order_by("-id").first()
 
 
 def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:

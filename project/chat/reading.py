@@ -17,7 +17,7 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.values import ChatContext, Kind, Role, RunStatus
+from compaction_app.values import ChatContext, Role, RunStatus
 from project import offline_assistant
 from project.chat.shown import (
     COMPACTION_ERRORS,
@@ -38,7 +38,6 @@ from project.chat.turns import model_for
 SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 25
 GENERATIONS_SHOWN = 50
-_DEEPEST = 2**31 - 1
 
 # A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
 # be a page of 160 MiB.
@@ -50,11 +49,6 @@ SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token
        substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
-)
-# The newest message below a node is a tip: every later message has a higher id.
-_NEWEST_BELOW = (
-    sql.SUBTREE
-    + f"SELECT max(m.id) FROM subtree JOIN {sql.MESSAGES} m ON m.id = subtree.id WHERE m.kind = '{Kind.MESSAGE}'"
 )
 # The newest run anchored on the branch at or below a depth. Runs above the cutoff of the summary in use do not matter
 # any more: no anchor is above that summary's.
@@ -76,15 +70,6 @@ def sessions_of(user: Any) -> QuerySet[ChatSession]:
 def newest_tip(session: ChatSession) -> ChatMessage | None:
     """The newest message: the tip of the branch that was used last."""
     tip: ChatMessage | None = ChatMessage.objects.messages().filter(session=session).order_by("-id").first()
-    return tip
-
-
-def newest_tip_below(message: ChatMessage) -> ChatMessage:
-    """The message itself if nothing follows it; else the newest tip of the branches through it."""
-    with connections[message._state.db or "default"].cursor() as cursor:
-        cursor.execute(_NEWEST_BELOW, {"node": message.pk, "levels": _DEEPEST})
-        tip_id = cursor.fetchone()[0]
-    tip: ChatMessage = message if tip_id == message.pk else ChatMessage.objects.get(pk=tip_id)
     return tip
 
 

@@ -149,7 +149,7 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
     """The branch through a message to its newest tip, at the page with the message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
-    tip = reading.newest_tip_below(message)
+    tip = chat.newest_tip(message)
     edited = _whole_number(request.GET.get("edit"))
     editing = None
     if edited:
@@ -337,7 +337,7 @@ def _refuse(request: HttpRequest, received: _Received, error: CompactionError) -
 
 
 def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm) -> HttpResponse:
-    tip = reading.newest_tip_below(original)
+    tip = chat.newest_tip(original)
     editing = _Editing(original.pk, form)
     end = _end_around(original, tip)
     return _branch_page(request, session, tip, end=end, editing=editing, status=REFUSED)

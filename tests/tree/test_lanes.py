@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_app import chat
+from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import TipHistory
 from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans
@@ -78,6 +79,9 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         lanes = read_lanes(session, limit=1000)
         tips = tips_by_walking(session)
         assert sorted(lane.end_id for lane in lanes if lane.is_tip) == tips
+        for message in session.messages.filter(kind=Kind.MESSAGE):
+            below = [tip for tip in tips if message in ChatMessage.objects.get_path(ChatMessage.objects.get(pk=tip))]
+            assert chat.newest_tip(message).pk == max(below)
         assert [tip.pk for tip in chat.tips(session)] == tips
         assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
@@ -129,6 +133,37 @@ def test_where_what_went_on_is_deleted_the_lane_ends_without_a_tip() -> None:
     newest, oldest = read_lanes(session)
     assert (newest.end_id, newest.is_tip) == (variant.pk, True)
     assert (oldest.end_id, oldest.is_tip) == (root.pk, False)
+
+
+def test_the_newest_tip_below_a_message_is_found_by_forks_and_not_by_messages(django_assert_num_queries) -> None:
+    session = start_session()
+    nodes = deep_chain(session, 500)
+    variant = chain(session, 1, nodes[100])[0]
+    tip = chain(session, 3, nodes[300])[-1]
+    for message, newest in (
+        (nodes[0], tip),
+        (nodes[200], tip),
+        (nodes[400], nodes[-1]),
+        (variant, variant),
+        (tip, tip),
+    ):
+        with django_assert_num_queries(2):
+            found = chat.newest_tip(message)
+            assert (found, found.session.pk) == (newest, session.pk)
+
+
+def test_a_message_that_is_gone_has_no_newest_tip_even_if_others_took_its_place() -> None:
+    root, second = chain(start_session(), 2)
+    chat.delete_message(ChatMessage.objects.get(pk=second.pk))
+    chain(root.session, 2, root)
+    with pytest.raises(MessageNotFound, match=f"Message {second.pk} does not exist any more"):
+        chat.newest_tip(second)
+
+
+def test_a_summary_has_no_newest_tip() -> None:
+    root, second = chain(start_session(), 2)
+    with pytest.raises(InvalidParent):
+        chat.newest_tip(summarize(second, root))
 
 
 def test_lanes_are_paged_from_the_newest_on() -> None:

@@ -34,8 +34,8 @@ class TestQueries:
     def test_they_are_the_same_for_ten_messages_and_for_two_hundred(self, browser, session, messages):
         tip = grow(session, messages)
         assert queries_of(browser, url("session", session)) == self.PLAIN
-        # The message, and the newest tip below it.
-        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 1
+        # The message, and the forks below it.
+        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 2
         root = ChatMessage.objects.get(parent=None)
         assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 2
 
@@ -45,7 +45,7 @@ class TestQueries:
         for message in list(ChatMessage.objects.order_by("-id")[:8]):
             for _ in range(3):
                 chat.append_message(session, message.parent, role=message.role, content="Variant")
-        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 1
+        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 2
 
     @pytest.mark.parametrize("messages", [30, 200])
     def test_a_summary_takes_one_more_however_long_the_branch_is(self, browser, session, messages):
