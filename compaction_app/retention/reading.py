@@ -18,6 +18,7 @@ from compaction_app.retention.records import read_records
 from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.retention.statements import (
     BRIEF_WORDS,
+    CODE,
     NOBODY,
     ROW,
     Speaker,
@@ -38,10 +39,7 @@ _BRIEF = 3
 _LONG, _SHORT = 14, 9
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
-_CODE = 0.2
 _RESULT_BYTES = 2_000
-_TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
-_NUMBERED_LINE = re.compile(r"\d+[:|]")
 _NAME = re.compile(r"[^\w.@-]+")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -93,7 +91,8 @@ class Reader:
             self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
-                self.statements.append(Statement(turn.day, tool, text, read_words(text), tool.weight_of(text)))
+                words = read_words(text)
+                self.statements.append(Statement(turn.day, tool, text, words, tool.weight_of(text, words)))
 
     def forget_last(self) -> None:
         """What comes next is no answer to what was read so far."""
@@ -180,7 +179,7 @@ def read_prose(text: str) -> list[Statement]:
     """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
     parts = ((harmless(part.strip()), code) for line, code in split_sentences(text) for part in line.split(SEPARATOR))
     return [
-        Statement("", Speaker(NOBODY), said, read_words(said), weight=_CODE if is_code else 1.0)
+        Statement("", Speaker(NOBODY), said, read_words(said), weight=CODE if is_code else 1.0)
         for said, is_code in parts
         if said
     ]
@@ -203,9 +202,9 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
                 continue
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
-            weight = _CODE * speaker.weight_of("") if is_code or text.startswith("|") else speaker.weight_of(text)
-            weight = ROW if _acknowledges(text) else weight
-            found.append(_Sentence(text, read_words(text), weight, is_quoted or is_code))
+            words = read_words(text)
+            weight = ROW if _acknowledges(text) else speaker.weight_of(text, words, is_code=is_code)
+            found.append(_Sentence(text, words, weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:
         text = harmless(attachment_line(attachment))
@@ -214,16 +213,9 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
 
 
 def _of_tool(content: str) -> list[_Sentence]:
-    lines = read_records(content)
-    if lines is None:
-        lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
-    found = []
-    for text in filter(None, map(harmless, lines)):
-        words, ends = read_words(text), known.OUTCOME.search(text)
-        is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
-        # The names of files, and nothing said of them.
-        is_row = is_row or (not ends and 4 <= len(words.marked) >= 0.8 * len(words.content))
-        found.append(_Sentence(text, words, ROW if is_row else Speaker(Role.TOOL).weight_of(text)))
+    lines = read_records(content) or [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
+    told = [(text, read_words(text)) for text in map(harmless, lines) if text]
+    found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
     level_rows(found)
     return found
 

@@ -50,21 +50,17 @@ class Told:
         rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
         denies = NEGATION.search(statement.text) is not None
         joined = set(map(stem, statement.joined))
-        reach = (-1, 1) if joined else (0,)
-        return any(
-            self._tells(words, joined, needed, values, denies, {place, place + step})
-            for place in sorted({place for word in rarest for place in self._places.get(word, ())})
-            for step in reach
-        )
 
-    def _tells(
-        self, words: set[str], joined: set[str], needed: int, values: set[str], denies: bool, places: set[int]
-    ) -> bool:
-        told = [place for place in places if 0 <= place < len(self._sentences)]
-        if any(self._denies[place] for place in told) != denies:
-            return False
-        found = words & frozenset().union(*(self._sentences[place] for place in told))
-        return len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
+        def tells(places: set[int]) -> bool:
+            told = [place for place in places if 0 <= place < len(self._sentences)]
+            if any(self._denies[place] for place in told) != denies:
+                return False
+            found = words & frozenset().union(*(self._sentences[place] for place in told))
+            return len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
+
+        steps = (-1, 1) if joined else (0,)
+        places = sorted({place for word in rarest for place in self._places.get(word, ())})
+        return any(tells({place, place + step}) for place in places for step in steps)
 
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:

@@ -20,8 +20,8 @@ NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 #: What is worth telling of each; people's words count whole. The last: of what a tool says of how its work ended.
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
-#: Of more lines with one shape than this none says much: rows of logs, tables and code.
-ROW, _MOST_ROWS = 0.03, 3
+#: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
+ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
 #: What a person replied: to somebody else's statement, or to what a model said of their own.
 _NAME = r"(?: [\w .@-]{1,40})?: "
 _REPLY = re.compile(
@@ -31,6 +31,8 @@ _REPLY = re.compile(
 BRIEF_WORDS, _OPENING = 6, 48
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
+_TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+_NUMBERED_LINE = re.compile(r"\d+[:|]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
 
 
@@ -48,10 +50,16 @@ class Speaker(NamedTuple):
     def is_person(self) -> bool:
         return self.role in PEOPLE
 
-    def weight_of(self, text: str) -> float:
-        """How much what it says is worth: a tool's outcome more than the rest of its output."""
-        ends = self.role == Role.TOOL and known.OUTCOME.search(text)
-        return _OUTCOME if ends else _ROLE_WEIGHTS.get(self.role, 1.0)
+    def weight_of(self, text: str, words: Words, *, is_code: bool = False) -> float:
+        """How much what it says is worth: a tool's outcome more than the rest of its output, a row next to nothing."""
+        weight = _ROLE_WEIGHTS.get(self.role, 1.0)
+        if self.role != Role.TOOL:
+            return weight * (CODE if is_code or text.startswith("|") else 1.0)
+        ends = known.OUTCOME.search(text)
+        is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
+        # The names of files, and nothing said of them.
+        is_row = is_row or (not ends and 4 <= len(words.marked) >= 0.8 * len(words.content))
+        return ROW if is_row else _OUTCOME if ends else weight
 
 
 @dataclass(eq=False)

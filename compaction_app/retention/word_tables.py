@@ -121,8 +121,7 @@ IDLE = compiled(
     """it_must_be_said always_a_pleasure always_nice always_good always_fun don't_have_to doesn't_have_to don't_need_to
     doesn't_need_to didn't_have_to nobody_knows before_i_forget only_wish only_hope only_if_you_want every_time_i
     every_time_we no_end_in_sight no_problem no_worries no_idea no_doubt no_wonder no_thanks no_thank_you no_rush
-    no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet not_really not_sure not_bad not_at_all
-    not_too""",
+    no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet not_really not_sure not_bad not_at_all not_too""",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
     r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
     r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
@@ -171,8 +170,7 @@ QUESTION = compiled(
 #: How a tool's work ended, and what it changed.
 OUTCOME = compiled(
     """error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit*
-    deploy* created wrote written edited updated deleted removed moved merged exit rejected refused
-    not_found""",
+    deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found""",
     r"^\+\+\+ (?=\w)",
 )
 #: A brief answer that makes somebody else's proposal one's own.

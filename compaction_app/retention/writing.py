@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.retention.choosing import choose
 from compaction_app.retention.sentences import SEPARATOR
 from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
+from compaction_app.retention.word_tables import OUTCOME
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
+_JOINED = re.compile(rf" \((?:{'|'.join(Role)})(?: [\w .@-]{{1,40}})?: .*")
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
@@ -108,17 +111,21 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
 
 def read_back(text: str) -> list[Statement]:
     """The statements of an extract or a ledger."""
-    statements: list[Statement] = []
-    day = ""
+    statements, day = list[Statement](), ""
+    similar: dict[str, list[Statement]] = defaultdict(list)
     for line in filter(None, map(str.strip, text.splitlines())):
         if heading := _DAY.fullmatch(line):
             day = heading[1]
             continue
         spoken = _SPOKEN.fullmatch(line)
         speaker = Speaker(spoken["role"], spoken["name"] or "") if spoken else Speaker(NOBODY)
-        begun = len(statements)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
-            statement = Statement(day, speaker, told, read_words(told), speaker.weight_of(told))
-            statements.append(statement)
-        level_rows(statements[begun:])
+            words = read_words(told)
+            one = Statement(day, speaker, told, words, speaker.weight_of(_JOINED.sub("", told), words))
+            statements.append(one)
+            # Which of a tool's lines came from one message is not written.
+            if speaker.role != Role.TOOL or not OUTCOME.search(told):
+                similar[speaker.label if speaker.role == Role.TOOL else line].append(one)
+    for lines in similar.values():
+        level_rows(lines)
     return statements

@@ -331,3 +331,19 @@ class TestDeterminism:
         assert (draft.model, draft.text) == (EXTRACTIVE_MODEL, f"{HEADING}\nuser: My boat is blue")
         last = datetime(9999, 12, 31, tzinfo=UTC)
         assert "9999-12-31" in summarize([message(1, content="We sail tomorrow to Oslo.", created_at=last)])
+
+
+def test_rows_of_one_shape_in_several_lines_of_an_extract_are_rows_in_the_next_one() -> None:
+    """Room was left for two of each day. They cost what is said later no room."""
+    days = [f"### 2026-0{n}-01\ntool weather: 8:30 rain {n}.4 mm · 9:30 rain {n}.7 mm" for n in range(1, 10)]
+    first = "\n".join([HEADING, *days])
+    facts = [f"The mooring of boat {n} at Kirkholm costs {n}7 kroner a day." for n in range(12)]
+    text = summarize([message(n, Role.ASSISTANT, fact) for n, fact in enumerate(facts)], 235, first)
+    assert [fact for fact in facts if fact.rstrip(".") not in text] == []
+
+
+def test_outcomes_of_one_shape_in_an_extract_are_no_rows() -> None:
+    days = [f"### 2026-0{n}-01\ntool pytest: {n} failed, 21{n} passed" for n in range(1, 10)]
+    others = [message(n, Role.ASSISTANT, f"Boat {n} may stay at Kirkholm in winter.") for n in range(30)]
+    text = summarize(others, 235, "\n".join([HEADING, *days]))
+    assert text.count("failed") == 9
