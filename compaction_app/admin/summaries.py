@@ -318,7 +318,9 @@ def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
     told = islice(read_back(ledger_of(text)), _MOST_ENTRIES)
     return [
         (", ".join(filter(None, who)), [one.text for one in entries])
-        for who, entries in groupby(told, lambda one: ("" if one.speaker.role == NOBODY else one.label, one.day))
+        for who, entries in groupby(
+            told, lambda one: ("" if one.speaker.role == NOBODY else one.speaker.label, one.day)
+        )
     ]
 
 

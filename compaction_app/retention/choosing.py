@@ -129,7 +129,7 @@ def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions
 
 def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: frozenset[str]) -> list[_Worth]:
     place = {id(one): i for i, one in enumerate(statements)}
-    labels = {part.lower() for one in statements for part in one.label.split()}
+    labels = {part.lower() for one in statements for part in one.speaker.label.split()}
     found = []
     for one, cost in zip(statements, costs, strict=True):
         is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule

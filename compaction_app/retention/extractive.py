@@ -67,7 +67,7 @@ def statements_of(reader: Reader) -> list[Statement]:
 
 def _smallest(statements: Sequence[Statement], covered: Sequence[Message], target: int, count: Count) -> str:
     """Where there is no room for a heading: the last statement that fits alone and needs no other."""
-    texts = [f"{one.label}: {one.text}" for one in statements if not (one.needs or one.joined) and one.size > 1]
+    texts = [f"{one.speaker.label}: {one.text}" for one in statements if not (one.needs or one.joined) and one.size > 1]
     if statements:
         texts.insert(0, "What was said is too long for this summary")
     elif covered:

@@ -57,7 +57,9 @@ def complete(
     told = Told([prose, *beside])
     before = share_kept(statements, told)
     lost = _lost(statements, told, request.nonce, is_prose=not extract_of(prose))
-    ledger = _fit(prose, lost, told, _room(prose, request, plan, budget, settings, count), count)
+    size = count_summary(with_ledger(prose, "\n"), count)
+    room = _room(size, request, plan, budget, settings, count)
+    ledger = _fit(prose, lost, told, size + room, room, count)
     if not ledger:
         return Kept(prose, before, before)
     return Kept(with_ledger(prose, ledger), before, share_kept(statements, Told([prose, ledger, *beside])))
@@ -117,7 +119,7 @@ def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: 
 
 
 def _room(
-    prose: str, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
+    size: int, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
 ) -> int:
     """Tokens for the entries of the ledger: its budget, or what the branch's target and the saving leave.
 
@@ -126,7 +128,6 @@ def _room(
     """
     share = budget.summary_target // SHARE
     wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
-    size = _without_entries(prose, count)
     staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
     carried = count([ledger_of(request.previous_summary)])[0] + EDGE
     heading = count([LEDGER_HEADING])[0]
@@ -137,16 +138,11 @@ def _room(
     return min(wanted - heading, spare, saving, shown)
 
 
-def _fit(prose: str, lost: Sequence[Statement], told: Told, room: int, count: Count) -> str:
-    """The ledger that makes the whole summary no larger than its prose and ``room``, counted as one text."""
-    limit = _without_entries(prose, count) + room
+def _fit(prose: str, lost: Sequence[Statement], told: Told, limit: int, room: int, count: Count) -> str:
+    """The ledger of ``room`` tokens at most with which the whole summary has no more than ``limit``, as one text."""
     while True:
         ledger = compose(lost, room, count, told=told.stems, keeps_last=False)
         over = count_summary(with_ledger(prose, ledger), count) - limit
         if not ledger or over <= 0:
             return ledger
         room -= over
-
-
-def _without_entries(prose: str, count: Count) -> int:
-    return count_summary(with_ledger(prose, "\n"), count)

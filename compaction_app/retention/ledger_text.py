@@ -45,11 +45,6 @@ def with_ledger(prose: str, ledger: str) -> str:
     return f"{prose}\n\n{LEDGER_HEADING}\n{ledger}" if ledger else prose
 
 
-def prose_share(text: str) -> float:
-    """How much of a summary is not its ledger, 0–1, in characters."""
-    return len(prose_of(text)) / len(text) if text else 1.0
-
-
 def extract_of(text: str) -> str:
     """The quotations of a summary that is an extract, without its ledger; "" if it is prose."""
     prose = prose_of(text)

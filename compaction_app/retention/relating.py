@@ -82,7 +82,7 @@ def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
     """What one speaker said twice is told where it was said last."""
     last: dict[tuple[str, str], Statement] = {}
     for one in reversed(statements):
-        again = last.setdefault((one.label, one.text), one)
+        again = last.setdefault((one.speaker.label, one.text), one)
         if again is not one:
             one.replaced_by = again
     return [one for one in statements if one.replaced_by is None]

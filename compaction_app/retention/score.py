@@ -26,18 +26,14 @@ class Told:
         self._places: dict[str, list[int]] = defaultdict(list)
         #: In how many sentences each stem is told.
         self.stems: Counter[str] = Counter()
-        for text in texts:
-            for sentence, _ in split_sentences(text):
-                for part in sentence.split(SEPARATOR):
-                    self._add(part)
-
-    def _add(self, part: str) -> None:
-        words = frozenset(map(stem, read_words(part).content))
-        for word in words:
-            self._places[word].append(len(self._sentences))
-        self.stems.update(words)
-        self._sentences.append(words)
-        self._denies.append(NEGATION.search(part) is not None)
+        sentences = (sentence for text in texts for sentence, _ in split_sentences(text))
+        for part in (part for sentence in sentences for part in sentence.split(SEPARATOR)):
+            words = frozenset(map(stem, read_words(part).content))
+            for word in words:
+                self._places[word].append(len(self._sentences))
+            self.stems.update(words)
+            self._sentences.append(words)
+            self._denies.append(NEGATION.search(part) is not None)
 
     def holds(self, statement: Statement) -> bool:
         """Whether one sentence tells the statement, if in other words; if something was joined, two and half of it."""

@@ -113,18 +113,23 @@ class Statement:
 
     @cached_property
     def _demand(self) -> int:
+        asked, decided = self._adopted
+        is_model_asking = self.speaker.role == Role.ASSISTANT and asked and not decided
+        # What a model asks is no rule, unless a person says yes.
+        if is_model_asking and not any(early(known.ACCEPTANCE, reply) for _, reply in self._replies):
+            return demand_of(". ".join(reply for _, reply in self._replies))
         return demand_of(self.text)
 
     @cached_property
     def _adopted(self) -> tuple[bool, bool]:
         """Whether a model asked and a person said how it is; and whether they made it their own decision."""
-        found = _REPLY.finditer(self.text) if "(" in self.text else ()
-        replies = [(self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"]) for one in found]
-        return any(ends_in_question(asked) for asked, _ in replies), any(decides(*one) for one in replies)
+        return any(ends_in_question(said) for said, _ in self._replies), any(decides(*one) for one in self._replies)
 
-    @property
-    def label(self) -> str:
-        return self.speaker.label
+    @cached_property
+    def _replies(self) -> list[tuple[str, str]]:
+        """What was said or asked, and what a person replied."""
+        found = _REPLY.finditer(self.text) if "(" in self.text else ()
+        return [(self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"]) for one in found]
 
     def join(self, speaker: Speaker, text: str, words: Words) -> None:
         """Make a sentence part of this statement."""
@@ -134,7 +139,7 @@ class Statement:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
-        for name in ("_demand", "_adopted"):
+        for name in ("_demand", "_adopted", "_replies"):
             self.__dict__.pop(name, None)
 
 

@@ -26,10 +26,10 @@ def compiled(listed: str, *patterns: str) -> re.Pattern[str]:
 
 #: Denies or limits.
 NEGATION = compiled(
-    """no not never nope nah none nor cannot dont without except unless until neither nobody nothing nein nicht kein*
-    nie niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto senza
-    mai não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil لا لم لن ليس نه नहीं मत 不 没 沒 别
-    勿 無 无 未 ない ません なし 아니 않 없 못 ไม่ อย่า""",
+    """no not never nope nah none nor cannot dont without except unless neither nobody nothing nein nicht kein* nie
+    niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto senza mai
+    não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil لا لم لن ليس نه नहीं मत 不 没 沒 别 勿
+    無 无 未 ない ません なし 아니 않 없 못 ไม่ อย่า""",
     r"\b[a-z]+n['’]t\b",
 )
 #: Takes something back or replaces it.
@@ -45,9 +45,9 @@ REVERSAL = compiled(
 )
 #: Bounds what is allowed or demanded: with a denial it is a firm rule, in whatever words.
 BOUND = compiled(
-    """only before after any* ever either first approv* permission consent signed nur vor nach bis zuerst avant après
-    seulement antes después solo prima dopo depois voor alleen до после только 之前 以前 以后 只 まで 前に 以外 だけ
-    전에 만""",
+    """only before after until any* ever either first approv* permission consent signed nur vor nach bis zuerst avant
+    après seulement antes después solo prima dopo depois voor alleen до после только 之前 以前 以后 只 まで 前に 以外
+    だけ 전에 만""",
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
@@ -118,10 +118,11 @@ FIRM = compiled(
 )
 #: What only looks like a rule: idioms, what people say of themselves and of the past, and comments of a model or tool.
 IDLE = compiled(
-    """it_must_be_said always_a_pleasure always_nice always_good always_fun don't_have_to doesn't_have_to don't_need_to
-    doesn't_need_to didn't_have_to nobody_knows before_i_forget only_wish only_hope only_if_you_want every_time_i
-    every_time_we no_end_in_sight no_problem no_worries no_idea no_doubt no_wonder no_thanks no_thank_you no_rush
-    no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet not_really not_sure not_bad not_at_all not_too""",
+    """let's_go_on let's_move_on let's_see have_to_run it_must_be_said always_a_pleasure always_nice always_good
+    always_fun don't_have_to doesn't_have_to don't_need_to doesn't_need_to didn't_have_to nobody_knows before_i_forget
+    only_wish only_hope only_if_you_want every_time_i every_time_we no_end_in_sight no_problem no_worries no_idea
+    no_doubt no_wonder no_thanks no_thank_you no_rush no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet
+    not_really not_sure not_bad not_at_all not_too""",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
     r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
     r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
@@ -203,8 +204,8 @@ PASTED = compiled(
 )
 PASTES = compiled("translate summari* proofread shorten explain check says said wrote writes sent got received")
 OWN_WORDS = compiled(
-    """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer
-    ich wie ist bitte je que est-ce qué es cosa что как"""
+    """i i'm i’m we what is are please can could should shall how why do does did was would tell help reply answer ich
+    wie ist bitte je que est-ce qué es cosa что как"""
 )
 #: Words that tell nothing by themselves.
 STOP = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from compaction_app.retention.dates import RESOLVED
 from compaction_app.retention.word_tables import FIRST_UNSPACED, STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
@@ -43,6 +44,8 @@ def read_words(text: str) -> Words:
     values: set[str] = set()
     initial: set[str] = set()
     is_first = True
+    # What a relative date was resolved to is told, and no value of its own.
+    text = RESOLVED.sub("", text)
     for number, match in enumerate(_TOKEN.finditer(text)):
         if number == _MOST_TOKENS:
             break

@@ -99,13 +99,13 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
     block: dict[str, list[str]] = {}
     corrected: dict[int, str] = {}
     for one, before in zip(said, [None, *said], strict=False):
-        is_far = before and one.label != before.label and sum(map(len, block.values())) >= _BLOCK
-        is_last = one is said[-1] and list(block)[-1:] != [one.label]
-        if is_far or is_last or corrected.get(id(one), one.label) != one.label:
+        is_far = before and one.speaker.label != before.speaker.label and sum(map(len, block.values())) >= _BLOCK
+        is_last = one is said[-1] and list(block)[-1:] != [one.speaker.label]
+        if is_far or is_last or corrected.get(id(one), one.speaker.label) != one.speaker.label:
             yield block
             block, corrected = {}, {}
-        block.setdefault(one.label, []).append(one.text)
-        corrected.update((id(newer), one.label) for newer in one.needs + one.mentions)
+        block.setdefault(one.speaker.label, []).append(one.text)
+        corrected.update((id(newer), one.speaker.label) for newer in one.needs + one.mentions)
     yield block
 
 

@@ -28,7 +28,7 @@ from compaction_app.messages.transcript import (
 )
 from compaction_app.messages.validation import is_storable, visible
 from compaction_app.redaction import Redact, apply_redactor
-from compaction_app.retention.ledger_text import LEDGER_NAME, prose_share
+from compaction_app.retention.ledger_text import LEDGER_NAME, prose_of
 from compaction_app.summarizers.error_text import is_error_text
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (
@@ -194,7 +194,8 @@ def request_for(
         policy_line=policy_line,
     )
     # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-    prose_tokens = int(plan.base.tokens * prose_share(material.base_text)) if plan.base and material.base_text else 0
+    base = material.base_text
+    prose_tokens = plan.base.tokens * len(prose_of(base)) // len(base) if plan.base and base else 0
     hint = size_hint(prose_tokens, plan.target_tokens)
     user = [
         *_before_covered(material, settings.reasoning, limits),

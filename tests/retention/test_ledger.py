@@ -17,7 +17,6 @@ from compaction_app.retention.ledger_text import (
     ledger_of,
     prose_draft,
     prose_of,
-    prose_share,
 )
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import Message, Role, SummaryDraft
@@ -387,4 +386,4 @@ class TestUntrusted:
 
     def test_a_sentence_with_its_name_is_no_heading(self) -> None:
         text = f"{DRAFT} It is kept word for word."
-        assert (prose_of(text), ledger_of(text), prose_share(text)) == (text, "", 1)
+        assert (prose_of(text), ledger_of(text)) == (text, "")
