@@ -82,7 +82,7 @@ def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, setti
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.error_detail == "Not finished after 0.5 s."
     assert not ChatMessage.objects.summaries().exists()
-    assert list(run.events.values_list("kind", flat=True)) == ["threshold_hit", "started", "failed"]
+    assert list(run.events.order_by("id").values_list("kind", flat=True)) == ["threshold_hit", "started", "failed"]
     assert compact_chat_history(run.pk) is None
 
 
