@@ -20,6 +20,7 @@ from compaction_app.retention.statements import (
     BRIEF_WORDS,
     CODE,
     NOBODY,
+    OPENING,
     ROW,
     Speaker,
     Statement,
@@ -139,7 +140,7 @@ class Reader:
             # One answer may answer both; "Did you take it?" is about what was said.
             is_about = replies and length <= BRIEF_WORDS and size <= 2 and not sentence.words.marked
             return before if is_about or (turn.mine and before.asks) else None
-        if (limits := known.CONDITION.search(text)) and not read_words(text[: limits.start()]).content:
+        if (limits := known.CONDITION.search(text, 0, OPENING)) and not read_words(text[: limits.start()]).content:
             return before
         if length > _LONG or early(known.FRAME, text):
             return None

@@ -28,7 +28,7 @@ _REPLY = re.compile(
     rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){_NAME}|(?P<asked>\(assistant{_NAME}[^()]+\)) )(?P<reply>[^()]{{1,60}})"
 )
 #: Words of a brief reply, and characters of a sentence in which its cues are looked for.
-BRIEF_WORDS, _OPENING = 6, 48
+BRIEF_WORDS, OPENING = 6, 48
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
@@ -155,7 +155,7 @@ def ends_in_question(text: str) -> bool:
 
 def early(pattern: re.Pattern[str], text: str) -> bool:
     """Whether the pattern occurs within the first three words."""
-    match = pattern.search(text, 0, _OPENING)
+    match = pattern.search(text, 0, OPENING)
     return match is not None and len(text[: match.start()].split()) <= 2
 
 

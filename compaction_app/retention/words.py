@@ -45,7 +45,7 @@ def read_words(text: str) -> Words:
     initial: set[str] = set()
     is_first = True
     # What a relative date was resolved to is told, and no value of its own.
-    text = RESOLVED.sub("", text)
+    text = RESOLVED.sub("", text) if "(" in text else text
     for number, match in enumerate(_TOKEN.finditer(text)):
         if number == _MOST_TOKENS:
             break
