@@ -26,8 +26,8 @@ from compaction_app.models.managers import UNLIMITED, lock_session
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import count_messages
-from compaction_app.tree import branches
 from compaction_app.tree.branches import check_instance, database_of
+from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import EventKind, Kind, Role
 
 logger = logging.getLogger("compaction_app.erasure")
@@ -124,7 +124,9 @@ def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
     is_inline = get_settings(session.settings).mode == Mode.DETERMINISTIC
     if is_inline or not tasks.enqueue_session(session, message_id):
         # Without a broker the run is the record of what is needed, which the sweep finds.
-        for tip in branches.tips_below(session, message_id)[-1:]:
+        message = ChatMessage.objects.using(using).filter(pk=message_id).first()
+        tip = newest_tip_below(message) if message else None
+        if tip is not None:
             request_compaction(tip)
 
 

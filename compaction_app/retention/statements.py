@@ -22,10 +22,11 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
 ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
-#: What a person replied: to somebody else's statement, or to what a model said of their own.
-_NAME = r"(?: [\w .@-]{1,40})?: "
+#: What stands behind a role. And what a person replied: to somebody else, or to what a model said of their own.
+NAME_AND_COLON = r"(?: [\w .@-]{1,40})?: "
 _REPLY = re.compile(
-    rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){_NAME}|(?P<asked>\(assistant{_NAME}[^()]+\)) )(?P<reply>[^()]{{1,60}})"
+    rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){NAME_AND_COLON}|(?P<asked>\(assistant{NAME_AND_COLON}[^()]+\)) )"
+    r"(?P<reply>[^()]{1,60})"
 )
 #: Words of a brief reply, and characters of a sentence in which its cues are looked for.
 BRIEF_WORDS, OPENING = 6, 48

@@ -44,7 +44,7 @@ def read_words(text: str) -> Words:
     values: set[str] = set()
     initial: set[str] = set()
     is_first = True
-    # What a relative date was resolved to is told, and no value of its own.
+    # In "yesterday (2024-05-07)" nobody said the number, so it makes no sentence worth more.
     text = RESOLVED.sub("", text) if "(" in text else text
     for number, match in enumerate(_TOKEN.finditer(text)):
         if number == _MOST_TOKENS:

@@ -14,7 +14,7 @@ from datetime import date
 
 from compaction_app.retention.choosing import choose
 from compaction_app.retention.sentences import SEPARATOR
-from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
+from compaction_app.retention.statements import NAME_AND_COLON, NOBODY, Speaker, Statement, level_rows
 from compaction_app.retention.word_tables import OUTCOME
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
@@ -22,7 +22,7 @@ from compaction_app.values import Role
 
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
-_JOINED = re.compile(rf" \((?:{'|'.join(Role)})(?: [\w .@-]{{1,40}})?: .*")
+_JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
