@@ -59,9 +59,11 @@ def conversations(set_: str, number: int) -> list[Conversation]:
 
 
 def domains(set_: str) -> tuple[Domain, ...]:
-    from benchmarks.evaluate import generators, generators_held_out, more_generators
+    from benchmarks.evaluate import generators, generators_held_out, more_generators, third_generators
 
-    return generators_held_out.DOMAINS if set_ == "held out" else (*generators.DOMAINS, *more_generators.DOMAINS)
+    if set_ == "held out":
+        return generators_held_out.DOMAINS
+    return (*generators.DOMAINS, *more_generators.DOMAINS, *third_generators.DOMAINS)
 
 
 @cache

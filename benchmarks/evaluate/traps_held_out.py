@@ -1,18 +1,17 @@
-"""Traps that nothing was tuned on: other subjects, words and sentence shapes than those of ``traps``, the same form."""
+"""Traps that the engine is never tuned on: the kinds of ``traps`` about other things, as other people say them."""
 
 from __future__ import annotations
 
 from benchmarks.evaluate.traps import Syllables, Trap, grow
 
-#: The Latin names differ from each other in their first six letters.
 SYLLABLES: Syllables = {
     "": (
-        ("Pel", "Sut", "Wex", "Nub", "Dal", "Bur", "Hov", "Yst", "Pim", "Cul", "Tav", "Lod", "Rin", "Gom", "Fis"),
+        ("Pel", "Gry", "Thol", "Zul", "Wex", "Cor", "Nym", "Brum", "Ash", "Duk", "Fip", "Lorv", "Ost", "Yar", "Hul"),
         ("a", "e", "i", "o", "u"),
-        ("lgar", "mbeth", "ndry", "rsk", "stow", "thway", "vern", "ckley", "ppard", "xton", "ftin", "gmoor"),
+        ("bran", "dell", "fex", "gart", "holm", "kett", "lund", "mire", "nash", "pott", "storf", "veth"),
     ),
-    "tr": (("Kor", "Bel", "Tun", "Sey", "Dür"), ("a", "e", "u"), ("ltay", "vren", "nkut", "rsal", "ğmen")),
-    "ja": (("槙", "葛", "楢", "樫", "萩"), ("木", "原", "川", "根"), ("沢", "浦", "窪", "森")),
+    "tr": (("Ser", "Kal", "Dur", "Tem", "Bey"), ("a", "e", "u"), ("kan", "mur", "tepe", "soy", "lar")),
+    "ja": (("柊", "榎", "蓬", "楢", "椚"), ("ヶ", "之", "野"), ("瀬", "峰", "渕", "沼", "畑")),
 }
 
 
@@ -23,183 +22,226 @@ def traps(seed: int) -> list[Trap]:
 
 TEMPLATES = r"""
 # denial
-0 The {A} ferry takes dogs on the upper deck, my colleague says. / 1 Your colleague is mistaken, ours was sent back at
-  the ramp. => {A} => mistaken|wrong|sent back
-0 museum blog says the {A} vase is <Ming|Etruscan|Minoan> / 1 fake, the glaze has titanium in it => {A} => fake|titanium
-0 Sample {i} shows {n} micrograms of lead per litre. / 1 Oh dear. / 0+ There's no lead in {i} at all, that reading came
-  from a dirty beaker. => {n} => no lead|dirty beaker
-0 {A} won the <regatta|chess open|bake-off>, it's all over the group chat!! / 1 She wasn't even at the start. => {A} =>
-  was(n.?t| not)~start|even at the start
-0 Our landlord's assistant, a very polite young man whose name keeps slipping my mind, rang this morning to say that the
-  {A} bridge has been condemned and everyone must go round by the quarry[, which isn't so, I've just come across it and
-  the inspector waved]. => {A}~condemned => isn.?t so|not so|just come across|waved
-0 Someone pinned up a note that the {A} beehives carry foulbrood and every frame has to be burnt. / 1 False alarm. =>
-  {A} => false alarm
+0 My landlord told me the {A} spring is perfectly fine to drink from. / 1 Somebody misinformed him: the lab found
+  bacteria in it. => {A} => bacteria|misinformed
+1 The {A} bridge can take lorries of up to {n} tonnes / 0 nope that sign is fake, some kids put it up => {A}|{n} =>
+  nope|fake|kids
+0 {A} got the job at the lighthouse, starting {d}! / 1 yay!! / 0+ turns out they rang the wrong {A}, ours hasn't got it
+  => {A}~lighthouse|{A}~{d} => wrong {A}|hasn.?t|has not
+0 everybody in the choir says {A} is leaving her husband for the organist[. Nonsense, I asked, they're brother and
+  sister] => {A}~leaving|leav\w*~{A} => nonsense|brother|sister|siblings
+0 I saw {A} take the cash box on {w}, with my own eyes. / 1 That was {B} you saw; {A} was in Ghent all day. => {A}~cash
+  ?box => {B}|Ghent
+0 so we're all getting a {n} euro bonus from {A} this month / 1 Where did you get that from? Payroll knows of no such
+  thing. => {n}|{A} => no such|payroll|knows? (of )?(no|nothing)
+0 The student downstairs, second year of veterinary medicine, swears that {A} drops can be given to cats as well. / 1
+  For cats they're poison. => {A} => poison|toxic
+0 hey did you hear, {A} won {n} in the lottery / 0 ok scrap that, he made it up to impress {B} => {A}~won|{A}~{n} =>
+  made~up|{B}|invent
 # cancellation
-0 The {A} quartet plays at our wedding, signed and sealed. / 1 Lovely choice. / 0+ We won't be having the {A} lot after
-  all, their cellist emigrated. => {A}~plays => won.?t|after all|emigrated
-1 Your table for six at {A} is confirmed for {d}. / 0 great / 1+ We regret to tell you that {A} has to shut its kitchen
-  and your reservation can't be honoured. => {A}~confirmed|{A}~{d} => regret|shut|can.?t|cannot
-0 put me down for the {A} half marathon pls / 1 Done, bib {n}. / 0 knee's gone, scratch me from the list => {A} =>
-  scratch|knee
-0 Launch of the {A} weather balloon: {w}, {t}. / 1 Fingers crossed! / 0+ {A} launch scrubbed. => {t} => scrubbed
-0 order forty metres of the {A} linen / 1 On it. / 0 stop, don't order anything => {A} => \bstop|don.?t order|not~order
+0 Our {A} reunion is happening on {d}, forty cousins, imagine. / 1 What fun / 0+ Nobody could agree on the food, so the
+  {A} reunion has been scrapped. => {A}~{d}|{A}~happening => scrap|could agree
+1 put you down for the {A} marathon, bib {n} / 0 thanks but take me off again, it's my knee => {A}|{n} =>
+  t(ake|ook)~\boff\b|knee
+0 {A} is going to play at our <silver wedding|street party|house-warming>, {n} for the whole evening. / 1 lovely / 0+
+  just had an email, {A} pulled out => {A}~play|{n} => pull(ed|s|ing)? out|withdr[ae]w
+0 Could you reserve the {A} sauna from {t}? / 1 Reserved. / 0+ We won't be needing the {A} sauna after all, thanks
+  anyway. => reserv~{A}|{A}~{t} => won.?t|(not|n.?t) need|no longer
+1 The chimney sweep is coming {w} at {t}, {A} & Sons. / 1+ {A} rang in sick, so nobody's coming => {A}~{t}|{t} =>
+  sick|nobody|no one
+0 The strike at {A} begins {d}. / 1+ The union settled with {A} overnight and there'll be no strike. => strike at
+  {A}|{A}~{d} => settled|no strike
+0 pls order the {A} cake for saturday, with {n} written on it / 0 forget it, she hates surprises => {A}|{n} =>
+  forget|hates
+0 The council has approved the {A} cycle path, work to begin {d}. / 1 Finally! / 1+ Word from city hall is that the {A}
+  path got dropped from the budget. => approved~{A}|{A}~{d} => dropp?|budget
 # condition
-0 [Provided the hail stays away till {d}, ]we'll bring in the {A} grapes with {n} pickers. => {A}|{n} =>
-  provided|hail|stays? away
-0 the {A} foundation pays for your microscope[, so long as the ethics board signs first] => {A}~pays => (so|as) long
-  as|ethics|\bif\b
-1 Is table {i} safe to drop? / 0 Yes, after the {A} export has gone through. => {i} => after|export|{A}
-0 We're naming the boat {A}. / 0 Depends on whether her father's family lets us, of course. => {A} =>
-  depend|whether|lets us
-0 {A} inherits the workshop[ in the event that {B} dies without children]. => {A}~inherits => in the event|{B}|without
-  children
-0 Grandma will sell you the piano, the stool and the whole shelf of {A} scores for {n}[, subject to my uncle giving up
-  his share, which so far he shows no sign of doing]. => {A}|{n} => subject to|giv\w+ up|his share
-0 I'd sign with {A} Records tomorrow morning[ if they struck out clause {n}]. => sign~{A} => \bif\b|struck|clause
+0 {A} can stay with us over Easter[, provided that he leaves his snake at home]. => {A} => provided|snake
+0 [Should it come to a second round, ]the {A} people will back {B}. => {A}~back|{B} => second round|should it|run.?off
+0 we'll knock {n} off the price of the {A} piano / 0 subject to you collecting it yourself => {A}|{n} => subject
+  to|collect
+1 Will {A} sing at the funeral? / 0 She will, given that her voice is back by then. => {A} => voice|given
+0 Tell the {A} crew they can pour concrete on {w}. / 1 ok / 0+ For the {A} lot: concrete depends on {B} lifting the stop
+  order first, I forgot. => tell~{A}|{A}~pour => depend|stop order|{B}
+0 I'm buying the {A} allotment for {n}[ if the bank plays along] => {A}|{n} => if (the )?bank|plays? along
+1 {i} can be switched off from {d} / 1 that's on the premise that nobody reads from it any more, which i have yet to
+  check => {i} => premise|reads? from|yet to
+0 My aunt, the one with all the money in this family, is going to pay for {A}'s studies[, always supposing he enrols in
+  something sensible like law]. => {A} => supposing|sensible|enrols?
+0 Give {A} the key to the roof terrace[ once the railing has been certified]. => {A} => once|after|when|certif|railing
 # correction
-0 Bake the {A} loaf at {n} degrees for an hour, lid on. / 0 sorry, typo, {m} => {n} => {m}
-1 The {A} keynote is in hall {n}. / 0 You've got that mixed up, {n} is where the buffet is. They're speaking in {m}. =>
-  keynote~{n} => {m}|mixed up|buffet
-0 The altarpiece was painted by {A} around 1510. / 1 By {B}, surely. {A} only carved the frame. => painted~{A} =>
-  {B}|frame
-1 just rebase onto origin/{a} and push again / 1 i meant {b} => {A} => {B}
-0 The courier's code for the parcel is {i}, she comes by bicycle and doesn't wait long[ - scrap that, it's {j}, I had my
-  aunt's curtains in front of me]. => {i} => {j}|scrap
-0 Our guide {A} speaks Finnish, so we'll manage. / 1 Estonian. => {A} => Estonian
+0 flight number's {i}, terminal 1 / 0 argh, was looking at last year's mail. {j} => {i} => {j}
+1 {A} scored {n} points in the qualifier. / 0 you swapped the digits, should read {m} => {n} => {m}
+0 Grandfather was born in {A}, according to the family Bible. / 1 The church register has {B}, and that's what the court
+  goes by. => {A} => {B}
+0 Then you add {n} grams of {A} flour[... I misread grandma's handwriting, that is a {m}]. => {n} => {m}|misread
+1 Our witness is {A}. / 0 that's the sister's name, the one who'll testify is {B} => {A} => {B}
+0 meet me at the {A} entrance, {t} sharp, balck van / 1 <which decade are you in?? that gate's been walled up, use|That
+  gate is walled up. You mean> {B} => {A} => {B}|walled up
+1 Latest stable of {a} is {v}, I'd pin that. / 0 pinned / 1+ About {a}: I'd been on the beta channel's page. Stable is
+  {z}. => {v} => {z}
+0 Please transfer the deposit of {n} back to {A}. / 0+ re the deposit, sorry, it was {B} who paid it, so the {n} are
+  hers => {A} => {B}
+0 Blood group of {A} is A positive. / 1 That's not what the lab wrote, it's B negative. => {A}~positive => B
+  neg|not~(what )?lab
 # doubt
-0 [Rumour has it that ]the {A} shipyard is letting {n} welders go. => {A}|{n} => rumou?r
-0 [Supposedly ]{A} found a <comet|third tunnel|new beetle>. => {A}~found => supposed
-0 [Yeah right, ]the {A} printer does {n} pages without a single jam. => {A}|{n} => yeah,? right
-0 [Suppose for a moment that ]{A} wins the election and slaps a {n} euro levy on every chimney. => {A}~wins|{n} =>
-  suppos
-0 It says on the flyer: "{A} oil regrows hair within {n} days." / 1 Snake oil if you ask me. => {A}~regrows|{n} =>
-  snake oil
-0 i gave away all my stuff and became a monk in {A} / 1 WHAT / 0 <April Fools!|just pulling your leg> => {A} => april
-  fool|pulling
-0 The <gate code|locker number|wifi key> at {A} is {n}[, I guess, better ask the porter]. => {n} => guess|porter
-0 {A} measured {n} decibels in the nursery[, though her meter hadn't been calibrated for years]. => {n} => calibrated
-0 [According to a blog that I wouldn't trust with a shopping list, ]the {A} dam has {n} cracks in it. => {A}|{n} =>
-  according|blog|trust
-1 The rattle comes from the {A} compressor[, possibly; it might just as well be the bracket]. => {A} =>
-  possibl|might|bracket
+0 [A guy at the bus stop told me that ]{A} Foods puts sawdust in the {n} gram packs. => {A}|{n} => bus stop|told me|a
+  guy
+1 [I'm only guessing here, but ]the crash came in with {v} of {a}. => {v} => guess
+0 [If I were king for a day, ]{A} airport would shut down for good. => {A}~shut => king|if i were
+0 [In my dream last night ]{A} bought me a castle worth {n} million. => {A}|{n} => dream
+0 of course {A} will repay the {n} he owes me / 0 <and I'm the Pope|in another life maybe|hahaha good one> => {A}|{n} =>
+  \bpope|another life|good one
+1 [There's an unconfirmed report that ]{A} has been arrested in {B}. => {A}|{B} => unconfirmed|report
+0 [The fortune teller at the fair said that ]{A} is going to be mayor by {d}. => {A}|{d} => fortune
+0 {A} [may well have ]fallen asleep at the wheel[, the doctors can't say for certain]. => {A}~asleep => may|certain|say
+  for
+0 I'm going to strangle {A} tonight / 1 ??? / 0 <figure of speech!!|just venting, he ate my yoghurt> => strangle~{A} =>
+  figure of speech|venting|yoghurt
 # exception
-0 Entry to the {A} science centre is free on {d}[, save for the planetarium]. => {A}|{d} => save for|except|planetarium
-0 You can wash all of the {A} costumes at sixty. / 0 the velvet ones by hand please! => {A} => velvet|by hand
-0 The whole {A} choir goes by coach. / 1 Fine. / 0+ The altos of the {A} choir have to take the train, we ran out of
-  seats. => {A}~coach => altos|train
-0 The {A} warranty covers your entire e-bike[ with the exception of the battery]. => {A} => except|battery
-0 Reboot every host in rack {i}. / 1 Skip {a}-07, it's halfway through a backup. => {i} => skip|{A}|backup
-0 nobody at {A} Paper works on {d} / 0 other than the night porters lol => {A}|{d} => other than|porters
+0 The {A} buses run daily / 0 well, on sundays they rest => {A} => sunday|\brest\b
+0 Every room at {A} gets a new carpet[, bar the kitchen]. => {A} => \bbar\b|kitchen
+0 All invoices from {A} may be paid straight away. / 1 Noted. / 0+ What I left out: anything above {n} from {A} has to
+  come across my desk first. => {A}~paid|paid~{A} => {n}|my desk|first
+0 I eat whatever {A} cooks / 1 even the liver? / 0 <ok ok, the liver I give to the dog|Liver excluded.> => {A} => liver
+0 {A} may see the whole personnel file[ save for the pages about {B}]. => {A} => save for|pages|{B}
+0 The policy with {A} covers everything on the boat. / 1+ I read the small print, {A} won't pay for the sails. =>
+  {A}~covers|policy with {A} => sails|won.?t pay|small print
+0 Families get into {A} castle for free[ (August excluded)]. => {A} => August
+0 The {A} college students all passed / 1 Two never sat it, {B} and her friend. => {A} => {B}|two|never sat
 # retraction
-0 I'm adopting the greyhound from {A}. / 1 How exciting! / 0+ My husband's asthma is back, so the {A} greyhound will
-  have to find another family. => adopt\w*~{A} => asthma|another family
-0 {A} forged the signature on the lease, I'm certain of it. / 1 That's serious. / 0+ I owe {A} an apology, the signature
-  turned out to be genuine. => {A}~forged => apolog|genuine
-0 We're putting {A} forward for the prize. / 1 Good pick / 0+ The jury slept on it and {A} is out of the running. =>
-  {A}~forward => out of the running|slept on
-1 Root cause: the {A} driver drops packets above {n} Mbit. / 0 nice find / 1+ Packets vanish just the same with {A}
-  uninstalled, so back to square one. => {A}~drops|{n} => just the same|square one|uninstalled
-0 Sign me up for the {A} <pottery|fencing|welding> course. / 1 You're in. / 0+ I've changed my mind about {A}, give my
-  place to someone on the waiting list. => sign~{A} => chang\w+~mind|waiting list|give~place
-0 The {A} mushrooms are edible, I looked them up. / 1 They do smell good. / 0+ Throw the {A} mushrooms out!! I had the
-  book open at the wrong page. => {A}~edible => throw~out|wrong page
+1 I'd recommend {A} as your architect, excellent references. / 0 thanks! / 1+ I have to take back what I told you in
+  favour of {A}: the references were forged. => recommend~{A}|{A}~excellent => take~back|forged
+0 we're donating {n} to the {A} shelter this year / 0+ about {A}: our treasurer put a stop to it => donat~{A}|{n} =>
+  stop
+0 {A} poisoned the hedge, I'm sure of it. / 1 Did you see him do it? / 0+ I owe {A} an apology. It was road salt that
+  killed the hedge. => {A}~poisoned => apolog|salt
+1 Result: {a} is {n} times faster than the old parser. / 0 wow / 1+ Disregard my {a} figure please, the benchmark was
+  measuring an empty file. => {n} => disregard|ignore|empty file
+0 I'll testify against {A}. / 1 That takes courage. / 0+ As to {A}, I've thought it over and I'd better keep silent. =>
+  testify~{A} => silent|thought
+0 Consider {A} hired. / 1 Great, I'll prepare the papers. / 0+ Leave the papers for {A}, we've gone back on that one. =>
+  {A} hired|hired~{A} => gone back|went back|leave
+0 i do accept the settlement of {n} with {A} / 1 I'll inform them. / 0+ woke up this morning and no, i don't want that
+  {A} settlement any more => {n} => don.?t want|any ?more|no longer|do not
+0 {A} has diabetes, put it on the emergency sheet / 1 Done. / 0+ They mixed up two samples, {A} is healthy as a horse =>
+  {A}~diabetes => healthy|mixed|horse
 # question
-0 Does {A} take cream in her coffee? / 1 Black. => {A} => {A}~black
-1 Should I prune the {A} roses today? / 0 <Too early.|Wait for the spring.> => {A} => {A}~(too early|wait|spring)
-0 do we ship to {A}? / 1 nah => {A} => {A}~\b(nah|no|not)\b
-0 Is {A} still married to that baker? / 1 Widowed. => {A} => widow
-1 Did the {A} <manuscript|cello|fresco> survive the flood? / 0 Sadly it was lost. => {A} => lost
-0 Can the {A} forklift carry {n} kilos? / 1 A third of that, tops. => {A}|{n} => third
-0 i take it {A} signed off on the blueprints? / 1 She has yet to see them. => {A} => yet to|{A}~yet
-0 So {i} is the build that customers get? / 1 God, no. => {i} => \b(no|not)\b
-0 Was {A} vaccinated against rabies? / 1 Just against distemper. => {A} => distemper
+1 Is it okay if {A} brings her ferret to the hotel? / 0 Under no circumstances. => {A} => no circumstances
+0 the {A} mushrooms are edible, yes? / 1 Deadly. => {A} => deadly
+1 Shall I send {A} the {n} now? / 0 wait => {A}|{n} => \bwait
+1 And {A}, was she at the scene on {d}? / 0 In Portugal. => {A} => Portugal
+0 does the {A} visa cover part-time work / 1 afraid it doesnt => {A} => afraid|doesn.?t
+1 I take it that you want {A} in the photo too? / 0 anyone but him!! => {A} => anyone but|but him
+0 Has {a} been patched against the hole in {v}? / 1 Still pending. => {A}|{v} => pending
+1 So we're naming the baby {A}? / 0 over my dead body => {A} => dead body
 # changed
-0 The {A} bus leaves from bay {n}. / 1 thanks / 1+ {A} buses: bay {m} as of this week. => {n} => {m}
-0 The {A} essay has to be handed in by {d}. / 1 ok / 0+ The professor gave everyone more time, {A} essay due {e}. => {d}
-  => {e}
-0 {A} is our contact at the embassy. / 1 Noted. / 1+ {A} was posted to Lima, {B} handles the visas from here on. =>
-  {A}~contact => {B}|posted
-0 Kernel on the {a} nodes is {v}. / 1 good to know / 0+ patched the {a} nodes overnight, they run {z} => {v} => {z}
-0 Orchestra rehearsal is in the {A} room, {t}. / 1 I'll bring my stand. / 0+ The heating has died, so we play in the {B}
-  room, {t} as ever. => {A} => {B}
-0 Vet's quote for {A}'s operation: {n}. / 1 Ouch. / 0+ The vet rang about {A}, with the anaesthetic it comes to {m}. =>
-  {n} => {m}
-0 Could you do the {A} handover on {w}? / 1 I'm in court all day, {x} would suit me. / 0 Good, {x}. => {A}~{w} => {x}
-0 I'll bring the {A} tent. / 1 Ours is roomier, sleeps five. / 0 Yours then! => {A} => \byours\b|\bours\b|roomier
-0 {n} chairs for the {A} reception please / 1 Got it / 0+ The guest list has grown, {A} reception: {m} chairs => {n} =>
-  {m}
+0 {A} is the patron of our club, has been for years. / 1 I see. / 0+ Club's patron since the assembly: {B}. => {A} =>
+  {B}
+1 Your loan with {A} runs at {n} basis points. / 0 hm / 1+ {A} has adjusted your loan, {m} basis points from the first.
+  => {n} => {m}
+0 Feeding time for the {A} seals is {t}. / 1+ winter schedule: {A} seals get fed at {u} => {t} => {u}
+0 If the alarm goes off ring {A}. / 1 ok / 0+ When the alarm goes off it's {B} you'd ring these days. => {A} => {B}
+0 the {A} film comes out {d} / 0+ studio pushed {A} back to {e} => {d} => {e}
+0 Could {A} come in on {w} for physio? / 1 All taken, {x} at {t} is what I can offer. / 0 We'll have that. => {A}~{w} =>
+  {x}|{t}
+0 hay costs {n} a bale at {A}'s / 1+ {A} wants {m} for his hay as of this week, the thief => {n} => {m}
+0 We keep {A}, that's the parrot, in the kitchen. / 1+ Because of the fumes {A} lives in the greenhouse. => {A}~kitchen
+  => greenhouse|fumes
 # double
-0 The curtain goes up at {t} for the {A} play. / 1* The programme says {u}. / 0+ The stage manager confirmed {t} for the
-  {A} play, it's a misprint. => {u} => misprint|confirmed|{u}~~{t}
-0 Tag the release {v}. / 1* It ought to be {z}, no? / 0+ Asked the maintainers, {v} it stays. => {z} =>
-  maintainers|stays|{z}~~{v}
-0 {A} is singing Carmen. / 1* {B} is, I read it in the paper. / 0+ Just came from the theatre, {A} is singing after all,
-  {B} has a cold. => {B} is => after all|cold
-0 The beans go into bed {n}. / 0* hm, better bed {m} / 1+ The slugs had got there first, so the beans are in bed {n} as
-  you first said. => {m} => slugs|first said|{m}~~{n}
-0 Use the {A} <typeface|varnish|yarn>. / 1* {B} would look better. / 0 The client insists on {A}. => {B} =>
-  insist|client|{B}~~{A}
+0 The {A} vote is on {d}. / 1* They moved the {A} vote to {e}. / 1+ The lawyers stepped in: the {A} vote is held {d}, as
+  first planned. => {e} => first planned|lawyers|{e}~~{d}
+0 {A} drives the minibus. / 1* {B} drives, because {A} lost her licence. / 0+ She got it back, so it's {A} behind the
+  wheel. => {B} => got it back|behind~wheel|{B}~~{A}~wheel
+0 write {n} on the invoice for {A} / 0* no hang on, {m} / 0 stop, i checked the offer, first number was correct => {m}
+  => first number|correct
+1 The {A} pump should be set to {n}. / 0* Manual says {m}. / 1 That manual is for the old model. Stick with {n}. => {m}
+  => old model|stick with|{m}~~{n}
+0 Sign the boy up under {A}. / 0* Actually use his father's name, {B}. / 1 done / 0+ we're back to {A} for the boy, the
+  school insists => {B} => back to {A}|insists
+0 build from branch {a} / 1* i'd take {b}, it has the fix / 0 fix got merged, so {a} after all => {B} => merged|after
+  all|{b}~~{a}
+0 We're meeting at {t} by the {A} statue. / 1* {u} would suit everyone better. / 0 Everyone but {B}, she has a train. So
+  {t} stays. => {u} => stays|train|{u}~~{t}
 # permission
-0 The kids may pick the {A} cherries. / 1 They'll love it. / 0+ Keep the children away from the {A} trees, they've been
-  sprayed. => pick~{A} => keep~away|sprayed
-0 You're welcome to publish my photos of {A}. / 1 Thank you so much. / 0+ I take back what I said about the {A}
-  pictures, they stay private. => publish~{A} => t(ake|ook)s? back|private
-0 the agent can spend up to {n} a day on {A} ads / 1 ok / 0+ freeze all spending on {A} => {n} => fr(ee|o)ze
-0 {A} has my blessing to use the kiln. / 1 I'll let him know. / 0+ Since the fire {A} is banned from the pottery. =>
-  {A}~kiln => banned
-0 borrow the {A} ladder whenever you like / 1 cheers mate / 0+ hands off the {A} ladder, a rung snapped => borrow~{A} =>
-  hands off|snapped
+0 The twins may watch {A} tonight. / 1 yay / 0+ No {A} for the twins, they broke the lamp. => may watch~{A}|watch~{A} =>
+  no {A}|broke|lamp
+0 You're free to quote me on {A}. / 1 thanks / 0+ please keep my name out of the {A} article => quote~{A} =>
+  out of|name out
+0 You lot can use the {A} field for football. / 1 cheers! / 0+ The farmer has sown the {A} field, off limits until the
+  autumn. => use~{A} => sown|off.?limits|autumn
+0 {A} has my permission to open whatever mail comes for me. / 1 fine / 0+ I've had a row with {A}, my mail stays sealed
+  from here on. => {A}~permission|{A}~open => sealed|\brow\b
+0 the new intern can have root on {i} / 1 ok granted / 0+ took root on {i} away from the intern again => can have~{i} =>
+  took|away
+0 Go on, take the {A} mare out whenever you like. / 1 Fantastic! / 0+ {A} is lame. Leave her in the box. => take~{A} =>
+  lame|leave
+0 {A} staff are welcome to borrow our {B} at weekends. / 0+ From {d} nothing leaves the yard, {A} staff included. =>
+  {A}~welcome|{B} => nothing|leaves
 # only_if
-0 Open the {A} valve[, but strictly when the gauge reads below {n}]. => open~{A} => strictly|below|gauge|only
-0 {A} can come along on the ski trip. / 1 With a doctor's note, not otherwise. => {A} => note|otherwise
-0 water the {A} orchids twice a week / 0 solely with rainwater!! => {A} => rain ?water|solely
-0 Let {A} into the archive[ only when the archivist is in the room]. => let~{A} => only|archivist
-1 May I hand the {A} fossils to the students? / 0 with gloves on => {A} => gloves
+0 wire {A} the {n} / 0 that's after the goods are on the truck and not a second sooner => {A}|{n} => goods|truck
+0 Open the letter from {A}[, though just in the presence of a notary]. => {A} => notary|presence
+1 can {A} come off the ventilator? / 0 Strictly with {B} in the room. => {A} => {B}|strictly
+0 use {a} for the backup[, but solely over the vpn] => {A} => solely|vpn
+0 I'd marry {A} / 0 the day he stops gambling, that is => marry~{A} => gambl
+0 {A} can join us for the away game[ on the sole condition that his mother drives]. => {A} => sole|condition|mother
+0 Plant the {A} roses in the front bed, will you? / 1 now? / 0 <when the frost is over|only once there's no more frost>
+  => {A} => frost
+1 The museum is lending us the {A} vase[, exclusively for behind glass]. => {A} => exclusiv|glass
 # unless
-0 [Unless the judge grants a stay, ]they'll demolish {A} Hall on {d}. => {A}|{d} => unless|judge
-0 the {A} balloon ride starts at {t}[ unless there's fog] => {A}|{t} => unless|fog
-0 {A} loses her seat on the council. / 1 Not if the recount goes her way. => {A} => not if|unless|recount
-0 You'll be charged {n} for the {A} van[, unless you return it with a full tank]. => {n} => unless|full tank
+0 The {A} boat goes out on {w} at {t}[, wind permitting]. => {A}|{t} => permitting|wind
+0 [Barring a miracle, ]{A} will be relegated on {d}. => {A}|{d} => barring|miracle
+0 I'm voting for {A}. / 1 whatever happens? / 0 ok, not when he teams up with {B} => {A} => teams? up|{B}
+0 {A} inherits the vineyard[, that's to say if {B} stays childless]. => {A} => if {B}|{B}|childless
+1 Service {a} restarts itself at {t}[ as long as nobody is holding the lock]. => {A}|{t} => as long as|lock|holding
+0 we close {A} at {t} every day / 0 without bookings that is, otherwise we stay => {A}|{t} =>
+  without|bookings?|otherwise
+0 Miss {A} takes the class on {w}[, failing that {B} will]. => {A} => failing|{B}
+0 the {A} dog is harmless / 1 Until you ride past him on a bicycle. => {A} => until|bicycle|bike|\bride
 # instead
-0 [Rather than ]repainting the {A} fence[ we're going to plant a hedge]. => {A} => rather than|instead|hedge
-0 I'd planned on making the {A} stew for Sunday. / 0 did {B} dumplings in the end => {A} => {B}|in the end|instead
-0 Use the {A} glue on the hull. / 1 Epoxy from {B} holds better, take that. => {A} => {B}
-0 {A} plays the lead / 1 understudy tonight: {B} => {A} => {B}|understudy
+0 [Rather than ]sue {A}[, my parents went for mediation]. => {A} => rather than|mediation
+0 I ordered the {A} soup / 0 they'd run out, had the {B} one => {A} => r[ua]n out|{B}
+0 {A} does the music at our wedding. / 1 and what does that cost? / 0 Far too much, so my nephew stands in. => {A} =>
+  nephew|too much
+1 Put {A} on the cover. / 0 {B} sells better, so {B}. => {A} => {B}
+0 kids go to {A} camp in the holidays[, or rather they don't, we let them choose and it'll be {B}] => {A} => {B}|or
+  rather|choose
+0 Write the converter in {A} please. / 1 There's no {A} compiler on that box, I did it in {B}. => write~{A} =>
+  {B}|no {A}
+0 [In place of ]the {A} statue[ they put up a drinking fountain]. => {A} => in place|fountain
 # used_to
-0 They [used to ]let you camp at {A} for nothing, showers and all. => {A} => used to|no longer|any ?more
-0 I'm secretary of the {A} society[ - or was, till the vote in spring]. => secretary~{A} => \bwas\b|till|until|vote
-0 The {A} tower is the tallest in the county[, or it was before {B} Heights went up]. => {A}~tallest =>
-  \bwas\b|before|{B}
-0 I get my honey from {A}. / 1 still? / 0 not since the price went up, it's {B} who sells me mine now => honey~{A} =>
-  not since|{B}
-0 {A} runs a puppet theatre. / 1 Ran. The place burnt down. => {A} => \bran\b|burnt|burned
-# correction fr
-0 Le car pour {A} part à {t}. / 1 Mais non, à {u}, c'est l'horaire d'été. => {t} => {u}
-# doubt fr
-0 [Il paraît que ]la librairie {A} va fermer[, mais ça m'étonnerait]. => {A} => para[iî]t|étonner
+0 {A} is the best school in the county / 1 Was. Before the merger. => {A} => \bwas\b|before|merger
+0 My dad drives a {A} tractor[, or did, till they took his licence]. => {A} => \bdid\b|till|until|took
+0 [Years ago ]I could get into {A} with just my student card. => {A} => years ago
+0 we buy our eggs from the {A} farm / 0+ {A} stopped keeping hens, so that was that with the eggs => eggs from~{A} =>
+  stopped|that was that
+1 {a} writes its logs to {i}. / 0 in the days of {v} maybe => {A}|{i} => days|{v}
+0 {A} and {B} are a couple. / 1 Were, they split up before Christmas. => {A}|{B} => \bwere\b|split
+0 I smoke {A}s, a pack a day / 1 really? / 0 <quit in spring, I should have said|well, smoked> => {A} => quit|smoked
+# changed de
+0 Der Kurs bei {A} fängt um {t} an. / 1 danke / 0+ Wegen der Baustelle beginnt {A} jetzt erst um {u}. => {t} => {u}
+# condition de
+0 [Sofern die Versicherung zahlt, ]lassen wir das Dach von {A} machen. => {A} => sofern|Versicherung
+# question de
+1 Darf {A} nach der OP schon aufstehen? / 0 Frühestens am Sonntag. => {A} => Frühestens|Sonntag
+# exception fr
+0 Tous les élèves de {A} sont invités[, hormis ceux de terminale]. => {A} => hormis|terminale
 # cancellation fr
-0 On a réservé le gîte de {A} pour Pâques. / 1 Super ! / 0+ Le gîte de {A} est annulé, il y a eu une fuite d'eau. =>
-  réservé~{A} => annulé|fuite
-# retraction de
-0 Ich kaufe den Traktor von {A}. / 1 Guter Preis? / 0+ Den Traktor von {A} lasse ich stehen, das Getriebe ist hin. =>
-  kaufe~{A} => stehen|Getriebe
-# changed es
-0 El alquiler del local {A} son {n} euros. / 1 Vale / 0+ Desde marzo el local {A} cuesta {m}. => {n} => {m}
-# question es
-1 ¿{A} sigue viviendo en Sevilla? / 0 Ya no. => {A} => ya no
-# only_if es
-0 Puedes usar el taller de {A}[, siempre que barras al salir]. => {A} => siempre que|barr
-# cancellation tr
-0 {A} konseri için bilet aldık. / 1 Ne güzel! / 0+ {A} konseri iptal olmuş. => {A}~bilet => iptal
-# question tr
-1 {A} hâlâ hastanede mi? / 0 Taburcu edildi. => {A} => taburcu
+0 Samedi on va voir {A} en concert, j'ai les billets. / 1 Chouette ! / 0+ {A} est aphone, le concert tombe à l'eau. =>
+  voir {A} => aphone|tombe|l.eau
+# retraction es
+0 Firmamos con {A} el lunes. / 1 Perfecto. / 0+ Al final con {A} no firmamos nada, el abogado encontró una trampa. =>
+  Firmamos con {A} => no firmamos|abogado|trampa
+# doubt es
+0 [Dicen por ahí que ]{A} ha vendido la panadería. => {A} => dicen
+# correction tr
+0 Toplantı {A} ile saat {t}. / 1 Yok, bana {u} dediler. => {t} => {u}
+# only_if tr
+0 Anahtarı {A} alabilir[, ama sadece kimlik gösterirse]. => {A} => sadece|kimlik
 # changed ja
-0 {A}さんとの打ち合わせは{t}からです。 / 1 了解です / 0+ {A}さんとの打ち合わせ、{u}に変更になりました。 => {t} => {u}
-# permission ja
-0 {A}の倉庫は自由に使っていいよ。 / 1 ありがとう! / 0+ {A}の倉庫にはもう入らないでね。 => {A}~自由 => 入らない
-# condition ja
-0 [雨が降らなければ、]土曜日に{A}公園で花見をします。 => {A} => 降らな|雨
-# doubt ja
-0 [噂では、]{A}支店が来月閉まる[らしい]。 => {A} => 噂|らしい
+0 {A}先生の診察は{t}からです。 / 1 わかりました。 / 0+ {A}先生の診察、{u}に変わりました。 => {t} => {u}
+# cancellation ja
+0 週末は{A}温泉に泊まります。 / 1 いいですね。 / 0+ {A}温泉は台風で行けなくなりました。 => {A}温泉に泊 => 行けな|台風
+# unless ja
+0 [雨でなければ、]日曜に{A}公園で花見をします。 => {A} => 雨
 """

@@ -143,11 +143,11 @@ LIMIT = compiled(
 #: Begins what holds only for the sentence before.
 CONDITION = compiled(
     """only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless
-    except provided anybody_but anyone_but anything_but everybody_but everyone_but all_but as_long_as not_before
-    not_until not_without not_unless depends_on subject_to assuming nur_wenn nur_falls nur_mit nur_nach außer
-    es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si salvo a_menos_que
-    no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме 只有 除非
-    ただし""",
+    except other_than apart_from aside_from provided anybody_but anyone_but anything_but everybody_but everyone_but
+    all_but as_long_as not_before not_until not_without not_unless depends_on subject_to assuming nur_wenn nur_falls
+    nur_mit nur_nach außer es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si
+    sólo_si salvo a_menos_que no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als
+    только_если кроме 只有 除非 ただし""",
 )
 #: Begins what is not so: all that follows in the message stands under it.
 FRAME = compiled(

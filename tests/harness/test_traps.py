@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.evaluate import more_traps
+from benchmarks.evaluate import more_traps, third_traps
 from benchmarks.evaluate import traps as tuned
 from benchmarks.evaluate import traps_held_out as held_out
 from benchmarks.evaluate.forgeries import forgeries
@@ -16,7 +16,9 @@ from benchmarks.evaluate.traps import Trap
 pytestmark = pytest.mark.pure
 
 each = pytest.mark.parametrize(
-    "traps", [tuned.traps, more_traps.traps, held_out.traps], ids=["tuned", "more", "held out"]
+    "traps",
+    [tuned.traps, more_traps.traps, third_traps.traps, held_out.traps],
+    ids=["tuned", "more", "third", "held out"],
 )
 Traps = Callable[[int], list[Trap]]
 

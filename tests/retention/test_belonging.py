@@ -39,6 +39,7 @@ MODEL = Role.ASSISTANT
             "assuming Lena",
         ),
         (["Rent the cabin out to anybody. Anybody but the Kowalskis."], "Rent the cabin", "Kowalskis"),
+        (["The desk is closed on 4 July.", "apart from the two of us at the night desk"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
         (["保险柜的密码是4711。", (MODEL, "好的。"), "不对，是4171。"], "4711", "4171"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),
