@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import io
+import itertools
 import re
 import sys
 import unittest
@@ -17,6 +18,7 @@ from django.test import Client
 from django.urls import include, path
 
 from compaction_app import chat, tasks
+from compaction_app.conf import find_problems
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
@@ -33,6 +35,7 @@ FILES = {
     "first": "chat.compact(",
     "second": "chat.request_compaction(",
     "third": "chat.complete(",
+    "model": "SUMMARIZER_MODELS",
 }
 README = REPOSITORY / "README.md"
 
@@ -87,6 +90,16 @@ def test_the_quickstart_prints_what_it_says(settings, monkeypatch):
     with contextlib.redirect_stdout(printed):
         exec(files["second"], {})
     assert printed.getvalue().endswith("The run has succeeded\n")
+    monkeypatch.setattr(tasks, "enqueue", lambda run: False)
+    monkeypatch.setattr("time.monotonic", itertools.count(step=30).__next__)
+    with contextlib.redirect_stdout(printed):
+        exec(files["second"], {})
+    assert printed.getvalue().endswith("No worker has taken the run: is the broker running?\n")
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "rooms", rooms)
+    assert find_problems(site["COMPACTION"]) == []
+    exec(files["model"], site)
+    assert find_problems(site["COMPACTION"]) == []
     del settings.COMPACTION
     with ScriptedOpenAIServer([steps.reply("Room 1.")]) as server, contextlib.redirect_stdout(printed):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
