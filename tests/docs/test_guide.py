@@ -20,7 +20,7 @@ from django.urls import include, path
 from compaction_app import chat, tasks
 from compaction_app.conf import find_problems
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY
@@ -182,11 +182,45 @@ class TestTheChatView:
         assert again.json()["content"] == "Aye."
         assert ChatMessage.objects.count() == 2
 
-    def test_what_cannot_be_stored_is_named(self, urls, client):
+    def test_text_for_a_question_is_an_edit_even_of_the_first_one(self, urls, client, monkeypatch):
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            first = client.post("/chat/", {"content": "Ready?"}).json()
+            question = ChatMessage.objects.get(content="Ready?")
+            edited = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "All ready?"}).json()
+            assert server.requests[-1]["messages"] == [{"role": "user", "content": "All ready?"}]
+        assert edited["session"] == first["session"]
+        assert [message.content for message in chat.variants(question)] == ["Ready?", "All ready?"]
+
+    @pytest.mark.parametrize("content", ["", " \n "])
+    def test_a_message_without_text_is_refused(self, urls, client, content):
+        session = chat.start_session(owner=get_user_model().objects.get(username="marit"))
+        question = chat.append_message(session, role="user", content="Ready?")
+        reply = chat.append_message(session, question, role="assistant", content="Aye.")
+        for url in ("/chat/", f"/chat/{session.pk}/{reply.pk}/"):
+            refused = client.post(url, {"content": content})
+            assert (refused.status_code, refused.json()["code"]) == (400, "empty")
+        assert ChatSession.objects.count() == 1
+
+    def test_what_cannot_be_stored_is_named_and_leaves_no_session(self, urls, client):
         refused = client.post("/chat/", {"content": "\x00"})
         assert refused.status_code == 422
-        assert refused.json()["question"] is None
-        assert refused.json()["detail"]
+        assert refused.json().keys() == {"detail", "code"}
+        assert refused.json()["code"] == "invalid_message"
+        assert not ChatSession.objects.exists()
+
+    def test_a_question_that_is_too_long_can_be_shortened(self, urls, client, monkeypatch, settings):
+        settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 2_000}
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            refused = client.post("/chat/", {"content": "Ready? " * 3_000})
+            assert (refused.status_code, refused.json()["code"]) == (422, "context_overflow")
+            where = refused.json()
+            shorter = client.post(f"/chat/{where['session']}/{where['question']}/", {"content": "Ready?"})
+            assert len(server.requests) == 1
+        assert shorter.json()["content"] == "Aye."
 
     def test_nobody_writes_into_what_is_not_theirs(self, urls, client):
         other = chat.start_session(owner=get_user_model().objects.create_user("other"))
