@@ -125,6 +125,8 @@ def test_adopting_copies_branches_and_is_safe_to_run_again():
     old = {"id": 7, "title": "Roof"}
     with pytest.raises(InvalidMessage):
         known["adopt"](user, old, [*rows[:7], {**rows[7], "role": "nobody"}])
+    with pytest.raises(ValueError, match="Chat 7: no row before message 10 is its parent 9"):
+        known["adopt"](user, old, [row(1, None), row(10, 9)])
     session = known["adopt"](user, old, rows[:9])
     again = known["adopt"](user, old, rows)
     assert again == known["adopt"](user, old, rows) == session
@@ -133,6 +135,14 @@ def test_adopting_copies_branches_and_is_safe_to_run_again():
     assert session.messages.count() == len(rows)
     assert session.messages.get(external_id="9").created_at == rows[8]["time"]
     exec(compact, {"chat": chat, "session": session})
+
+    # Two beginnings below a system message, which is no message here.
+    rows = [{**row(1, None), "role": "system", "text": "Be brief."}, row(2, 1), row(3, 2), row(4, 1)]
+    briefly = known["adopt"](user, {"id": 8, "title": ""}, rows)
+    assert briefly == known["adopt"](user, {"id": 8, "title": ""}, rows)
+    assert briefly.system_prompt == "Be brief."
+    branches = [[message.external_id for message in chat.get_branch(tip)] for tip in chat.tips(briefly)]
+    assert branches == [["2", "3"], ["4"]]
 
 
 class TestTheChatView:
