@@ -46,7 +46,18 @@ def examples(page: Any) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def test_every_example_of_the_guide_runs(monkeypatch):
+def urls_of_the_readme() -> Any:
+    known: dict[str, Any] = {"__name__": "mysite.views"}
+    view, routes = (text for text in examples(README) if "post_message" in text)
+    exec(view, known)
+    exec(routes, known)
+    return type("urls", (), {"urlpatterns": [*known["urlpatterns"], path("", include("project.urls"))]})
+
+
+def test_every_example_of_the_guide_runs(monkeypatch, settings):
+    settings.ROOT_URLCONF = urls_of_the_readme()
+    # Celery has read its settings: this is what it makes of the guide's CELERY_BROKER_URL.
+    monkeypatch.setattr(current_app.conf, "broker_url", "memory://")
     century = "A slate roof lasts 100 years if its battens were replaced in 1987, and costs 240 euros a square metre. "
     answers = [steps.reply(century * 3), steps.reply("Forty years."), steps.reply("24,000 euros.")]
     answers += [steps.tool_call("weather", "{}"), steps.reply("No rain.")]
@@ -64,8 +75,11 @@ def test_every_example_of_the_guide_runs(monkeypatch):
             "Moss, I think."
         )
     assert known["session"].title == "Roof repair"
-    suite = unittest.TestLoader().loadTestsFromTestCase(known["LongChats"])
-    assert unittest.TextTestRunner().run(suite).wasSuccessful()
+    settings.ALLOWED_HOSTS = ["testserver"]
+    load = unittest.TestLoader().loadTestsFromTestCase
+    result = unittest.TextTestRunner().run(unittest.TestSuite(map(load, (known["LongChats"], known["ChatView"]))))
+    assert result.wasSuccessful()
+    assert result.testsRun == 2
     assert ChatMessage.objects.filter(role="tool").count() == 1
     assert [message.external_id for message in chat.get_branch(known["last"])] == ["m-1", "m-2"]
 
@@ -147,15 +161,9 @@ def test_adopting_copies_branches_and_is_safe_to_run_again():
 
 class TestTheChatView:
     @pytest.fixture
-    def urls(self, settings, monkeypatch):
-        known: dict[str, Any] = {"__name__": "mysite.views"}
-        view, routes = (text for text in examples(README) if "post_message" in text)
-        exec(view, known)
-        exec(routes, known)
-        module = type("urls", (), {"urlpatterns": [*known["urlpatterns"], path("", include("project.urls"))]})
-        settings.ROOT_URLCONF = module
+    def urls(self, settings):
+        settings.ROOT_URLCONF = urls_of_the_readme()
         settings.ALLOWED_HOSTS = ["testserver"]
-        return module
 
     @pytest.fixture
     def client(self):
