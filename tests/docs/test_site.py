@@ -111,6 +111,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
         "CONN_MAX_AGE",
         "SILENCED_SYSTEM_CHECKS",
         "CELERY_BEAT_SCHEDULE",
+        "CELERY_BROKER_URL",
         "TIME_ZONE",
         "DATABASE_ROUTERS",
     }
