@@ -15,6 +15,7 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
 - E021 sessions and users are stored in different databases
 - E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
+- E023 ``USE_TZ`` is False
 
 One for each key, for a value of the wrong type or out of range:
 
@@ -167,6 +168,14 @@ def _lacking(connection: BaseDatabaseWrapper, models: Sequence[type[Model]]) -> 
             yield from (f"{table}.{field.column}" for field in fields if field.column not in stored)
 
 
+def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Report times without a zone: the admin's pages raise, and a run's lease is an hour off when clocks change."""
+    if django_settings.USE_TZ:
+        return []
+    hint = "Set USE_TZ = True. Without the admin's pages, silence this check where the clocks never change."
+    return [Error("compaction_app needs USE_TZ = True.", hint=hint, id="compaction_app.E023")]
+
+
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report a provider that compacts the conversation too."""
     configured = getattr(django_settings, "COMPACTION", {})
@@ -183,6 +192,11 @@ def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwarg
     ]
 
 
-ALL: tuple[Callable[..., list[CheckMessage]], ...] = (check_settings, check_databases, check_one_compaction)
+ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
+    check_settings,
+    check_databases,
+    check_time_zones,
+    check_one_compaction,
+)
 #: They connect, so Django runs them on request only.
 OF_DATABASES: tuple[Callable[..., list[CheckMessage]], ...] = (check_schema,)

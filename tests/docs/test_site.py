@@ -114,6 +114,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
         "CELERY_BROKER_URL",
         "TIME_ZONE",
         "DATABASE_ROUTERS",
+        "USE_TZ",
     }
     assert keys - of_others - {"OPENAI_API_KEY", "OPENAI_BASE_URL", "INSTALLED_APPS"} <= set(DEFAULTS)
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
