@@ -42,7 +42,6 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "treebeard",
     # Serves the scripts of the API's documentation page from this site.
     "ninja",
     "compaction_app",
