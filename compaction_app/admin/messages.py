@@ -144,7 +144,8 @@ class MessageFields(records.RecordAdmin):
     def text(self, obj: ChatMessage) -> str:
         text = obj.content
         if obj.is_summary and obj.redacted_at and not text:
-            return f"Erased at {display.moment(obj.redacted_at)}: a message that it may have quoted was redacted."
+            words = "Erased on {}: a message that it may have quoted was redacted."
+            return format_html(words, display.moment(obj.redacted_at))
         return _with_rest(display.text_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, "content"))
 
     @admin.display(description="tool calls")
