@@ -216,7 +216,7 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
     texts = (*_TEXTS, *records.SESSION_TEXTS)
-    actions = ("compact_now", "retire")
+    actions = ("compact_now", "retire", "redact_selected")
     search_help_text = "Message ids. Open a session to search its messages."
 
     class Media:
@@ -250,7 +250,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         actions = super().get_actions(request, action_location)
-        actions.pop("compact_now" if self.kind(request) == Kind.SUMMARY else "retire", None)
+        is_of_summaries = self.kind(request) == Kind.SUMMARY
+        actions.pop("compact_now" if is_of_summaries else "retire", None)
+        if is_of_summaries or "session" not in request.GET:
+            # The page before a redaction is about one session.
+            actions.pop("redact_selected", None)
         return actions
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:

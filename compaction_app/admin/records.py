@@ -50,14 +50,14 @@ EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.
 Sections = Sequence[tuple[str | None, Sequence[str]]]
-#: Digits of the largest id.
-_ID_DIGITS = 19
+_LARGEST_ID = 2**63 - 1
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
 
 
 def is_id(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _ID_DIGITS
+    # The length first: Python refuses to read thousands of digits.
+    return text.isdecimal() and len(text) < 20 and int(text) <= _LARGEST_ID
 
 
 def as_uuid(text: str) -> UUID | None:
