@@ -13,8 +13,9 @@ from typing import Any
 from django.contrib import admin
 from django.contrib import messages as notes
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Q, QuerySet, prefetch_related_objects
-from django.db.models.functions import Left
+from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
+from django.db.models.functions import Cast, Left
+from django.db.models.lookups import IContains
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
@@ -79,6 +80,24 @@ def _text_of(message: ChatMessage, part: str) -> str:
     if part == "content":
         return str(value)
     return json.dumps(canonical(value), indent=2, ensure_ascii=False) if value else ""
+
+
+def _has_text(text: str) -> Q:
+    """Messages with a text in any column that a redaction erases.
+
+    JSON writes quotes as ``\\"``, and other letters than ASCII as they are or as ``\\u…``: SQLite has one, PostgreSQL
+    the other. The arguments of a tool call are JSON within JSON.
+    """
+    within = (text, *_in_json(text))
+    written = dict.fromkeys(form for inner in within for form in _in_json(inner))
+    columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "attachments", "metadata")]
+    conditions = [Q(IContains(column, form)) for column in columns for form in written]
+    return Q(Q(content__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR)
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    """A text as JSON may contain it, without the quotes around it."""
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _with_rest(block: str, left_out: int, url: str) -> str:
@@ -268,13 +287,16 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         found = super().get_changelist_instance(request)
         found.title = filters.KIND_WORDS[self.kind(request)]
         if "session" in request.GET:
-            found.search_help_text = "Text of this session's messages, message ids, or whole external ids."
+            found.search_help_text = (
+                "Text, name, tool calls, reasoning, attachments and metadata of this session's messages; message ids; "
+                "whole external ids."
+            )
         return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Within one session also by text: a search never reads the texts of the whole table."""
         found = super().search_conditions(request, text)
-        return [Q(content__icontains=text), *found] if text and "session" in request.GET else found
+        return [_has_text(text), *found] if text and "session" in request.GET else found
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""
