@@ -182,7 +182,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     fieldsets = records.fieldsets(
         (
             (None, ["title", "settings"]),
-            ("Conversation", ["owner_shown model", "system_prompt_text"]),
+            ("Owner and prompt", ["owner_shown model", "system_prompt_text"]),
             ("Record", ["id", "external_id", "calibration", "erasures", "metadata_block", "created updated"]),
         )
     )
@@ -277,6 +277,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "settings_problem": problem,
             "held_back": held_back(obj) if resolved and not is_off else "",
             "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
+            "search_url": self.url("chatmessage_changelist") if map_.lanes else "",
             "compact_url": self.url("chatsession_compact", obj.pk),
         }
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import branch_map, sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, listed, page_of, queries_of, told, url
+from tests.admin.pages import figures, listed, log_in, page_of, queries_of, told, url
 from tests.admin.records import conversation, forked, words
 from tests.trees import chain, deep_chain, star, start_session, summarize
 
@@ -109,6 +109,19 @@ def test_settings_that_can_not_be_used_are_told_and_the_map_is_there(viewer, ove
     assert response.context["map"].table[0].fullness == "30 tokens"
     assert "compaction-map-gauge" not in response.text
     assert figures(response)["Tokens stored"] == "30"
+
+
+def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
+    session, *_ = forked()
+    page = viewer.get(page_of(session)).text
+    search = f'<form id="compaction-find" method="get" action="{url("chatmessage_changelist")}">'
+    assert f'{search}<input type="hidden" name="session" value="{session.pk}"></form>' in page
+    assert page.count('form="compaction-find"') == 2
+    # A form within the page's own would be none.
+    assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
+    client.logout()
+    get_user_model().objects.all().delete()
+    assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
 
 
 # -- constant work ------------------------------------------------------------------------------------------
