@@ -149,6 +149,11 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def place(depth: int) -> str:
+    """A position on a branch, as chats number their messages."""
+    return f"#{depth:,}"
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     return EMPTY if value is None else f"{value:.{digits}%}"
 

@@ -142,7 +142,7 @@ def _json_field(part: str) -> Any:
 class MessageFields(records.RecordAdmin):
     message = display.column("message", lambda _, message: f"Message {message.pk}")
     in_session = records.session_column
-    depth_shown = display.shown("depth", display.number)
+    depth_shown = display.shown("depth", display.place)
     own_tokens = display.shown("token_count", display.number, "own tokens")
     from_root = display.shown("path_tokens", display.number, "tokens from the root")
     parent_link = records.message_column("parent_message_id", "parent")

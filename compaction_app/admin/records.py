@@ -398,8 +398,8 @@ class RecordAdmin(AnyModelAdmin):
         """To a record of this admin's model, by its name."""
         return display.link(self.page_of(obj), obj)
 
-    def link_to_message(self, pk: int | None, label: str = "Message") -> str:
-        return self.link_to("chatmessage", pk, f"{label} {pk}")
+    def link_to_message(self, pk: int | None, label: str = "Message", depth: int | None = None) -> str:
+        return self.link_to("chatmessage", pk, f"{label} {pk}" + (f" ({display.place(depth)})" if depth else ""))
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
@@ -426,8 +426,15 @@ def page(route: str, permission: str = "view") -> Callable[[Any], Any]:
 
 
 def message_column(name: str, description: str, label: str = "Message") -> Any:
-    """A column that links to the message whose id is in the column ``name``."""
-    return display.column(description, lambda admin_, obj: admin_.link_to_message(getattr(obj, name), label))
+    """A column that links to the message whose id is in the column ``name``; with its position where that is known."""
+
+    def link(model_admin: Any, obj: Any) -> str:
+        read = obj._state.fields_cache.get(obj._meta.get_field(name).name)
+        # A message's parent is one level above it.
+        depth = obj.depth - 1 if name == "parent_message_id" else vars(read).get("depth") if read else None
+        return str(model_admin.link_to_message(getattr(obj, name), label, depth if label == "Message" else None))
+
+    return display.column(description, link)
 
 
 session_column = display.column("session", lambda admin_, obj: admin_.link_to_session(obj.session))

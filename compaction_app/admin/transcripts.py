@@ -17,7 +17,7 @@ from django.db.models.functions import Left, Length
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.display import name_and_arguments, shortened
+from compaction_app.admin.display import name_and_arguments, place, shortened
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, sql
@@ -33,7 +33,7 @@ SUMMARIZED = "summarized"
 MARKS: dict[str, tuple[str, str]] = {
     SUMMARIZED: ("Summarized", "the model sees the summary instead"),
     Origin.PINNED: contexts.ORIGINS[Origin.PINNED],
-    Origin.VERBATIM: ("Verbatim", "the model sees it as it was written"),
+    Origin.VERBATIM: ("Verbatim", "the model sees it in full"),
     Origin.PRUNED: ("Pruned", "the model sees it shortened"),
     contexts.DROPPED: ("Left out", "the model does not see it: it did not fit"),
 }
@@ -59,7 +59,7 @@ class Line:
 
     @property
     def place(self) -> str:
-        return f"#{self.row.depth:,}"
+        return place(self.row.depth)
 
     @property
     def mark_words(self) -> str:
