@@ -31,6 +31,7 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import CompactionEvent
 
 if TYPE_CHECKING:
@@ -293,7 +294,11 @@ class RecordAdmin(AnyModelAdmin):
         obj = self.get_object(request, object_id)
         if obj is not None and not self.may_delete(obj):
             raise PermissionDenied
-        return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
+        try:
+            return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
+        except MessageNotFound:
+            # Deleted since it was read.
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]

@@ -1,6 +1,7 @@
 """Deleting from the admin: through the app, counted as an erasure, for those who may."""
 
 import pytest
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -47,6 +48,20 @@ def test_a_session_is_deleted_through_the_app(login, monkeypatch):
     assert deleted == [session.pk]
     assert not ChatSession.objects.exists()
     assert not CompactionRun.objects.exists()
+
+
+def test_a_session_that_is_gone_already_is_answered_as_django_does(superuser, monkeypatch):
+    session, *_ = compacted()
+    delete = chat.delete_session
+
+    def twice(row):
+        delete(ChatSession.objects.get(pk=row.pk))
+        return delete(row)
+
+    monkeypatch.setattr(chat, "delete_session", twice)
+    response = superuser.post(url("chatsession_delete", session.pk), {"post": "yes"})
+    assert response.headers["Location"] == reverse("admin:index")
+    assert f"with ID “{session.pk}” doesn’t exist" in told(response)
 
 
 def test_deleting_needs_the_permission(viewer):
