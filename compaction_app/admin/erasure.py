@@ -15,7 +15,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.contrib import messages as notes
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -51,8 +51,9 @@ class RedactForm(forms.Form):
 class Affected:
     """What depends on messages."""
 
-    #: The messages themselves and those below them.
+    #: The messages themselves and those below them, and how many of these are tips.
     messages: int
+    tips: int
     #: Summaries anchored at them or below them.
     live: int
     retired: int
@@ -74,8 +75,10 @@ def affected_by(*messages: ChatMessage) -> Affected:
     at_or_below = RawSQL(statement, ids)  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
     is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
+    following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
     found = nodes.aggregate(
         messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
+        tips=Count("pk", filter=Q(kind=Kind.MESSAGE) & ~Exists(following)),
         live=Count("pk", filter=is_live),
         summaries=Count("pk", filter=Q(kind=Kind.SUMMARY)),
     )
@@ -85,6 +88,7 @@ def affected_by(*messages: ChatMessage) -> Affected:
     of_runs = runs.aggregate(open=Count("pk", filter=is_open), all=Count("pk"))
     return Affected(
         messages=found["messages"],
+        tips=found["tips"],
         live=found["live"],
         retired=found["summaries"] - found["live"],
         open_runs=of_runs["open"],
@@ -127,8 +131,9 @@ class ErasingAdmin(RecordAdmin):
 
     #: The session of the message that this copy has deleted.
     deleted_from: UUID | None = None
-    #: What the page before a deletion says of the runs, which are not deleted.
-    kept: tuple[str, ...] = ()
+    #: What the page before a deletion says of the runs, which are not deleted, and of what follows.
+    kept = ""
+    afterwards: tuple[str, ...] = ()
 
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
@@ -221,22 +226,32 @@ class ErasingAdmin(RecordAdmin):
         names = [self.link_to_record(row) for row in affected.named]
         if affected.unnamed:
             names.append(plural(affected.unnamed, "more summary", "more summaries"))
+        of_branches = "the end of its branch" if affected.tips == 1 else f"the ends of {affected.tips:,} branches"
+        after = plural(affected.messages - 1, "message after it", "messages after it")
         below = [
-            plural(affected.messages - 1, "message below it", "messages below it"),
-            plural(affected.live, "live summary", "live summaries"),
+            affected.messages > 1 and f"{after}, {of_branches}",
+            affected.live and plural(affected.live, "live summary", "live summaries"),
             names,
-            plural(affected.retired, "retired summary", "retired summaries"),
+            affected.retired and plural(affected.retired, "retired summary", "retired summaries"),
         ]
         if runs := affected.open_runs + affected.ended_runs:
-            self.kept = (f"{plural(runs, 'run')} as records, without instructions and links to the messages.",)
+            self.kept = f"{plural(runs, 'run')} as records, without instructions and links to the messages."
         if affected.open_runs:
-            self.kept += (f"Of them {plural(affected.open_runs, 'is open', 'are open')}: no summary is written.",)
+            self.afterwards += (f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.",)
+        if clears_title(objs[0]):
+            self.afterwards += ("The session's title is the beginning of this message; it is cleared too.",)
         return [str(objs[0]), [part for part in below if part]], {}, set(), []
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        return super().render_delete_form(
-            request, {**context, "unseen": _unseen_above(context["object"]), "kept": self.kept}
-        )
+        message = context["object"]
+        may_redact = self.has_redact_permission(request)
+        own = {
+            "unseen": _unseen_above(message),
+            "kept": self.kept,
+            "afterwards": self.afterwards,
+            "redact_url": self.url("chatmessage_redact", message.pk) if may_redact else "",
+        }
+        return super().render_delete_form(request, {**context, **own})
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         self.deleted_from = obj.session_id

@@ -303,7 +303,8 @@ class ChatSessionAdmin(VerifyingAdmin):
             ("event", "events"): session.events.all(),
         }
         counts = {words: records.bounded_count(rows) for words, rows in related.items()}
-        return [str(session), [f"{count} {words[count != '1']}" for words, count in counts.items()]], {}, set(), []
+        below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
+        return [str(session), below], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)

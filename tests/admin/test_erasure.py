@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -236,21 +237,35 @@ def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypat
 # -- deleting -----------------------------------------------------------------------------------------------
 
 
+def parts_of(page):
+    """The lists of the page before a deletion without markup, by their headings."""
+    found = re.findall(r"<h3>(\w+)</h3>(.*?)(?=<h3>|<form)", page, re.DOTALL)
+    return {name: " ".join(unescape(re.sub("<[^>]*>", " ", text)).split()) for name, text in found}
+
+
 def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
     nodes, first, second = hung
     page = eraser.get(url("chatmessage_delete", nodes[1].pk)).text
-    for line in (
-        "6 messages below it",
-        "2 live summaries",
-        "1 retired summary",
-    ):
-        assert line in page, line
-    gone, _, kept = page.partition('id="kept-objects"')
-    assert "run" not in re.sub("<[^>]*>", " ", gone.partition('id="deleted-objects"')[2].partition("</ul>")[0])
-    assert "3 runs as records" in kept
-    assert "Of them 1 is open: no summary is written." in kept
+    parts = parts_of(page)
+    assert list(parts) == ["Deleted", "Kept", "Afterwards"]
+    for line in ("6 messages after it, the end of its branch", "2 live summaries", "1 retired summary"):
+        assert line in parts["Deleted"]
+    assert parts["Kept"] == "3 runs as records, without instructions and links to the messages."
+    assert parts["Afterwards"] == "1 open run writes no summary."
     for summary in (first, second):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
+    way_out = f'To remove only this text, use <a href="{url("chatmessage_redact", nodes[1].pk)}">Redact</a>.'
+    assert f"This cannot be undone. {way_out}" in page
+
+
+def test_deleting_counts_branches_and_leaves_out_what_is_none(eraser):
+    session = start_session(title="Where does the Anna lie?")
+    nodes = talk(session, ["Where does the Anna lie?", "At berth 7.", "And the Bella?"])
+    talk(session, ["Again?"], nodes[1])
+    parts = parts_of(eraser.get(url("chatmessage_delete", nodes[0].pk)).text)
+    assert parts["Deleted"] == f"{nodes[0]} 3 messages after it, the ends of 2 branches"
+    assert parts["Afterwards"] == "The session's title is the beginning of this message; it is cleared too."
+    assert parts_of(eraser.get(url("chatmessage_delete", nodes[2].pk)).text) == {"Deleted": str(nodes[2])}
 
 
 def test_more_summaries_than_a_page_names_are_counted(eraser):
