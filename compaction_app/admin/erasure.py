@@ -78,7 +78,7 @@ def affected_by(*messages: ChatMessage) -> Affected:
     following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
     found = nodes.aggregate(
         messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
-        tips=Count("pk", filter=Q(kind=Kind.MESSAGE) & ~Exists(following)),
+        tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
         summaries=Count("pk", filter=Q(kind=Kind.SUMMARY)),
     )

@@ -298,7 +298,10 @@ class RecordAdmin(AnyModelAdmin):
             return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
         except MessageNotFound:
             # Deleted since it was read.
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            answer: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]  # not in stubs
+                request, self.opts, object_id
+            )
+            return answer
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from compaction_app import chat
+from compaction_app.admin import display
 from tests.admin.pages import ARABIC, MARKUP, VIEW, log_in, queries_of, url
 from tests.admin.records import conversation, summarized, talk, words
 from tests.trees import chain, start_session, summarize
@@ -128,6 +129,7 @@ def test_texts_are_escaped_cut_and_turned(viewer):
     assert ARABIC in text
     assert "more characters" in text
     assert 'class="compaction-said" dir="auto"' in text
+    assert str(display.exact_moment(tip.created_at)) in text
 
 
 def test_it_takes_the_same_few_queries_whatever_its_length(viewer):
@@ -147,3 +149,11 @@ def test_a_summary_and_a_message_that_is_gone_have_none(viewer):
     _, summary = summarized()
     assert page(viewer, summary).status_code == 404
     assert viewer.get(url("chatmessage_transcript", 10**9)).status_code in (302, 404)
+
+
+def test_a_redacted_message_is_marked(viewer):
+    nodes = chain(start_session(), 3)
+    chat.redact_message(nodes[1])
+    text = page(viewer, nodes[-1]).text
+    assert text.count('<span class="compaction-badge">Redacted</span>') == 1
+    assert "the model sees it in full" in text
