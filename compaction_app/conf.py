@@ -19,6 +19,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
@@ -154,6 +155,28 @@ def _text(value: Any) -> str | None:
     return None if storable else "must not contain NUL or lone surrogates"
 
 
+def find_address_error(url: str) -> str | None:
+    """What is wrong with the address of an OpenAI-compatible endpoint."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        # A port above 65535 or in letters, a bracket without its other half.
+        usable = False
+    if usable and not any(map(str.isspace, url)):
+        return None
+    return "must be an http(s) address such as 'http://localhost:8000/v1'"
+
+
+def _base_url(value: Any) -> str | None:
+    if wrong := _text(value) or find_address_error(value):
+        return wrong
+    if "@" in urlsplit(value).netloc:
+        # Each run stores its settings.
+        return "must not contain a user name or a password: name the environment variable of a key in api_key_env"
+    return None
+
+
 def _dotted_path(value: Any) -> str | None:
     if not isinstance(value, str):
         return "must be a dotted path"
@@ -236,7 +259,7 @@ def _windows(value: Any) -> str | None:
 
 _MODEL_RULES: dict[str, Rule] = {
     "model": _text,
-    "base_url": _optional(_text),
+    "base_url": _optional(_base_url),
     "api_key_env": _optional(_text),
     "timeout": _positive_seconds,
     "max_input_tokens": _integer(1),

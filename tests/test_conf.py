@@ -53,6 +53,8 @@ NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
 NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
 NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
 NO_TEXT: list[Any] = ["", 1, b"x", []]
+NO_ADDRESS = ["localhost:8000", "ftp://x/v1", "http://", "http://x:99999/v1", "http://x:80a/v1", "http://[::1/v1"]
+NO_ADDRESS += ["http://x:0/v1", "http://a b/v1", "http://user:password@x/v1", "http://key@x/v1"]
 NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
 
 #: What every key must refuse and what it must take. None is "not set" only where it is among the good.
@@ -105,6 +107,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
             [{"model": "x", "api_key": "k"}],
             [{"model": "x", 5: 5}],
             [{"model": "x", "base_url": 5}],
+            *([{"model": "x", "base_url": url}] for url in NO_ADDRESS),
             [{"model": "x", "timeout": 0}],
             [{"model": "x", "timeout": "30"}],
             [{"model": "x", "max_input_tokens": 0}],
@@ -112,6 +115,10 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [
             [],
             ("a", "b"),
+            *(
+                [{"model": "x", "base_url": url}]
+                for url in ("https://x", "http://10.0.0.7:8000/v1", "http://[::1]:80/v1")
+            ),
             [{"model": "x", "base_url": None, "api_key_env": "KEY", "timeout": 3.5, "max_input_tokens": 9}],
         ],
     ),
