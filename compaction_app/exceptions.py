@@ -170,10 +170,9 @@ class SummarizerError(CompactionError):
     """A summarizer could not make a draft.
 
     ``error_code`` is one of :class:`compaction_app.values.ErrorCode`. ``transient`` means that trying later may help;
-    ``retry_after`` is the provider's wish, in seconds. ``attempts`` are (model, code) in order. ``calls``
-    (:class:`compaction_app.values.ModelCall`) are the calls that were answered, so they are paid for.
-    ``capacity`` (:class:`compaction_app.values.Capacity`) is what the largest model that the request was too large for
-    takes: a smaller request may succeed.
+    ``retry_after`` is the provider's wish, in seconds. ``calls`` (of :class:`compaction_app.values.ModelCall`) are the
+    calls that were answered, so they are paid for. ``capacity`` (:class:`compaction_app.values.Capacity`) is what the
+    largest model that the request was too large for takes: a smaller request may succeed.
     """
 
     code = "summarizer_error"
@@ -181,6 +180,5 @@ class SummarizerError(CompactionError):
     transient: bool = False
     retry_after: float | None = None
     model: str = ""
-    attempts: Sequence[tuple[str, str]] = ()
     calls: Sequence[Any] = ()
     capacity: Any = None
