@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError
+from django.db import Error
 from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
@@ -210,7 +210,7 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     settings = settings_from_snapshot(run.settings)
     try:
         work = _load(run, settings, at_most, summarizer)
-    except DatabaseError:
+    except Error:
         raise
     except RedactionFailed as error:
         # Its text is this app's own and quotes nothing; what the redactor raised is the cause.
