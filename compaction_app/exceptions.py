@@ -60,9 +60,14 @@ class ImmutableTree(CompactionError):
 
 
 class MessageNotFound(CompactionError, LookupError):
-    """The message or session does not exist any more."""
+    """The message or session does not exist any more.
+
+    Where it was deleted while a chat model answered, the answer is attached, as to :class:`InvalidReply`.
+    """
 
     code = "not_found"
+    completion: Any = None
+    reply: Mapping[str, Any] = {}
 
 
 class NotASummary(CompactionError, ValueError):

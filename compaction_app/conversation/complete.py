@@ -36,6 +36,7 @@ from compaction_app.exceptions import (
     InvalidMessage,
     InvalidParent,
     InvalidReply,
+    MessageNotFound,
 )
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import check_tip, database_of
@@ -61,7 +62,8 @@ def complete(
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply without content and tool calls raises :class:`EmptyReply`, one that cannot be read
-    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written.
+    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written. So
+    does the :class:`MessageNotFound` of a tip that was deleted while the model answered.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
@@ -246,8 +248,9 @@ def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
     }
     try:
         stored = append_once(session_of(turn.tip), turn.tip, message, context=turn.context).message
-    except InvalidParent:
-        # The branch changed below the tip; the reply itself is valid.
+    except (InvalidParent, MessageNotFound) as error:
+        # The branch changed while the model answered; the reply itself is valid, and paid for.
+        vars(error).update(reply.as_attributes)
         raise
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
