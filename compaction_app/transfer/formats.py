@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -125,8 +124,8 @@ def _parse(text: str, first_line: int = 1) -> Any:
     except RecursionError as error:
         raise ImportFailed(f"line {first_line}: nested too deeply.", line=first_line) from error
     except ValueError as error:
-        # Python reads no number with more digits than this, and does not say where it is.
-        number = re.search(rf"\d{{{sys.get_int_max_str_digits() + 1}}}", text)
+        # Python does not say where the number is.
+        number = _TOO_LONG_NUMBER.search(text)
         line = first_line + text.count("\n", 0, number.start() if number else 0)
         raise ImportFailed(f"line {line}: a number has too many digits.", line=line) from error
 
@@ -455,6 +454,8 @@ def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
     return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 
+#: Python reads no number with more digits.
+_TOO_LONG_NUMBER = re.compile(r"\d{4301}")
 _BETWEEN_VALUES = re.compile(r"[\s,:]*")
 
 
