@@ -54,7 +54,7 @@ class DuplicateExternalId(InvalidMessage):
 
 
 class ImmutableTree(CompactionError):
-    """Messages are append-only: they are not moved, reordered or inserted between others."""
+    """Messages are append-only: they are not changed, moved, reordered or inserted between others."""
 
     code = "immutable_tree"
 
