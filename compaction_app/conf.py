@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -135,7 +136,10 @@ def _price(value: Any) -> str | None:
 
 
 def _ratio(value: Any) -> str | None:
-    return _number(value) or (None if 0 < value < 1 else "must be between 0 and 1 (exclusive)")
+    if (wrong := _number(value)) or 0 < value < 1:
+        return wrong
+    percent = f": {value / 100:g} for {value:g} %" if 2 <= value < 100 else ""
+    return f"must be between 0 and 1 (exclusive){percent}"
 
 
 def _choice(enum: Any) -> Rule:
@@ -506,7 +510,9 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     if not unknown:
         return []
     message = f"{where} has unknown keys: {', '.join(unknown)}."
-    return [Problem("compaction_app.E002", message, f"Known keys are {', '.join(DEFAULTS)}.")]
+    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 1))
+    meant = f"Did you mean {', '.join(near)}? " if near else ""
+    return [Problem("compaction_app.E002", message, f"{meant}Known keys are {', '.join(DEFAULTS)}.")]
 
 
 def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:

@@ -268,6 +268,17 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
     ]
 
 
+def test_what_was_meant_is_named() -> None:
+    [unknown] = find_problems({"trigger_ration": 0.7, "CONTEXT_WINDOWZ": {}, "XYZ": 1})
+    assert unknown.hint.startswith("Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ")
+    [unknown] = find_problems({"XYZ": 1})
+    assert unknown.hint.startswith("Known keys are MODE, ")
+    [percent] = find_problems({"TRIGGER_RATIO": 75})
+    assert percent.message == (
+        "COMPACTION['TRIGGER_RATIO'] must be between 0 and 1 (exclusive): 0.75 for 75 %, not 75."
+    )
+
+
 @pytest.mark.parametrize("key", ["SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"])
 def test_a_key_written_into_the_settings_is_not_repeated(key: str) -> None:
     """Check output lands in logs; a provider's key that stands where none belongs must not."""
