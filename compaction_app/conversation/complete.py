@@ -38,6 +38,7 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
+from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
@@ -148,19 +149,12 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
 
 def _require_answered(context: ChatContext) -> None:
     """Refuse a tip with open tool calls: the prompt would contain "[no result]" for each of them."""
-    answered = set()
-    for message in reversed(context.messages):
-        if message.role == Role.TOOL:
-            answered.add(message.tool_call_id)
-            continue
-        waiting = [str(call.get("id")) for call in message.tool_calls if str(call.get("id")) not in answered]
-        if waiting:
-            raise InvalidMessage(
-                f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
-                "call's id as tool_call_id, then ask from the last one.",
-                field="tip",
-            )
-        return
+    if waiting := open_calls_at_end(context.messages):
+        raise InvalidMessage(
+            f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
+            "call's id as tool_call_id, then ask from the last one.",
+            field="tip",
+        )
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
