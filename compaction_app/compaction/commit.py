@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import Error, InterfaceError, OperationalError, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from compaction_app.compaction import runs
@@ -254,14 +255,8 @@ def _commit(work: Work, draft: SummaryDraft) -> None:
 
 def _next_generation(work: Work) -> int:
     """One more than the session's highest. Safe because the session is locked."""
-    latest = (
-        CompactionRun.objects.using(work.using)
-        .filter(session=work.run.session_id, generation__isnull=False)
-        .order_by("-generation")
-        .values_list("generation", flat=True)
-        .first()
-    )
-    return (latest or 0) + 1
+    runs_of_session = CompactionRun.objects.using(work.using).filter(session=work.run.session_id)
+    return (runs_of_session.aggregate(latest=Max("generation"))["latest"] or 0) + 1
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:

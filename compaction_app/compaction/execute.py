@@ -231,7 +231,7 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    is_due = _record_start(work, again=at_most is not None)
+    is_due = write_if_due(run, lambda: _write_start(work, again=at_most is not None))
     runs.give_back_connection(work.using)
     return work if is_due else None
 
@@ -347,15 +347,8 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _record_start(work: Work, *, again: bool) -> bool:
-    """The event, the log line and the signal of an attempt; False where the run is not due any more.
-
-    ``again``: a smaller request of the same attempt.
-    """
-    return write_if_due(work.run, lambda: _write_start(work, again))
-
-
-def _write_start(work: Work, again: bool) -> None:
+def _write_start(work: Work, *, again: bool) -> None:
+    """The event, the log line and the signal of an attempt. ``again``: a smaller request of the same attempt."""
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
