@@ -14,11 +14,13 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
@@ -134,7 +136,10 @@ def _price(value: Any) -> str | None:
 
 
 def _ratio(value: Any) -> str | None:
-    return _number(value) or (None if 0 < value < 1 else "must be between 0 and 1 (exclusive)")
+    if (wrong := _number(value)) or 0 < value < 1:
+        return wrong
+    percent = f": {value / 100:g} for {value:g} %" if 2 <= value < 100 else ""
+    return f"must be between 0 and 1 (exclusive){percent}"
 
 
 def _choice(enum: Any) -> Rule:
@@ -152,6 +157,28 @@ def _text(value: Any) -> str | None:
     # A run stores a snapshot of the settings.
     storable = "\x00" not in value and value.encode(errors="replace").decode() == value
     return None if storable else "must not contain NUL or lone surrogates"
+
+
+def find_address_error(url: str) -> str | None:
+    """What is wrong with the address of an OpenAI-compatible endpoint."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        # A port above 65535 or in letters, a bracket without its other half.
+        usable = False
+    if usable and not any(map(str.isspace, url)):
+        return None
+    return "must be an http(s) address such as 'http://localhost:8000/v1'"
+
+
+def _base_url(value: Any) -> str | None:
+    if wrong := _text(value) or find_address_error(value):
+        return wrong
+    if "@" in urlsplit(value).netloc:
+        # Each run stores its settings.
+        return "must not contain a user name or a password: name the environment variable of a key in api_key_env"
+    return None
 
 
 def _dotted_path(value: Any) -> str | None:
@@ -236,7 +263,7 @@ def _windows(value: Any) -> str | None:
 
 _MODEL_RULES: dict[str, Rule] = {
     "model": _text,
-    "base_url": _optional(_text),
+    "base_url": _optional(_base_url),
     "api_key_env": _optional(_text),
     "timeout": _positive_seconds,
     "max_input_tokens": _integer(1),
@@ -270,7 +297,7 @@ def _summarizers(value: Any) -> str | None:
         if unknown := sorted(str(key) for key in entry if key not in SUMMARIZER_KEYS):
             return f"has unknown keys for {name!r}: {', '.join(unknown)}; known are {', '.join(SUMMARIZER_KEYS)}"
         for key, item in entry.items():
-            if wrong := _KEYS[key].rule(item):
+            if wrong := RULES[key](item):
                 return f"has an invalid {key} for {name!r}: {wrong}"
     return None
 
@@ -356,141 +383,85 @@ def _role(value: Any) -> str | None:
     return None if value in ("user", "assistant") else "must be 'user' or 'assistant'"
 
 
-# -- the keys ------------------------------------------------------------------------------------------------
+# -- the keys, with their types, defaults and rules -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+def _key(default: Any, rule: Rule, *, site_only: bool = False) -> Any:
     """A key of ``COMPACTION``. A session may override it unless it names code or belongs to the whole site."""
-
-    default: Any
-    rule: Rule
-    site_only: bool = False
-
-
-_KEYS: dict[str, _Key] = {
-    "MODE": _Key(Mode.STANDARD, _choice(Mode)),
-    "TRIGGER_RATIO": _Key(0.75, _ratio),
-    "RECENT_MESSAGES_RATIO": _Key(0.20, _ratio),
-    "PRUNE_TOOL_RESULT_BYTES": _Key(4096, _integer(1)),
-    "TARGET_RATIO": _Key(0.50, _ratio),
-    "CONTEXT_WINDOW": _Key(None, _optional(_integer(1))),
-    "CONTEXT_WINDOWS": _Key(CONTEXT_WINDOWS, _windows, site_only=True),
-    "DEFAULT_CONTEXT_WINDOW": _Key(128_000, _integer(1)),
-    "RESERVED_TOKENS": _Key(8192, _integer(0)),
-    "TRIGGER_TOKENS_CAP": _Key(200_000, _integer(1)),
-    "RECENT_TOKENS_CAP": _Key(40_000, _integer(0)),
-    "PRESERVE_RECENT_MESSAGES": _Key(2, _integer(2)),
-    "LOOKAHEAD": _Key(Lookahead.PREVIOUS_TURN, _choice(Lookahead)),
-    "LOOKAHEAD_TOKENS": _Key(4000, _integer(0)),
-    "PRUNE": _Key(PruneWhen.PRESSURE, _choice(PruneWhen)),
-    "PRUNE_KEEP_TURNS": _Key(3, _integer(1)),
-    "MICRO_COMPACT": _Key(False, _boolean),
-    "REASONING": _Key(ReasoningRule.SUMMARIZE, _choice(ReasoningRule)),
-    "SUMMARY_TARGET_TOKENS": _Key(7500, _integer(1)),
-    "LEDGER_TOKENS": _Key(None, _optional(_integer(0))),
-    "MIN_SUMMARY_CHARS": _Key(30, _integer(1)),
-    "MIN_SAVING_RATIO": _Key(0.10, _ratio),
-    "COOLDOWN_SECONDS": _Key(60, _seconds),
-    "COVERAGE_RATIO": _Key(0.70, _ratio),
-    "BREAKER_FAILURES": _Key(3, _integer(1)),
-    "BREAKER_SECONDS": _Key(300, _seconds),
-    "SUMMARIZER": _Key(
-        "compaction_app.summarizers.OpenAISummarizer", _class_with("summarize", "summarize(request)"), site_only=True
-    ),
-    "SUMMARIZER_MODELS": _Key(("gpt-5.4-nano",), _models, site_only=True),
-    "SUMMARIZER_TIMEOUT": _Key(30, _positive_seconds),
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": _Key(20_000, _integer(1)),
-    "SUMMARY_PROMPT": _Key(None, _optional(_text)),
-    "SUMMARY_ROLE": _Key("user", _role),
-    "TOKEN_COUNTER": _Key(
-        "compaction_app.tokens.ExactTokenCounter",
-        _class_with("__call__", "a list of strings and return a list of numbers", 1),
-        site_only=True,
-    ),
-    "REDACTOR": _Key(None, _optional(_function("one string and returns one", 1)), site_only=True),
-    "POLICY": _Key(None, _optional(_function("a tip and a budget", 2)), site_only=True),
-    "PERMISSION": _Key(None, _optional(_function("a user, a session and an action", 3)), site_only=True),
-    "PROVIDER_CONTEXT_MANAGEMENT": _Key(False, _boolean),
-    "PRICES": _Key({}, _prices, site_only=True),
-    "MAX_MESSAGE_BYTES": _Key(4 * MIB, _integer(1), site_only=True),
-    "MANUAL_THROTTLE": _Key("10/m", _optional(_throttle), site_only=True),
-    "TASK_QUEUE": _Key(None, _optional(_text), site_only=True),
-    "RUN_TIME_LIMIT": _Key(None, _optional(_positive_seconds), site_only=True),
-    "SUMMARIZER_CHAT_MODELS": _Key((), _models, site_only=True),
-    "SPENDING_LIMITS": _Key({}, _spending_limits, site_only=True),
-    "TRIGGER_RATIOS": _Key({}, _ratios, site_only=True),
-    "SUMMARIZERS": _Key({}, _summarizers, site_only=True),
-    "SUMMARIZER_NAME": _Key(None, _optional(_text)),
-    "ALTERNATE_ROLES": _Key(False, _boolean),
-}
-DEFAULTS: dict[str, Any] = {name: key.default for name, key in _KEYS.items()}
-RULES: dict[str, Rule] = {name: key.rule for name, key in _KEYS.items()}
-SITE_ONLY = frozenset(name for name, key in _KEYS.items() if key.site_only)
-
-# Each key has an id of its own, so that hosts can silence one. New keys go to the end of the table.
-_KEY_IDS = {key: f"compaction_app.E{100 + n:03d}" for n, key in enumerate(DEFAULTS)}
-
-
-# -- settings ------------------------------------------------------------------------------------------------
+    # No default of the field's own: settings are built of all keys, the preset's and the site's among them.
+    return field(metadata={"default": default, "rule": rule, "site_only": site_only})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """The settings of one session: the keys of ``COMPACTION`` in lower case."""
 
-    mode: str
-    trigger_ratio: float
-    recent_messages_ratio: float
-    prune_tool_result_bytes: int
-    target_ratio: float
-    context_window: int | None
-    context_windows: Mapping[str, int]
-    default_context_window: int
-    reserved_tokens: int
-    trigger_tokens_cap: int
-    recent_tokens_cap: int
-    preserve_recent_messages: int
-    lookahead: str
-    lookahead_tokens: int
-    prune: str
-    prune_keep_turns: int
-    micro_compact: bool
-    reasoning: str
-    summary_target_tokens: int
-    ledger_tokens: int | None
-    min_summary_chars: int
-    min_saving_ratio: float
-    cooldown_seconds: float
-    coverage_ratio: float
-    breaker_failures: int
-    breaker_seconds: float
-    summarizer: str
-    summarizer_models: tuple[Any, ...]
-    summarizer_timeout: float
-    summarizer_max_output_tokens: int
-    summary_prompt: str | None
-    summary_role: str
-    token_counter: str
-    redactor: str | None
-    policy: str | None
-    permission: str | None
-    provider_context_management: bool
-    prices: Mapping[str, Any]
-    max_message_bytes: int
-    manual_throttle: str | None
-    task_queue: str | None
-    run_time_limit: float | None
-    summarizer_chat_models: tuple[Any, ...]
-    spending_limits: Mapping[str, Any]
-    trigger_ratios: Mapping[str, float]
-    summarizers: Mapping[str, Any]
-    summarizer_name: str | None
-    alternate_roles: bool
+    mode: str = _key(Mode.STANDARD, _choice(Mode))
+    trigger_ratio: float = _key(0.75, _ratio)
+    recent_messages_ratio: float = _key(0.20, _ratio)
+    prune_tool_result_bytes: int = _key(4096, _integer(1))
+    target_ratio: float = _key(0.50, _ratio)
+    context_window: int | None = _key(None, _optional(_integer(1)))
+    context_windows: Mapping[str, int] = _key(CONTEXT_WINDOWS, _windows, site_only=True)
+    default_context_window: int = _key(128_000, _integer(1))
+    reserved_tokens: int = _key(8192, _integer(0))
+    trigger_tokens_cap: int = _key(200_000, _integer(1))
+    recent_tokens_cap: int = _key(40_000, _integer(0))
+    preserve_recent_messages: int = _key(2, _integer(2))
+    lookahead: str = _key(Lookahead.PREVIOUS_TURN, _choice(Lookahead))
+    lookahead_tokens: int = _key(4000, _integer(0))
+    prune: str = _key(PruneWhen.PRESSURE, _choice(PruneWhen))
+    prune_keep_turns: int = _key(3, _integer(1))
+    micro_compact: bool = _key(False, _boolean)
+    reasoning: str = _key(ReasoningRule.SUMMARIZE, _choice(ReasoningRule))
+    summary_target_tokens: int = _key(7500, _integer(1))
+    ledger_tokens: int | None = _key(None, _optional(_integer(0)))
+    min_summary_chars: int = _key(30, _integer(1))
+    min_saving_ratio: float = _key(0.10, _ratio)
+    cooldown_seconds: float = _key(60, _seconds)
+    coverage_ratio: float = _key(0.70, _ratio)
+    breaker_failures: int = _key(3, _integer(1))
+    breaker_seconds: float = _key(300, _seconds)
+    summarizer: str = _key(
+        "compaction_app.summarizers.OpenAISummarizer", _class_with("summarize", "summarize(request)"), site_only=True
+    )
+    summarizer_models: tuple[Any, ...] = _key(("gpt-5.4-nano",), _models, site_only=True)
+    summarizer_timeout: float = _key(30, _positive_seconds)
+    summarizer_max_output_tokens: int = _key(20_000, _integer(1))
+    summary_prompt: str | None = _key(None, _optional(_text))
+    summary_role: str = _key("user", _role)
+    token_counter: str = _key(
+        "compaction_app.tokens.ExactTokenCounter",
+        _class_with("__call__", "a list of strings and return a list of numbers", 1),
+        site_only=True,
+    )
+    redactor: str | None = _key(None, _optional(_function("one string and returns one", 1)), site_only=True)
+    policy: str | None = _key(None, _optional(_function("a tip and a budget", 2)), site_only=True)
+    permission: str | None = _key(None, _optional(_function("a user, a session and an action", 3)), site_only=True)
+    provider_context_management: bool = _key(False, _boolean)
+    prices: Mapping[str, Any] = _key({}, _prices, site_only=True)
+    max_message_bytes: int = _key(4 * MIB, _integer(1), site_only=True)
+    manual_throttle: str | None = _key("10/m", _optional(_throttle), site_only=True)
+    task_queue: str | None = _key(None, _optional(_text), site_only=True)
+    run_time_limit: float | None = _key(None, _optional(_positive_seconds), site_only=True)
+    summarizer_chat_models: tuple[Any, ...] = _key((), _models, site_only=True)
+    spending_limits: Mapping[str, Any] = _key({}, _spending_limits, site_only=True)
+    trigger_ratios: Mapping[str, float] = _key({}, _ratios, site_only=True)
+    summarizers: Mapping[str, Any] = _key({}, _summarizers, site_only=True)
+    summarizer_name: str | None = _key(None, _optional(_text))
+    alternate_roles: bool = _key(False, _boolean)
 
     def snapshot(self) -> dict[str, Any]:
         """As JSON, stored with a run. Contains names of environment variables, never their values."""
         return {f.name.upper(): _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+_FIELDS = {f.name.upper(): f for f in fields(Settings)}
+DEFAULTS: dict[str, Any] = {name: f.metadata["default"] for name, f in _FIELDS.items()}
+RULES: dict[str, Rule] = {name: f.metadata["rule"] for name, f in _FIELDS.items()}
+SITE_ONLY = frozenset(name for name, f in _FIELDS.items() if f.metadata["site_only"])
+# Each key has an id of its own, so that hosts can silence one. New keys go to the end of the class.
+_KEY_IDS = {key: f"compaction_app.E{100 + n:03d}" for n, key in enumerate(DEFAULTS)}
 
 
 # -- problems ------------------------------------------------------------------------------------------------
@@ -539,7 +510,9 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     if not unknown:
         return []
     message = f"{where} has unknown keys: {', '.join(unknown)}."
-    return [Problem("compaction_app.E002", message, f"Known keys are {', '.join(DEFAULTS)}.")]
+    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 1))
+    meant = f"Did you mean {', '.join(near)}? " if near else ""
+    return [Problem("compaction_app.E002", message, f"{meant}Known keys are {', '.join(DEFAULTS)}.")]
 
 
 def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:

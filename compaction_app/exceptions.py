@@ -54,15 +54,20 @@ class DuplicateExternalId(InvalidMessage):
 
 
 class ImmutableTree(CompactionError):
-    """Messages are append-only: they are not moved, reordered or inserted between others."""
+    """Messages are append-only: they are not changed, moved, reordered or inserted between others."""
 
     code = "immutable_tree"
 
 
 class MessageNotFound(CompactionError, LookupError):
-    """The message or session does not exist any more."""
+    """The message or session does not exist any more.
+
+    Where it was deleted while a chat model answered, the answer is attached, as to :class:`InvalidReply`.
+    """
 
     code = "not_found"
+    completion: Any = None
+    reply: Mapping[str, Any] = {}
 
 
 class NotASummary(CompactionError, ValueError):
@@ -170,10 +175,9 @@ class SummarizerError(CompactionError):
     """A summarizer could not make a draft.
 
     ``error_code`` is one of :class:`compaction_app.values.ErrorCode`. ``transient`` means that trying later may help;
-    ``retry_after`` is the provider's wish, in seconds. ``attempts`` are (model, code) in order. ``calls``
-    (:class:`compaction_app.values.ModelCall`) are the calls that were answered, so they are paid for.
-    ``capacity`` (:class:`compaction_app.values.Capacity`) is what the largest model that the request was too large for
-    takes: a smaller request may succeed.
+    ``retry_after`` is the provider's wish, in seconds. ``calls`` (of :class:`compaction_app.values.ModelCall`) are the
+    calls that were answered, so they are paid for. ``capacity`` (:class:`compaction_app.values.Capacity`) is what the
+    largest model that the request was too large for takes: a smaller request may succeed.
     """
 
     code = "summarizer_error"
@@ -181,6 +185,5 @@ class SummarizerError(CompactionError):
     transient: bool = False
     retry_after: float | None = None
     model: str = ""
-    attempts: Sequence[tuple[str, str]] = ()
     calls: Sequence[Any] = ()
     capacity: Any = None

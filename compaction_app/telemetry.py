@@ -15,7 +15,7 @@ import re
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
@@ -102,8 +102,7 @@ def fail_span(span: Span, code: str) -> None:
     span.set_status(StatusCode.ERROR)
 
 
-@contextmanager
-def run_span(run: Any) -> Iterator[Span]:
+def run_span(run: Any) -> AbstractContextManager[Span]:
     """The span of one attempt at a run; the calls of its models are spans below it."""
     attributes = {
         "compaction.run.id": run.pk,
@@ -112,8 +111,7 @@ def run_span(run: Any) -> Iterator[Span]:
         "compaction.attempt": run.attempts,
         "gen_ai.conversation.id": str(run.session_id),
     }
-    with _span("compaction.run", SpanKind.INTERNAL, attributes) as span:
-        yield span
+    return _span("compaction.run", SpanKind.INTERNAL, attributes)
 
 
 def describe_run(span: Span, run: Any) -> None:

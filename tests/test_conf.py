@@ -53,6 +53,8 @@ NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
 NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
 NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
 NO_TEXT: list[Any] = ["", 1, b"x", []]
+NO_ADDRESS = ["localhost:8000", "ftp://x/v1", "http://", "http://x:99999/v1", "http://x:80a/v1", "http://[::1/v1"]
+NO_ADDRESS += ["http://x:0/v1", "http://a b/v1", "http://user:password@x/v1", "http://key@x/v1"]
 NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
 
 #: What every key must refuse and what it must take. None is "not set" only where it is among the good.
@@ -105,6 +107,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
             [{"model": "x", "api_key": "k"}],
             [{"model": "x", 5: 5}],
             [{"model": "x", "base_url": 5}],
+            *([{"model": "x", "base_url": url}] for url in NO_ADDRESS),
             [{"model": "x", "timeout": 0}],
             [{"model": "x", "timeout": "30"}],
             [{"model": "x", "max_input_tokens": 0}],
@@ -112,6 +115,10 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [
             [],
             ("a", "b"),
+            *(
+                [{"model": "x", "base_url": url}]
+                for url in ("https://x", "http://10.0.0.7:8000/v1", "http://[::1]:80/v1")
+            ),
             [{"model": "x", "base_url": None, "api_key_env": "KEY", "timeout": 3.5, "max_input_tokens": 9}],
         ],
     ),
@@ -259,6 +266,17 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
             "Correct or remove SUMMARY_ROLE.",
         ),
     ]
+
+
+def test_what_was_meant_is_named() -> None:
+    [unknown] = find_problems({"trigger_ration": 0.7, "CONTEXT_WINDOWZ": {}, "XYZ": 1})
+    assert unknown.hint.startswith("Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ")
+    [unknown] = find_problems({"XYZ": 1})
+    assert unknown.hint.startswith("Known keys are MODE, ")
+    [percent] = find_problems({"TRIGGER_RATIO": 75})
+    assert percent.message == (
+        "COMPACTION['TRIGGER_RATIO'] must be between 0 and 1 (exclusive): 0.75 for 75 %, not 75."
+    )
 
 
 @pytest.mark.parametrize("key", ["SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"])

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db import Error, InterfaceError, OperationalError, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from compaction_app.compaction import runs
@@ -126,7 +127,7 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
         # A connection that broke in the middle of a statement takes no other one.
         runs.give_back_connection(database_of(run))
         _fail(run, recorded)
-    except DatabaseError:
+    except Error:
         raise error from None
 
 
@@ -136,7 +137,7 @@ def release_interrupted(run: CompactionRun) -> None:
         runs.give_back_connection(database_of(run))
         if runs.release(run):
             log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
-    except DatabaseError as error:
+    except Error as error:
         # The claim ends with its lease. The caller is to see the interruption, not this error.
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
@@ -254,14 +255,8 @@ def _commit(work: Work, draft: SummaryDraft) -> None:
 
 def _next_generation(work: Work) -> int:
     """One more than the session's highest. Safe because the session is locked."""
-    latest = (
-        CompactionRun.objects.using(work.using)
-        .filter(session=work.run.session_id, generation__isnull=False)
-        .order_by("-generation")
-        .values_list("generation", flat=True)
-        .first()
-    )
-    return (latest or 0) + 1
+    runs_of_session = CompactionRun.objects.using(work.using).filter(session=work.run.session_id)
+    return (runs_of_session.aggregate(latest=Max("generation"))["latest"] or 0) + 1
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:

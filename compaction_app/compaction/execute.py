@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError
+from django.db import Error
 from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
@@ -94,9 +94,11 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
         try:
             work = prepare(run)
             while work:
-                result = _ask(work, held)
-                smaller = learn(work, result)
-                follow_up = None if smaller else finish(work, result)
+                result = _summarize(work, held)
+                smaller = prepare_smaller(work, result)
+                if smaller is None:
+                    keep_windows(work, result)
+                    follow_up = finish(work, result)
                 work = smaller
         except Exception as error:
             fail_unexpected(claimed, error)
@@ -118,9 +120,11 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
         try:
             work = await sync_to_async(prepare)(run)
             while work:
-                result = await _aask(work, held)
-                smaller = await sync_to_async(learn)(work, result)
-                follow_up = None if smaller else await sync_to_async(finish)(work, result)
+                result = await _asummarize(work, held)
+                smaller = await sync_to_async(prepare_smaller)(work, result)
+                if smaller is None:
+                    await sync_to_async(keep_windows)(work, result)
+                    follow_up = await sync_to_async(finish)(work, result)
                 work = smaller
         except Exception as error:
             await sync_to_async(fail_unexpected)(claimed, error)
@@ -131,7 +135,7 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
         return await sync_to_async(_outcome)(run, span, follow_up)
 
 
-def _ask(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
+def _summarize(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
     _limit_time(work, held)
     try:
         return run_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
@@ -139,7 +143,7 @@ def _ask(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
         return error
 
 
-async def _aask(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
+async def _asummarize(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
     _limit_time(work, held)
     try:
         return await arun_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
@@ -206,7 +210,7 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     settings = settings_from_snapshot(run.settings)
     try:
         work = _load(run, settings, at_most, summarizer)
-    except DatabaseError:
+    except Error:
         raise
     except RedactionFailed as error:
         # Its text is this app's own and quotes nothing; what the redactor raised is the cause.
@@ -227,25 +231,24 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    is_due = _record_start(work, again=at_most is not None)
+    is_due = write_if_due(run, lambda: _write_start(work, again=at_most is not None))
     runs.give_back_connection(work.using)
     return work if is_due else None
 
 
-def learn(work: Work, result: SummaryDraft | SummarizerError) -> Work | None:
-    """The same run with less covered, where that may help; else keep what providers said of their windows.
-
-    It may help where every model failed, and one of them only for the request's size.
-    """
-    smaller = _prepare_smaller(work, result) if isinstance(result, SummarizerError) else None
-    if smaller is None and isinstance(work.summarizer, OpenAISummarizer):
-        is_too_large = isinstance(result, SummarizerError) and result.error_code == ErrorCode.INPUT_TOO_LARGE
-        (work.summarizer.forget if is_too_large else work.summarizer.remember)()
-    return smaller
+def keep_windows(work: Work, result: SummaryDraft | SummarizerError) -> None:
+    """Remember what providers said of their windows; forget it where no request was small enough for them."""
+    if not isinstance(work.summarizer, OpenAISummarizer):
+        return
+    if isinstance(result, SummarizerError) and result.error_code == ErrorCode.INPUT_TOO_LARGE:
+        work.summarizer.forget()
+    else:
+        work.summarizer.remember()
 
 
-def _prepare_smaller(work: Work, error: SummarizerError) -> Work | None:
-    if error.capacity is None and error.error_code != ErrorCode.INPUT_TOO_LARGE:
+def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work | None:
+    """The same run with less covered, where that may help: every model failed, one of them only for the size."""
+    if isinstance(error, SummaryDraft) or (error.capacity is None and error.error_code != ErrorCode.INPUT_TOO_LARGE):
         return None
     size = count_request(work.request, work.count)
     # A host's own summarizer does not say what it takes.
@@ -344,15 +347,8 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _record_start(work: Work, *, again: bool) -> bool:
-    """The event, the log line and the signal of an attempt; False where the run is not due any more.
-
-    ``again``: a smaller request of the same attempt.
-    """
-    return write_if_due(work.run, lambda: _write_start(work, again))
-
-
-def _write_start(work: Work, again: bool) -> None:
+def _write_start(work: Work, *, again: bool) -> None:
+    """The event, the log line and the signal of an attempt. ``again``: a smaller request of the same attempt."""
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)

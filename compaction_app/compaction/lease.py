@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from compaction_app.compaction import runs
 from compaction_app.conf import Settings, settings_from_snapshot
@@ -84,7 +84,7 @@ def _renew(run: CompactionRun, held: Held, lease: float, limit: float) -> None:
             if not runs.renew(run, lease):
                 held.ended.set()
                 return
-        except DatabaseError as error:
+        except Error as error:
             # Without a renewal the lease ends, and another worker takes the run.
             log_error(logger, error, run=run.pk, session=run.session_id, step="renew")
             wait = max(wait, min(_RETRY_SECONDS, lease / _RENEWALS))

@@ -16,6 +16,7 @@ from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS
+from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary
@@ -257,7 +258,7 @@ class _Planner:
         candidates = [(m.depth, m.id) for m in (tail[cut - 1], *span[-1:])]
         if self.base:
             candidates.append((self.base.anchor_depth, self.base.anchor_id))
-        if _has_open_call(tail[:cut]):
+        if open_calls_at_end(tail[:cut]):
             candidates.append((tail[cut].depth, tail[cut].id))
         depth, message_id = max(candidates)
         return message_id, depth
@@ -294,14 +295,3 @@ def _newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, .
         start -= 1
         total += messages[start].tokens
     return tuple(messages[start:])
-
-
-def _has_open_call(messages: Sequence[Message]) -> bool:
-    """Whether the last call group of these messages still waits for a result."""
-    answered = []
-    for message in reversed(messages):
-        if message.role == Role.TOOL:
-            answered.append(message.tool_call_id)
-            continue
-        return any(str(call.get("id")) not in answered for call in message.tool_calls)
-    return False

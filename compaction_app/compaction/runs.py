@@ -15,6 +15,7 @@ from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connections, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from compaction_app import signals, telemetry
@@ -106,6 +107,7 @@ def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun 
             claim_token=uuid.uuid4(),
             lease_expires_at=now + timedelta(seconds=lease),
             started_at=now,
+            attempts=F("attempts") + 1,
             next_attempt_at=None,
         )
     )
@@ -115,9 +117,6 @@ def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun 
     run = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
     if run is None:
         log(logger, logging.INFO, "skip", run=run_id, reason="gone")
-        return None
-    run.attempts += 1
-    still_claimed(run).update(attempts=run.attempts)
     return run
 
 

@@ -35,6 +35,7 @@ from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
+from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import (
     Branch,
     Budget,
@@ -184,17 +185,14 @@ def _under_threshold(request: CompactionRequest, history: int) -> Decision:
 def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
     """The id of an open run that overlaps: its anchor is in our tail, or our anchor would be on its branch."""
     open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
+    others = list(open_runs.only("id", "anchor_id", "tip_id"))
     tail = {message.id for message in branch.tail}
-    for run in open_runs.only("id", "anchor_id", "tip_id"):
-        if run.anchor_id in tail:
-            return run.pk
-        if (
-            isinstance(plan, CompactionPlan)
-            and run.tip_id is not None
-            and branches.is_on_branch(plan.anchor_id, plan.anchor_depth, run.tip_id, request.using)
-        ):
-            return run.pk
-    return None
+    found = next((run.pk for run in others if run.anchor_id in tail), None)
+    if found is not None or isinstance(plan, Skip):
+        return found
+    tips = [run.tip_id for run in others if run.tip_id is not None]
+    below = tips_at_or_below(plan.anchor_id, tips, request.using)
+    return next((run.pk for run in others if run.tip_id in below), None)
 
 
 def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) -> Decision:

@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from compaction_app.conf import site_setting
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
 from compaction_app.messages import validation
@@ -69,9 +70,9 @@ def start_session(
     Raises :class:`InvalidMessage`, :class:`ConfigurationError`
     for ``settings`` that are not valid, :class:`DuplicateExternalId`.
     """
-    validation.check_json(system_prompt, "system_prompt")
-    validation.check_json(title, "title")
-    validation.check_text(model, "model")
+    for name, text in {"title": title, "model": model, "system_prompt": system_prompt}.items():
+        validation.check_text(text, name)
+    validation.check_text(external_id or "", "external_id")
     validation.check_dict(settings, "settings", "It overrides keys of COMPACTION.")
     validation.check_dict(metadata, "metadata")
     session = ChatSession(
@@ -245,8 +246,8 @@ def append_messages(
 
     ``messages``: dicts with the arguments of :func:`append_message`, without ``context`` and ``idempotency_key``.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
-    without a system prompt becomes the session's system prompt, and is not in the result. No model is asked, nothing is
-    enqueued. Errors are those of :func:`append_message`::
+    without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
+    text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
@@ -254,18 +255,16 @@ def append_messages(
         ])
     """
     validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
-    messages = list(messages)
     check_instance(session, ChatSession, "session")
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
+    nodes = [_node(session, message) for message in messages]
     using = database_of(session)
+    system_prompt = None
     with transaction.atomic(using=using):
-        if parent is None and messages and messages[0].get("role") == Role.SYSTEM and not session.system_prompt:
-            opening = messages.pop(0)
-            validation.check_json(opening.get("content"), "system_prompt")
-            session.system_prompt = str(opening.get("content") or "")
-            session.save(using=using, update_fields=["system_prompt"])
-        nodes = [_node(session, message) for message in messages]
+        opens = parent is None and nodes and nodes[0].role == Role.SYSTEM
+        if opens and _becomes_system_prompt(nodes[0], messages[0], using):
+            system_prompt = nodes.pop(0).content
         given = Counter(node.external_id for node in nodes if node.external_id)
         for external_id, times in given.items():
             if times > 1:
@@ -273,9 +272,28 @@ def append_messages(
         same = ChatMessage.objects.using(using).filter(session_id=session.pk, external_id__in=given)
         try:
             with transaction.atomic(using=using):
-                return ChatMessage.objects.db_manager(using).append_chain(parent, nodes, savepoint=False)
+                stored = ChatMessage.objects.db_manager(using).append_chain(parent, nodes, savepoint=False)
         except IntegrityError as error:
             _raise_typed(error, same)
+    if system_prompt is not None:
+        # Not before: of a call that fails nothing is stored.
+        session.system_prompt = system_prompt
+    return stored
+
+
+def _becomes_system_prompt(node: ChatMessage, message: Mapping[str, Any], using: str) -> bool:
+    """Store the message as its session's system prompt, if the session has none; one statement decides and locks."""
+    validation.validate_message(vars(node), max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+    without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
+    if not without.update(system_prompt=node.content):
+        return False
+    if lost := [key for key, value in _with_text(message).items() if value and key not in ("role", "content")]:
+        raise InvalidMessage(
+            "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
+            f"leave out {', '.join(lost)}.",
+            field=lost[0],
+        )
+    return True
 
 
 def _with_text(message: Mapping[str, Any]) -> Mapping[str, Any]:

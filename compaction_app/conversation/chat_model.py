@@ -8,17 +8,16 @@ provider says so.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
-from compaction_app.summarizers.openai import is_overflow, openai
+from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -68,18 +67,28 @@ class _AsyncClient(threading.local):
     """The asynchronous client of a thread's event loop. Its connections belong to that loop, and a thread runs one."""
 
     made_for: Any = None
-    client: openai.AsyncOpenAI | None = None
+    client: openai.AsyncOpenAI
+    #: Open as long as the client is.
+    opened: AsyncGenerator[openai.AsyncOpenAI]
 
 
 _async_client = _AsyncClient()
 
 
-def _default_async_client() -> openai.AsyncOpenAI:
+async def _default_async_client() -> openai.AsyncOpenAI:
     """One for each event loop; another where the environment has changed."""
     wanted = (asyncio.get_running_loop(), *map(os.environ.get, _VARIABLES))
-    if _async_client.client is None or _async_client.made_for != wanted:
-        _async_client.client, _async_client.made_for = openai.AsyncOpenAI(), wanted
+    if _async_client.made_for != wanted:
+        opened = _open_async_client()
+        _async_client.client = await anext(opened)
+        _async_client.opened, _async_client.made_for = opened, wanted
     return _async_client.client
+
+
+async def _open_async_client() -> AsyncGenerator[openai.AsyncOpenAI]:
+    """A generator because ``asyncio.run`` ends those of its loop, and only that loop can close the connections."""
+    async with openai.AsyncOpenAI() as client:
+        yield client
 
 
 def ask(client: Any, request: Mapping[str, Any]) -> Reply:
@@ -92,7 +101,8 @@ def ask(client: Any, request: Mapping[str, Any]) -> Reply:
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     """:func:`ask`, awaited."""
     with _errors_translated():
-        completion = await (client or _default_async_client()).chat.completions.create(**request)
+        client = client or await _default_async_client()
+        completion = await client.chat.completions.create(**request)
     return _reply_of(completion)
 
 
@@ -121,7 +131,7 @@ def open_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
 
 async def aopen_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
     """:func:`open_stream`, awaited."""
-    client = client or _default_async_client()
+    client = client or await _default_async_client()
     with _errors_translated():
         source = await client.chat.completions.create(**_streaming(request))
         try:
@@ -198,12 +208,12 @@ def _errors_translated() -> Iterator[None]:
     """Raise this app's errors in place of the client's, where there is one; any other error is raised as it is."""
     try:
         yield
-    except openai.APIError as error:
-        if is_overflow(error):
+    except Exception as error:
+        if isinstance(error, openai.APIError) and is_overflow(error):
             raise ProviderOverflow from error
+        if is_unreadable(error):
+            raise InvalidReply(_UNREADABLE) from error
         raise
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InvalidReply(_UNREADABLE) from error
 
 
 def _reply_of(completion: Any) -> Reply:

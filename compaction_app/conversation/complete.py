@@ -36,7 +36,9 @@ from compaction_app.exceptions import (
     InvalidMessage,
     InvalidParent,
     InvalidReply,
+    MessageNotFound,
 )
+from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import ChatContext, Role, RunStatus, Trigger
@@ -61,7 +63,8 @@ def complete(
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply without content and tool calls raises :class:`EmptyReply`, one that cannot be read
-    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written.
+    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written. So
+    does the :class:`MessageNotFound` of a tip that was deleted while the model answered.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
@@ -146,19 +149,12 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
 
 def _require_answered(context: ChatContext) -> None:
     """Refuse a tip with open tool calls: the prompt would contain "[no result]" for each of them."""
-    answered = set()
-    for message in reversed(context.messages):
-        if message.role == Role.TOOL:
-            answered.add(message.tool_call_id)
-            continue
-        waiting = [str(call.get("id")) for call in message.tool_calls if str(call.get("id")) not in answered]
-        if waiting:
-            raise InvalidMessage(
-                f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
-                "call's id as tool_call_id, then ask from the last one.",
-                field="tip",
-            )
-        return
+    if waiting := open_calls_at_end(context.messages):
+        raise InvalidMessage(
+            f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
+            "call's id as tool_call_id, then ask from the last one.",
+            field="tip",
+        )
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
@@ -246,8 +242,9 @@ def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
     }
     try:
         stored = append_once(session_of(turn.tip), turn.tip, message, context=turn.context).message
-    except InvalidParent:
-        # The branch changed below the tip; the reply itself is valid.
+    except (InvalidParent, MessageNotFound) as error:
+        # The branch changed while the model answered; the reply itself is valid, and paid for.
+        vars(error).update(reply.as_attributes)
         raise
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error

@@ -96,7 +96,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         content, before = row.content, row.token_count
         after = _blank(row, replacement)
-        row.save(using=using, update_fields=_BLANKED_FIELDS)
+        row.save_base(using=using, update_fields=_BLANKED_FIELDS)
         _clear_title(row.session_id, content, using)
         with connections[using].cursor() as cursor:
             cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})

@@ -8,12 +8,16 @@ own with :func:`register_tool_marker`. An unknown tool gets a generic marker: no
 from __future__ import annotations
 
 import json
+import logging
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from compaction_app.messages.tool_outcomes import find_error, outcome_of, shell_outcome
 from compaction_app.messages.truncate import one_line
+
+logger = logging.getLogger("compaction_app.messages")
 
 Arguments = Mapping[str, Any]
 Marker = Callable[[Arguments, "str | None"], str]
@@ -103,10 +107,14 @@ def _key(name: str) -> str:
 
 
 def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
-    """A host's marker that raises must not stop a compaction: the generic one is used instead."""
+    """A host's marker that raises must not stop a compaction: it is logged, and the generic one is used instead."""
     try:
         line: object = marker(arguments, result)
-    except Exception:
+    except Exception as error:
+        # As telemetry.log_error() writes it.
+        fields = {"event": "error", "step": "tool_marker", "type": type(error).__name__}
+        line = f"error step=tool_marker type={fields['type']}\n{''.join(traceback.format_tb(error.__traceback__))}"
+        logger.error("%s", line, extra={"compaction": fields})  # noqa: TRY400  # its text may quote the call
         return ""
     return line if isinstance(line, str) else ""
 

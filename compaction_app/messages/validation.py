@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.values import Role
+from compaction_app.values import ContextMessage, Message, Role
 
 #: JSON nested deeper than this is refused: parsers recurse.
 MAX_JSON_DEPTH = 100
@@ -86,6 +86,17 @@ def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> l
             f"No open call {answered!r} here; open calls on this path: {waiting}.", field="tool_call_id"
         )
     return [call for call in open_calls if call != answered]
+
+
+def open_calls_at_end(messages: Sequence[Message | ContextMessage]) -> list[str]:
+    """The ids of the calls of the last call group that still wait for a result."""
+    answered = set()
+    for message in reversed(messages):
+        if message.role != Role.TOOL:
+            called = (str(call.get("id")) for call in message.tool_calls)
+            return [call_id for call_id in called if call_id not in answered]
+        answered.add(message.tool_call_id)
+    return []
 
 
 def check_json(value: Any, field: str) -> None:

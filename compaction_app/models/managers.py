@@ -329,7 +329,7 @@ class ChatMessageManager(_NodeManager):
             position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
             for node in nodes:
                 position.assign_to(node)
-                node.save(using=using, force_insert=True)
+                node.save_base(using=using, force_insert=True)
                 position = position.after(node)
         return list(nodes)
 

@@ -323,6 +323,17 @@ SELECT {_PLACE} FROM ends JOIN {MESSAGES} m ON m.id = ends.id
 ORDER BY m.depth
 """
 
+#: Of many tips, those at a message or below it. It walks from lane to lane.
+TIPS_AT_OR_BELOW = f"""
+WITH RECURSIVE up(tip, lane, depth) AS (
+    SELECT t.id, {_LANE.format(row="t")}, t.depth FROM {MESSAGES} t WHERE t.id IN ({{tips}})
+    UNION ALL
+    SELECT up.tip, {_LANE.format(row="p")}, p.depth
+    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
+)
+SELECT up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth WHERE m.id = %s
+"""
+
 _LANES_UP = f"""
 WITH RECURSIVE up(lane, depth) AS (
     SELECT {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = {{node}}

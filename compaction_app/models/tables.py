@@ -23,6 +23,7 @@ from django.utils import timezone
 from treebeard.al_tree import AL_Node
 
 from compaction_app.conf import find_session_error
+from compaction_app.exceptions import ImmutableTree
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
@@ -298,6 +299,20 @@ class ChatMessage(AL_Node):
 
     def is_descendant_of(self, node: ChatMessage) -> bool:
         return type(self).objects.is_ancestor(node, self)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Refused: a row without its tokens, its depth or its lane would break every budget below it.
+
+        ``append_chain`` and ``redact_message`` call ``save_base``, as Django's ``loaddata`` does.
+        """
+        if self._state.adding:
+            raise ImmutableTree("Use chat.append_message: it checks a message, counts its tokens and finds its place.")
+        raise ImmutableTree(
+            "A message is never changed: append a sibling with chat.append_message, or remove its text with "
+            "chat.redact_message."
+        )
+
+    save.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete this node and all below it, in the database it came from."""

@@ -4,8 +4,8 @@ A summarizer is a class with ``max_input_tokens`` (None: no limit) and ``summari
 names its own in ``SUMMARIZER``. :func:`run_summarizer` asks any of them: ``accept`` judges each draft, a draft that is
 too long is requested once more with a smaller target, and a failure raises :class:`SummarizerError`.
 
-A generator decides which model is asked next. Synchronous and asynchronous callers drive the same one, so no wrapper
-blocks a thread while a model works.
+Which model is asked next is decided by coroutines. A synchronous caller runs the same ones, with calls that block
+instead of waiting (:func:`_without_waiting`), so no wrapper blocks a thread while a model works.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -28,7 +28,15 @@ from compaction_app.conf import Settings, load
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.retention.extractive import extractive_draft
 from compaction_app.summarizers import windows
-from compaction_app.summarizers.openai import Clients, Failure, ModelEntry, ask, chat_model_entries, model_entries
+from compaction_app.summarizers.openai import (
+    Answer,
+    Clients,
+    Failure,
+    ModelEntry,
+    call_model,
+    chat_model_entries,
+    model_entries,
+)
 from compaction_app.summarizers.prompts import count_request, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
@@ -47,6 +55,10 @@ logger = logging.getLogger("compaction_app.summarizers")
 Accept = Callable[[SummaryDraft], ErrorCode | None]
 #: Called with events while a summarizer works. May run in an event loop, so it only collects and does no I/O.
 OnEvent = Callable[[EventKind, dict[str, Any]], None]
+#: Asks one model, or a host's summarizer, once.
+_Ask = Callable[[SummaryRequest], Awaitable[Answer]]
+#: Waits for the answer of a call, or blocks until there is one.
+_Wait = Callable[[Coroutine[Any, Any, Answer]], Awaitable[Answer]]
 #: Codes of an answer that was refused; the others mean that there was no answer.
 _DRAFT_CODES = frozenset(
     {
@@ -62,15 +74,6 @@ _DRAFT_CODES = frozenset(
         ErrorCode.ERROR_TEXT,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    request: SummaryRequest
-    #: None for a summarizer that is not a cascade.
-    entry: ModelEntry | None = None
-
-
 #: With less time than this no model is asked.
 _LEAST_SECONDS = 0.1
 
@@ -79,78 +82,64 @@ def _unlimited() -> float:
     return math.inf
 
 
-_Answer = SummaryDraft | Failure
-_Dialogue = Generator[_Question, _Answer, SummaryDraft]
-
-
 @dataclass(slots=True)
 class _Attempt:
-    """One request, what judges its drafts, and the failures so far."""
+    """One request to one summarizer: what judges its drafts, the failures so far, and the calls that were paid for."""
 
     request: SummaryRequest
     accept: Accept | None
     on_event: OnEvent | None
+    #: Seconds until nobody waits for a draft any more.
+    time_left: Callable[[], float] = _unlimited
     failures: list[Failure] = field(default_factory=list)
     #: Calls that were answered, in order: each is paid for, even if its draft is refused.
     calls: list[ModelCall] = field(default_factory=list)
-    #: How many of them are of models that were asked before the present one.
-    earlier: int = 0
     #: What each model takes for which the request was too large.
     too_small: list[Capacity] = field(default_factory=list)
-    #: Seconds until nobody waits for a draft any more.
-    time_left: Callable[[], float] = _unlimited
 
-    def ask(
-        self, name: str, entry: ModelEntry | None = None, size: int = 0, usual_share: float | None = None
-    ) -> Generator[_Question, _Answer, SummaryDraft | None]:
-        """Ask one model, and once more if its draft is too long. ``size``: tokens of the request, where known.
+    async def request_draft(
+        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None
+    ) -> SummaryDraft | None:
+        """An accepted draft of one model, which is asked once more if its draft is too long.
 
-        None if no draft was accepted; the reasons are then in ``failures``. ``usual_share``: see
-        :func:`windows.read_usage`.
+        None if no draft was accepted; the reasons are then in ``failures``. ``size``: tokens of the request, where
+        known. ``usual_share``: see :func:`windows.read_usage`.
         """
-        for question in (self.request, tighter(self.request)):
+        for request in (self.request, tighter(self.request)):
             if self.time_left() < _LEAST_SECONDS:
                 raise self._out_of_time()
-            answer = yield _Question(question, entry)
+            answer = await ask(request)
             if isinstance(answer, Failure):
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
             if overflow := windows.read_usage(answer, size, usual_share):
                 detail = f"read {overflow.sent} of {size} tokens"
-                self.fail(Failure(model=name, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
+                self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
                 return None
-            code = self._judge(answer, name)
+            code = self._judge(answer, model)
             if code is None:
-                self._report_earlier()
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
-                log(logger, logging.INFO, "done", model=name, **numbers, characters=len(answer.text))
-                return replace(answer, tightened=question is not self.request, calls=tuple(self.calls))
-            self.fail(Failure(model=name, code=code, detail=f"{len(answer.text)} characters"))
-            if code != ErrorCode.OVERSIZE or question is not self.request:
+                log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
+                return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
+            self.fail(Failure(model=model, code=code, detail=f"{len(answer.text)} characters"))
+            if code != ErrorCode.OVERSIZE or request is not self.request:
                 return None
             if self.on_event:
                 figures = {"target_tokens": self.request.target_tokens, "output_tokens": answer.output_tokens}
-                self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": name, "characters": len(answer.text), **figures})
+                self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
         return None
-
-    def ask_only(self, name: str) -> _Dialogue:
-        """Ask a summarizer that is not a cascade."""
-        draft = yield from self.ask(name)
-        if draft is None:
-            raise self.error()
-        return draft
-
-    def _report_earlier(self) -> None:
-        """An event for each model that failed before another one's draft; a failed run names them in its error."""
-        for model, code in dict.fromkeys((failure.model, failure.code) for failure in self.failures[: self.earlier]):
-            if self.on_event:
-                self.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
 
     def fail(self, failure: Failure) -> None:
         self.failures.append(failure)
         values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
         log(logger, logging.WARNING, "failed", **values)
+
+    def report(self, failures: Sequence[Failure]) -> None:
+        """An event for each model that failed before another one's draft; a failed run names them in its error."""
+        for model, code in dict.fromkeys((failure.model, failure.code) for failure in failures):
+            if self.on_event:
+                self.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
 
     def error(self) -> SummarizerError:
         """The error of all failures. It is transient if one of them was: that model may still answer."""
@@ -160,7 +149,6 @@ class _Attempt:
             return SummarizerError(
                 "No model is configured: SUMMARIZER_MODELS is empty, and SUMMARIZER_CHAT_MODELS lists no other.",
                 error_code=ErrorCode.BAD_REQUEST,
-                attempts=[],
             )
         # The second answer of a model that was asked twice replaces its first.
         last = {failure.model: failure for failure in self.failures}
@@ -172,54 +160,48 @@ class _Attempt:
             transient=telling.transient,
             retry_after=max(waits, default=None),
             model=telling.model,
-            attempts=[(failure.model, failure.code) for failure in self.failures],
-            calls=tuple(self.calls),
             capacity=max(self.too_small, key=lambda capacity: capacity.input_tokens, default=None),
         )
 
     def _out_of_time(self) -> SummarizerError:
         asked = "; ".join(f"{failure.model}: {failure.code}" for failure in self.failures)
-        return SummarizerError(
-            f"No time is left to ask a model. {asked}".rstrip(),
-            error_code=ErrorCode.TIME_LIMIT,
-            attempts=[(failure.model, failure.code) for failure in self.failures],
-            calls=tuple(self.calls),
-        )
+        return SummarizerError(f"No time is left to ask a model. {asked}".rstrip(), error_code=ErrorCode.TIME_LIMIT)
 
-    @contextmanager
-    def errors_of(self, summarizer: Any) -> Iterator[None]:
-        """Turn what a summarizer raises into a :class:`SummarizerError` with the calls that were made before."""
-        try:
-            yield
-        except SummarizerError as error:
-            error.calls = (*self.calls, *error.calls)
-            raise
-        except Exception as error:
-            raise self._raised(error, type(summarizer).__name__, "raised") from error
-
-    def _judge(self, draft: SummaryDraft, name: str) -> ErrorCode | None:
+    def _judge(self, draft: SummaryDraft, model: str) -> ErrorCode | None:
         """The answer of ``accept``. It counts with a host's counter; if that raises, the attempt ends."""
         try:
             return self.accept(draft) if self.accept else None
         except Exception as error:
-            raise self._raised(error, name, "wrote a draft whose check raised") from error
+            raise _error_of(error, model, "wrote a draft whose check raised") from error
 
-    def _raised(self, error: Exception, name: str, did: str) -> SummarizerError:
-        """The type is recorded and the frames are logged; the error's text may quote the conversation."""
-        log_error(logger, error, summarizer=name)
-        timed_out = isinstance(error, TimeoutError)
-        code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
-        if isinstance(error, SoftTimeLimitExceeded):
-            # Of the task, not of a call: it raises in whatever code is at work.
-            code = ErrorCode.TIME_LIMIT
-        return SummarizerError(
-            f"{name} {did} {type(error).__name__}",
-            error_code=code,
-            transient=timed_out or isinstance(error, ConnectionError),
-            model=name,
-            attempts=[(name, code)],
-            calls=tuple(self.calls),
-        )
+
+@contextmanager
+def _errors_of(name: str, calls: Sequence[ModelCall] = ()) -> Iterator[None]:
+    """Raise whatever a summarizer raises as a :class:`SummarizerError`, with the calls that were made before."""
+    try:
+        yield
+    except SummarizerError as error:
+        error.calls = (*calls, *error.calls)
+        raise
+    except Exception as error:
+        raise _error_of(error, name, "raised", calls) from error
+
+
+def _error_of(error: Exception, name: str, did: str, calls: Sequence[ModelCall] = ()) -> SummarizerError:
+    """The type is recorded and the frames are logged; the error's text may quote the conversation."""
+    log_error(logger, error, summarizer=name)
+    timed_out = isinstance(error, TimeoutError)
+    code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
+    if isinstance(error, SoftTimeLimitExceeded):
+        # Of the task, not of a call: it raises in whatever code is at work.
+        code = ErrorCode.TIME_LIMIT
+    return SummarizerError(
+        f"{name} {did} {type(error).__name__}",
+        error_code=code,
+        transient=timed_out or isinstance(error, ConnectionError),
+        model=name,
+        calls=tuple(calls),
+    )
 
 
 def _rank(failure: Failure) -> int:
@@ -291,31 +273,27 @@ class OpenAISummarizer:
     def summarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        dialogue = self._cascade(_Attempt(request, accept, on_event, time_left=self.time_left))
-        return _drive(dialogue, lambda question: _run(self._answer(question)))
+        return _without_waiting(self._cascade(request, accept, on_event, _blocking))
 
     async def asummarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        return await _adrive(self._cascade(_Attempt(request, accept, on_event, time_left=self.time_left)), self._answer)
+        return await self._cascade(request, accept, on_event, _waiting)
 
-    async def _answer(self, question: _Question) -> _Answer:
-        assert question.entry is not None
-        entry = replace(question.entry, timeout=min(question.entry.timeout, self.time_left()))
-        return await ask(entry, question.request, self._clients)
+    async def _cascade(
+        self, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None, wait: _Wait
+    ) -> SummaryDraft:
+        attempt = _Attempt(request, accept, on_event, time_left=self.time_left)
+        with _errors_of(type(self).__name__, attempt.calls):
+            size = count_request(request, self._count)
+            for entry in self.entries:
+                before = len(attempt.failures)
+                if draft := await self._draft_of(entry, attempt, size, wait):
+                    attempt.report(attempt.failures[:before])
+                    return draft
+            raise attempt.error()
 
-    def _cascade(self, attempt: _Attempt) -> _Dialogue:
-        size = count_request(attempt.request, self._count)
-        for entry in self.entries:
-            attempt.earlier = len(attempt.failures)
-            draft = yield from self._ask_entry(attempt, entry, size)
-            if draft:
-                return draft
-        raise attempt.error()
-
-    def _ask_entry(
-        self, attempt: _Attempt, entry: ModelEntry, size: int
-    ) -> Generator[_Question, _Answer, SummaryDraft | None]:
+    async def _draft_of(self, entry: ModelEntry, attempt: _Attempt, size: int, wait: _Wait) -> SummaryDraft | None:
         """Ask one model, and once more with a shorter reply where its window leaves no room for a longer one."""
         if size > entry.max_input_tokens:
             detail = f"{size} tokens, takes {entry.max_input_tokens}"
@@ -323,7 +301,8 @@ class OpenAISummarizer:
         for _ in range(2):
             if size > entry.max_input_tokens:
                 break
-            draft = yield from attempt.ask(entry.model, entry, size, self._shares.get(entry.place))
+            ask = partial(self._ask, entry, wait)
+            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place))
             overflow = attempt.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):
@@ -337,6 +316,10 @@ class OpenAISummarizer:
             entry = self._narrow(entry, windows.halved(size))
         attempt.too_small.append(entry.capacity)
         return None
+
+    async def _ask(self, entry: ModelEntry, wait: _Wait, request: SummaryRequest) -> Answer:
+        limited = replace(entry, timeout=min(entry.timeout, self.time_left()))
+        return await wait(call_model(limited, request, self._clients))
 
     def _narrow(self, entry: ModelEntry, capacity: Capacity) -> ModelEntry:
         narrowed = entry.limited_to(capacity)
@@ -367,34 +350,39 @@ def run_summarizer(
     summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
 ) -> SummaryDraft:
     """An accepted draft from any summarizer, or :class:`SummarizerError`."""
-    attempt = _Attempt(request, accept, on_event)
     if _judges_itself(summarizer.summarize):
-        with attempt.errors_of(summarizer):
+        with _errors_of(type(summarizer).__name__):
             return _checked(summarizer, summarizer.summarize(request, accept, on_event))
 
-    def answer(question: _Question) -> SummaryDraft:
-        with attempt.errors_of(summarizer):
-            return _checked(summarizer, summarizer.summarize(question.request))
+    async def ask(request: SummaryRequest) -> SummaryDraft:
+        return _checked(summarizer, summarizer.summarize(request))
 
-    return _drive(attempt.ask_only(type(summarizer).__name__), answer)
+    return _without_waiting(_draft_of(summarizer, ask, _Attempt(request, accept, on_event)))
 
 
 async def arun_summarizer(
     summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
 ) -> SummaryDraft:
     """As :func:`run_summarizer`. A summarizer without ``asummarize`` works in a thread of its own."""
-    attempt = _Attempt(request, accept, on_event)
     own = getattr(summarizer, "asummarize", None)
     asummarize: Callable[..., Awaitable[Any]] = own or partial(asyncio.to_thread, summarizer.summarize)
     if _judges_itself(own or summarizer.summarize):
-        with attempt.errors_of(summarizer):
+        with _errors_of(type(summarizer).__name__):
             return _checked(summarizer, await asummarize(request, accept, on_event))
 
-    async def answer(question: _Question) -> SummaryDraft:
-        with attempt.errors_of(summarizer):
-            return _checked(summarizer, await asummarize(question.request))
+    async def ask(request: SummaryRequest) -> SummaryDraft:
+        return _checked(summarizer, await asummarize(request))
 
-    return await _adrive(attempt.ask_only(type(summarizer).__name__), answer)
+    return await _draft_of(summarizer, ask, _Attempt(request, accept, on_event))
+
+
+async def _draft_of(summarizer: Any, ask: _Ask, attempt: _Attempt) -> SummaryDraft:
+    """An accepted draft of a summarizer that leaves judging to us."""
+    name = type(summarizer).__name__
+    with _errors_of(name, attempt.calls):
+        if draft := await attempt.request_draft(ask, name):
+            return draft
+        raise attempt.error()
 
 
 def _judges_itself(summarize: Callable[..., Any]) -> bool:
@@ -406,34 +394,28 @@ def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
     if not wrong and isinstance(draft, SummaryDraft):
         return draft
     name = type(summarizer).__name__
-    raise SummarizerError(
-        f"{name} must return a SummaryDraft, not {wrong}.",
-        model=name,
-        attempts=[(name, ErrorCode.PROVIDER_ERROR)],
-    )
+    raise SummarizerError(f"{name} must return a SummaryDraft, not {wrong}.", model=name)
 
 
-def _drive(dialogue: _Dialogue, answer: Callable[[_Question], _Answer]) -> SummaryDraft:
+def _without_waiting(coroutine: Coroutine[Any, Any, SummaryDraft]) -> SummaryDraft:
+    """The result of a coroutine that waits for nothing: what it calls blocks, so it runs to its end at once."""
     try:
-        question = next(dialogue)
-        while True:
-            question = dialogue.send(answer(question))
+        coroutine.send(None)
     except StopIteration as done:
         draft: SummaryDraft = done.value
         return draft
+    raise RuntimeError("The coroutine waits for an event loop.")
 
 
-async def _adrive(dialogue: _Dialogue, answer: Callable[[_Question], Awaitable[_Answer]]) -> SummaryDraft:
-    try:
-        question = next(dialogue)
-        while True:
-            question = dialogue.send(await answer(question))
-    except StopIteration as done:
-        draft: SummaryDraft = done.value
-        return draft
+async def _blocking(call: Coroutine[Any, Any, Answer]) -> Answer:
+    return _run(call)
 
 
-def _run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
+async def _waiting(call: Coroutine[Any, Any, Answer]) -> Answer:
+    return await call
+
+
+def _run(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
     """Run one call to its end on an event loop of its own.
 
     Synchronous callers need a loop too: cancelling a task closes its connection at the deadline. A synchronous

@@ -1,9 +1,9 @@
 """Asks one OpenAI-compatible model for a summary, within a deadline.
 
-:func:`ask` does not raise for what a provider does: it returns a :class:`SummaryDraft`, or a :class:`Failure` with one
-of this app's error codes. A failure is stored with the run, so its detail contains no key and no text of the
-conversation: providers quote keys in a 401, and some servers quote the whole input in a 422 (see
-:mod:`error_details`).
+:func:`call_model` returns a :class:`SummaryDraft`, or a :class:`Failure` with one of this app's error codes: whatever
+is wrong with an address, a key, a connection or an answer, the next model can be asked. A failure is stored with the
+run, so its detail contains no key and no text of the conversation: providers quote keys in a 401, and some servers
+quote the whole input in a 422 (see :mod:`error_details`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -20,11 +21,14 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from compaction_app import telemetry
-from compaction_app.conf import Settings
+from compaction_app.conf import Settings, find_address_error
 from compaction_app.context.budget import window_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.windows import OUTPUT_SHARE, Overflow, read_overflow, smaller
+from compaction_app.telemetry import log_error
 from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ else:
             return getattr(importlib.import_module("openai"), name)
 
     openai = _ImportedWhenUsed()
+
+logger = logging.getLogger("compaction_app.summarizers")
 
 TEMPERATURE = 0.1
 #: Sent where no key is needed: the client does not start without one, and local servers ignore it.
@@ -127,6 +133,9 @@ class Failure:
     overflow: Overflow | None = None
 
 
+Answer = SummaryDraft | Failure
+
+
 def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEntry, ...]:
     """The cascade: ``SUMMARIZER_MODELS`` in order, then the session's own model if ``SUMMARIZER_CHAT_MODELS`` has it.
 
@@ -169,13 +178,23 @@ def _entry_at(window: int | None, options: Mapping[str, Any], settings: Settings
     )
 
 
-async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None) -> SummaryDraft | Failure:
+async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None) -> Answer:
     """Ask a model once. A parameter that it rejects is left out or renamed, within the same deadline."""
     if wrong := _misconfigured(entry, clients):
         return wrong
     limit = min(request.max_output_tokens, entry.max_output_tokens)
     with telemetry.model_call(entry.model, entry.url, max_tokens=limit) as call:
-        answer = await _ask(entry, request, clients)
+        answer: Answer
+        try:
+            client = (clients or make_client)(entry)
+            # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
+            # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
+            # its connections belong to the running event loop.
+            async with asyncio.timeout(entry.timeout), client:
+                completion = await _create(client, _parameters(entry, request))
+            answer = _read(entry, completion)
+        except Exception as error:
+            answer = _failure_of_call(error, entry, request)
         if isinstance(answer, Failure):
             call.failed(answer.code)
         else:
@@ -183,23 +202,24 @@ async def ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | Non
         return answer
 
 
-async def _ask(entry: ModelEntry, request: SummaryRequest, clients: Clients | None) -> SummaryDraft | Failure:
-    client = (clients or make_client)(entry)
-    try:
-        # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
-        # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
-        # its connections belong to the running event loop.
-        async with asyncio.timeout(entry.timeout), client:
-            completion = await _create(client, _parameters(entry, request))
-    except TimeoutError:
+def _failure_of_call(error: Exception, entry: ModelEntry, request: SummaryRequest) -> Failure:
+    """Whatever was raised between making the client and reading the answer; only a task's soft time limit is raised.
+
+    Returned and not raised: a traceback would carry the request, key and all.
+    """
+    # The client wraps what is raised while it sends.
+    origin = error.__cause__ or error
+    if isinstance(origin, SoftTimeLimitExceeded):
+        raise origin from None
+    if isinstance(error, TimeoutError):
         detail = f"no reply within {entry.timeout:g} s"
         return Failure(model=entry.model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
-    except openai.OpenAIError as error:
-        # Returned and not raised: a traceback would carry the request, key and all.
+    if isinstance(error, openai.OpenAIError):
         return failure_of(error, model=entry.model, prompt=f"{request.system}\n{request.user}")
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    if is_unreadable(error):
         return _malformed_reply(entry.model)
-    return _read(entry, completion)
+    log_error(logger, error, model=entry.model)
+    return Failure(model=entry.model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
 
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
@@ -228,13 +248,16 @@ def _is_openai(entry: ModelEntry) -> bool:
 
 
 def _misconfigured(entry: ModelEntry, clients: Clients | None) -> Failure | None:
-    parts = urlsplit(entry.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return Failure(model=entry.model, code=ErrorCode.BAD_REQUEST, detail="base_url is not an http(s) address")
-    if clients is None and not _api_key(entry):
-        detail = f"the environment variable {entry.api_key_env or 'OPENAI_API_KEY'} is not set"
-        return Failure(model=entry.model, code=ErrorCode.AUTHENTICATION, detail=detail)
-    return None
+    if wrong := find_address_error(entry.url):
+        return Failure(model=entry.model, code=ErrorCode.BAD_REQUEST, detail=f"base_url {wrong}")
+    if clients is not None:
+        return None
+    key = _api_key(entry)
+    if key and key.isascii() and key.isprintable():
+        return None
+    wrong = "has a character that no header can have" if key else "is not set"
+    detail = f"the environment variable {entry.api_key_env or 'OPENAI_API_KEY'} {wrong}"
+    return Failure(model=entry.model, code=ErrorCode.AUTHENTICATION, detail=detail)
 
 
 def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
@@ -356,6 +379,12 @@ def is_overflow(error: openai.APIError) -> bool:
     # An error inside a stream has no status: the stream began with 200.
     status = getattr(error, "status_code", 400)
     return status in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(_error_message(error)))
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether the client could not parse a body. Python has no error of its own for a number with too many digits."""
+    too_long_number = type(error) is ValueError and "integer string conversion" in str(error)
+    return too_long_number or isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
 
 
 def _overflow_of(error: openai.APIError) -> Overflow:

@@ -20,7 +20,7 @@ from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.openai_format import split_content
-from compaction_app.messages.validation import open_calls_after, validate_message, validate_session
+from compaction_app.messages.validation import check_datetime, open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
 #: Marks imported sessions; a digest of the conversation follows.
@@ -123,6 +123,11 @@ def _parse(text: str, first_line: int = 1) -> Any:
         raise ImportFailed(problem, line=line) from error
     except RecursionError as error:
         raise ImportFailed(f"line {first_line}: nested too deeply.", line=first_line) from error
+    except ValueError as error:
+        # Python does not say where the number is.
+        number = _TOO_LONG_NUMBER.search(text)
+        line = first_line + text.count("\n", 0, number.start() if number else 0)
+        raise ImportFailed(f"line {line}: a number has too many digits.", line=line) from error
 
 
 class _InvalidAt(Exception):
@@ -319,12 +324,15 @@ def _moment(value: Any) -> datetime | None:
         return None
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            moment = datetime.fromtimestamp(value, UTC)
+        else:
+            moment = datetime.fromisoformat(value)
+            moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         shown = repr(value)[:60]
         raise InvalidMessage(f"{shown} is not a time; write ISO 8601 or seconds since 1970.") from error
+    check_datetime(moment)
+    return moment
 
 
 def _checked(conversations: Sequence[Conversation], *, max_bytes: int, join: bool) -> list[Conversation]:
@@ -446,6 +454,8 @@ def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
     return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 
+#: Python reads no number with more digits.
+_TOO_LONG_NUMBER = re.compile(r"\d{4301}")
 _BETWEEN_VALUES = re.compile(r"[\s,:]*")
 
 

@@ -19,7 +19,7 @@ from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_draft, prose_of
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.summarizers.cascade import run_summarizer
-from compaction_app.summarizers.openai import Failure, ask, model_entries
+from compaction_app.summarizers.openai import Failure, call_model, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
@@ -93,7 +93,7 @@ def ask_model(
     if timeout is not None:
         options["timeout"] = timeout
     (entry,) = model_entries(replace(settings, summarizer_models=(options,)))
-    return asyncio.run(ask(entry, request))
+    return asyncio.run(call_model(entry, request))
 
 
 def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | Failure:

@@ -136,10 +136,22 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
     """The history at each of these tips, in one query from lane to lane. Deleted tips are left out."""
     if not tip_ids:
         return {}
-    places = ", ".join(["%s"] * len(tip_ids))
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=places), list(tip_ids))
+        cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=_places(tip_ids)), list(tip_ids))
         return {
             tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, tokens=tokens)
             for tip_id, summary_id, tokens in cursor.fetchall()
         }
+
+
+def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
+    """Those of the tips whose branch contains a message, in one query from lane to lane."""
+    if not tip_ids:
+        return set()
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids)), [*tip_ids, message_id])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def _places(values: Collection[int]) -> str:
+    return ", ".join(["%s"] * len(values))

@@ -313,7 +313,8 @@ class _Verification:
         self.recounted += tokens is not None and node.kind == Kind.MESSAGE
         if stored != derived:
             self._wrong(Finding.TOKEN_COUNT, f"stored {stored}, counted {derived}", node=node)
-            if node.kind == Kind.SUMMARY or row["path_tokens"] == node.sums[0]:
+            # Every counter counts what is around a message: 0 was never counted.
+            if stored and (node.kind == Kind.SUMMARY or row["path_tokens"] == node.sums[0]):
                 self.doubtful.append(self.found.problems[-1])
                 self.recounted_until_doubtful = (
                     self.recounted_until_doubtful if node.kind == Kind.SUMMARY else self.recounted

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.db.models.signals import post_save
 from django.utils import timezone
 
@@ -165,6 +165,34 @@ class TestCodeOfTheHosts:
             assert (outcome.run.claim_token, outcome.run.attempts) == (None, 1)
             CompactionRun.objects.update(next_attempt_at=None)
             assert compact_chat_history(run.pk).run.status == "succeeded"
+
+    @pytest.mark.parametrize("error", [OperationalError("the connection is lost"), InterfaceError("already closed")])
+    def test_one_that_is_away_while_the_branch_is_read_does_too(self, session, branch, monkeypatch, error):
+        def away(*_):
+            raise error
+
+        run = chat.request_compaction(branch[-1])
+        with monkeypatch.context() as patched:
+            patched.setattr("compaction_app.compaction.execute.branches.load_whole_tail", away)
+            outcome = compact_chat_history(run.pk)
+        assert (outcome.run.status, outcome.run.error_code) == ("ready", "provider_error")
+
+    @pytest.mark.parametrize("error", [OperationalError("the connection is lost"), InterfaceError("already closed")])
+    def test_one_that_is_away_at_the_end_too_leaves_the_first_error(self, session, branch, monkeypatch, error):
+        """The claim ends with its lease."""
+
+        def away(*_):
+            raise error
+
+        def receive(instance, **kwargs):
+            if instance.kind == "summary":
+                monkeypatch.setattr("compaction_app.compaction.commit.write_if_due", away)
+                raise LookupError
+
+        run = chat.request_compaction(branch[-1])
+        with receiving(post_save, receive, ChatMessage), pytest.raises(LookupError):
+            compact_chat_history(run.pk)
+        assert CompactionRun.objects.get(pk=run.pk).status == "running"
 
     def test_a_start_that_can_not_be_recorded_ends_the_run(self, session, branch, compact):
         def receive(instance, **kwargs):

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from compaction_app import chat, tasks
@@ -216,14 +216,15 @@ class TestLostWorkers:
         assert (run.status, run.error_code, run.error_detail) == ("failed", "time_limit", "Abandoned after 3 attempts.")
 
 
-def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, short_lease, settings, monkeypatch):
+@pytest.mark.parametrize("error", [OperationalError("the database is away"), InterfaceError("already closed")])
+def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, short_lease, settings, monkeypatch, error):
     """At the time limit too, when no renewal is due any more."""
     settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.2}
     tries = []
 
     def away(*_):
         tries.append(1)
-        raise OperationalError("the database is away")
+        raise error
 
     run = chat.request_compaction(branch[-1])
     with monkeypatch.context() as patched:

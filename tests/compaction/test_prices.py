@@ -145,6 +145,18 @@ class TestRuns:
         assert run.cost == Decimal("0.00060375") + Decimal("0.00603")
         assert run.events.get(kind="failed").payload["input_tokens"] == 6_000
 
+    def test_a_refused_draft_is_paid_for_where_the_next_model_cannot_be_asked(
+        self, server, settings, branch, monkeypatch
+    ):
+        monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
+        models = settings.COMPACTION["SUMMARIZER_MODELS"]
+        odd = [models[0], {**models[1], "api_key_env": "ODD_KEY"}]
+        settings.COMPACTION = {**settings.COMPACTION, "SUMMARIZER_MODELS": odd}
+        server.script([steps.reply("", usage=usage(3_000, 0))], model="small-model")
+        with pytest.raises(CompactionFailed, match="empty"):
+            chat.compact(branch[-1])
+        assert spent(CompactionRun.objects.get()) == (3_000, 0, 0, Decimal("0.0006"))
+
     def test_attempts_add_up(self, server, branch):
         """The first attempt gets a refused draft and a 500, which waits; the second a summary."""
         server.script([steps.reply("", usage=usage(3_000, 0))], model="small-model")

@@ -1,6 +1,8 @@
 """When a compaction is asked for, and who has a say in it."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
@@ -50,3 +52,14 @@ class TestTrigger:
             compact_chat_history(run.pk)
         assert CompactionRun.objects.filter(status="succeeded").count() == 2
         assert chat.find_summary(left) != chat.find_summary(right)
+
+    def test_many_open_runs_of_a_session_take_no_more_queries(self, session):
+        """They are read under the session's lock."""
+        trunk = grow(session, None, "u a")
+        tips = [grow(session, trunk[-1], "u a " * 40)[-1] for _ in range(6)]
+        counts = []
+        for tip in tips:
+            with CaptureQueriesContext(connection) as captured:
+                assert chat.request_compaction(tip) is not None
+            counts.append(len(captured))
+        assert counts[1:] == counts[1:2] * 5

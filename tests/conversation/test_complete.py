@@ -12,7 +12,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
+from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
@@ -145,6 +145,14 @@ class TestNoReply:
         session.refresh_from_db()
         assert session.token_calibration == {}
 
+    @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"choices": %s}' % (b"9" * 5000)], ids=["deep", "digits"])
+    @pytest.mark.parametrize("ask", [chat.complete, lambda tip, client: list(chat.stream(tip, client=client))])
+    def test_a_body_that_python_cannot_read_is_no_reply(self, session, client, server, ask, body):
+        server.script([steps.malformed(body)])
+        with pytest.raises(InvalidReply):
+            ask(grow(session, None, "u")[0], client=client)
+        assert ChatMessage.objects.count() == 1
+
     def test_a_call_without_content_is_a_reply(self, session, client, server):
         server.script([steps.tool_call()])
         reply = chat.complete(grow(session, None, "u")[0], client=client)
@@ -225,9 +233,11 @@ class TestUnstorable:
             exchange.send_message({"role": "assistant", "content": "Aye."}, finish_reason="stop")
 
         server.script([delete])
-        with pytest.raises(CompactionError) as caught:
+        with pytest.raises(MessageNotFound) as caught:
             chat.complete(tip, client=client)
-        assert not isinstance(caught.value, InvalidReply)
+        # It was paid for.
+        assert caught.value.reply["content"] == "Aye."
+        assert caught.value.completion.choices[0].message.content == "Aye."
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):

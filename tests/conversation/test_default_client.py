@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
+import openai
 import pytest
 from asgiref.sync import async_to_sync
 
@@ -59,12 +61,14 @@ def test_so_does_every_turn_of_an_event_loop(tip, counted):
             await chat.acomplete(tip)
         async for _ in chat.astream(tip):
             pass
-        assert chat_model._async_client.client is not None
-        await chat_model._async_client.client.close()
+        clients.append(chat_model._async_client.client)
 
-    for _ in range(2):
-        # Another loop: its connections are its own.
-        async_to_sync(main)()
+    clients: list[openai.AsyncOpenAI] = []
+    for run in (async_to_sync(main), lambda: asyncio.run(main())):
+        # Another loop: its connections are its own, and closed with it.
+        run()
+        assert clients[-1].is_closed()
+    assert clients[0] is not clients[1]
     assert len(counted.server.requests) == 8
     assert counted.connections == 2
 
@@ -82,8 +86,6 @@ def test_another_environment_is_another_client(tip, counted, monkeypatch):
 
 
 def test_a_missing_key_is_reported_every_time(tip, counted, monkeypatch):
-    import openai
-
     monkeypatch.delenv("OPENAI_API_KEY")
     for _ in range(2):
         with pytest.raises(openai.OpenAIError, match="OPENAI_API_KEY"):

@@ -226,12 +226,13 @@ class TestMarkers:
     def test_flat_calls_and_parsed_arguments_are_read_too(self):
         assert tool_marker({"name": "cat", "input": {"path": "a.py"}}, None) == "[read: a.py]"
 
-    def test_hosts_extend_the_registry(self, monkeypatch):
+    def test_hosts_extend_the_registry(self, monkeypatch, caplog):
         monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
         register_tool_marker("book_flight", lambda arguments, result: f"[booked: {arguments['to']}]\n")
         assert tool_marker(call("book_flight", {"to": "LIS"}), None) == "[booked: LIS]"
         # Arguments that do not parse raise KeyError in it: a host's mistake must not stop a compaction.
         assert tool_marker(call("book_flight", "{"), None) == "[tool-book_flight: {]"
+        assert "error step=tool_marker type=KeyError\n  File" in caplog.text
         register_tool_marker("book_flight", lambda arguments, result: "")
         assert tool_marker(call("book_flight", {"to": "LIS"}), None) == "[tool-book_flight: to=LIS]"
 

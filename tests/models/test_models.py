@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from compaction_app.exceptions import ConfigurationError, InvalidMessage
+from compaction_app import chat
+from compaction_app.exceptions import ConfigurationError, ImmutableTree, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import Kind, Role, RunStatus, Trigger
 from tests.trees import chain, start_session, summarize
@@ -370,3 +372,30 @@ def test_what_one_database_refuses_no_session_is_saved_with(what: str) -> None:
         start_session(**{field: value})
     assert caught.value.field == field
     assert not ChatSession.objects.exists()
+
+
+def test_a_message_is_stored_and_changed_by_the_doors_of_this_app_only():
+    """A host's own save() left the budget without its tokens, or raised an IntegrityError."""
+    session = start_session()
+    for create in (
+        lambda: session.messages.create(role=Role.USER, content="Hello."),
+        lambda: ChatMessage.objects.create(session=session, role=Role.USER),
+        ChatMessage(session=session, role=Role.USER).save,
+    ):
+        with pytest.raises(ImmutableTree, match=r"Use chat\.append_message"):
+            create()
+    message = chat.append_message(session, role="user", content="Hello.")
+    message.content = "Goodbye."
+    for change in (message.save, partial(message.save, update_fields=["content"])):
+        with pytest.raises(ImmutableTree, match=r"never changed.*chat\.redact_message"):
+            change()
+    assert [row.content for row in session.messages.all()] == ["Hello."]
+
+
+def test_fixtures_are_loaded_as_they_are(tmp_path):
+    message = chat.append_message(start_session(), role="user", content="Hello.")
+    fixture = tmp_path / "chats.json"
+    call_command("dumpdata", "compaction_app.chatsession", "compaction_app.chatmessage", output=str(fixture))
+    message.session.delete()
+    call_command("loaddata", str(fixture), verbosity=0)
+    assert ChatMessage.objects.get().content == "Hello."

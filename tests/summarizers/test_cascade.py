@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import openai
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.cascade import (
@@ -17,7 +19,7 @@ from compaction_app.summarizers.cascade import (
     make_summarizer,
     run_summarizer,
 )
-from compaction_app.summarizers.openai import model_entries
+from compaction_app.summarizers.openai import ModelEntry, make_client, model_entries
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
@@ -65,7 +67,7 @@ class TestOneModel:
             summarize(cascade(server, "first"), request(), ACCEPT)
         error: Any = caught.value
         assert (error.error_code, error.transient, error.model) == (code, transient, "first")
-        assert error.attempts == [("first", code)]
+        assert str(error).startswith(f"first: {code}")
         assert server.count("first") == 1
 
     def test_a_server_that_is_not_there_is_a_transient_failure(self, summarize):
@@ -83,6 +85,60 @@ class TestCascade:
         server.script([step], model="first")
         assert run_summarizer(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
         assert [server.count(model) for model in ("first", "second", "third")] == [1, 1, 0]
+
+    @pytest.mark.parametrize(
+        ("options", "key"),
+        [
+            ({"base_url": "http://localhost:99999/v1"}, KEY),
+            ({"base_url": "http://localhost:80a/v1"}, KEY),
+            ({"base_url": "http://[::1/v1"}, KEY),
+            ({"base_url": "http://127.0.0.1:1/v1"}, KEY),
+            ({}, "sk-\u2013abc"),
+            ({}, f"{KEY}\n"),
+        ],
+    )
+    def test_after_a_wrong_address_or_key_the_next_model_is_asked(self, server, summarize, monkeypatch, options, key):
+        monkeypatch.setenv("FIRST_KEY", key)
+        first = entry(server, "first", api_key_env="FIRST_KEY", **options)
+        summarizer = OpenAISummarizer(settings(first, entry(server, "second")))
+        assert summarize(summarizer, request(), ACCEPT).model == "second"
+        assert server.count("first") == 0
+
+    def test_after_a_client_that_cannot_be_made_the_next_model_is_asked(self, server, summarize, caplog):
+        """Where it happened is logged."""
+
+        def clients(asked: ModelEntry) -> Any:
+            if asked.model == "first":
+                raise ArithmeticError(SECRET)
+            return make_client(asked)
+
+        summarizer = OpenAISummarizer(settings(entry(server, "first"), entry(server, "second")), clients=clients)
+        assert summarize(summarizer, request(), ACCEPT).model == "second"
+        assert "error model=first type=ArithmeticError\n  File" in caplog.text
+        assert SECRET not in caplog.text
+
+    @pytest.mark.parametrize("is_wrapped", [False, True])
+    def test_the_soft_time_limit_of_a_task_ends_it_and_keeps_what_was_paid(self, server, summarize, is_wrapped):
+        """Celery raises it in whatever code is at work; the client wraps what is raised while it sends."""
+
+        class Interrupted(openai.DefaultAsyncHttpxClient):
+            async def send(self, *args: Any, **kwargs: Any) -> Any:
+                raise SoftTimeLimitExceeded
+
+        def clients(asked: ModelEntry) -> openai.AsyncOpenAI:
+            if asked.model == "first":
+                return make_client(asked)
+            if not is_wrapped:
+                raise SoftTimeLimitExceeded
+            return openai.AsyncOpenAI(api_key=KEY, base_url=server.url, max_retries=0, http_client=Interrupted())
+
+        server.script([steps.refusal()], model="first")
+        models = [entry(server, model) for model in ("first", "second", "third")]
+        with pytest.raises(SummarizerError) as caught:
+            summarize(OpenAISummarizer(settings(*models), clients=clients), request(), ACCEPT)
+        assert caught.value.error_code == ErrorCode.TIME_LIMIT
+        assert [call.model for call in caught.value.calls] == ["first"]
+        assert server.count("third") == 0
 
     def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(self, server, summarize):
         """§7: one retry asked tighter, with the event ``summary_oversize``."""
@@ -132,7 +188,7 @@ class TestCascade:
             summarize(cascade(server, "first", "second", "third"), request(), ACCEPT)
         error: Any = caught.value
         assert (error.error_code, error.transient) == (code, transient)
-        assert [model for model, _ in error.attempts] == ["first", "second", "third"]
+        assert [part.partition(":")[0] for part in str(error).split("; ")] == ["first", "second", "third"]
 
     def test_the_longest_wait_that_was_asked_for_counts(self, server):
         server.script([steps.rate_limited(3), steps.rate_limited(40), steps.server_error()])
@@ -269,7 +325,7 @@ class TestHostSummarizers:
         with pytest.raises(SummarizerError) as caught:
             summarize(Plain(SummaryDraft(text="")), request(), ACCEPT)
         error: Any = caught.value
-        assert (error.error_code, error.attempts) == (ErrorCode.EMPTY, [("Plain", ErrorCode.EMPTY)])
+        assert (error.error_code, error.model) == (ErrorCode.EMPTY, "Plain")
 
     def test_it_gets_the_one_tighter_retry(self, summarize):
         long, short = SummaryDraft(text="word " * 500), SummaryDraft(text=GOOD)

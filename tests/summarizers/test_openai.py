@@ -224,7 +224,15 @@ class TestSecrets:
         assert caught.value.error_code == ErrorCode.AUTHENTICATION
         assert server.requests == []
 
-    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://"])
+    def test_a_key_that_no_header_can_have_fails_without_a_call(self, server, monkeypatch):
+        monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
+        with pytest.raises(SummarizerError, match="variable ODD_KEY has a character that no header can") as caught:
+            OpenAISummarizer(settings(entry(server, "first", api_key_env="ODD_KEY"))).summarize(request(), ACCEPT)
+        assert caught.value.error_code == ErrorCode.AUTHENTICATION
+        assert "abc" not in str(caught.value)
+        assert server.requests == []
+
+    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1"])
     def test_an_address_that_is_none_is_a_bad_request(self, url):
         with pytest.raises(SummarizerError, match="base_url") as caught:
             OpenAISummarizer(settings({"model": "first", "base_url": url})).summarize(request(), ACCEPT)

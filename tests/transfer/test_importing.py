@@ -278,6 +278,9 @@ BROKEN: list[Any] = [
     ),
     pytest.param({"messages": [user(id=[1])]}, 3, "an id must be", id="id"),
     pytest.param([user(created_at="yesterday")], 2, "'yesterday' is not a time", id="time"),
+    pytest.param([user(), user(created_at="0001-01-01T00:00:00Z")], 6, "between the years", id="year 1"),
+    pytest.param({"created_at": "0001-01-01", "messages": [user()]}, 1, "between the years", id="year 1 of a chat"),
+    pytest.param('[\n{"role": "user",\n"content": %s}]' % ("9" * 5000), 3, "too many digits", id="digits"),
     pytest.param([user(created_at=1e300)], 2, "is not a time", id="far time"),
     pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
     pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a string", id="system prompt"),
@@ -294,6 +297,7 @@ BROKEN_LINES: list[Any] = [
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], 2, "must be a list", id="replies"),
     pytest.param([tree("q", reply("a"), reply("a"))], 2, "second time", id="id twice"),
     pytest.param([tree("fine"), "", {"messages": [user(), user(7)]}], 4, "message 2: content", id="message of a line"),
+    pytest.param([tree("fine"), "9" * 5000], 3, "too many digits", id="digits"),
     pytest.param([tree("fine"), "[" * 200_000], 3, "nested too deeply", id="deep"),
 ]
 

@@ -15,7 +15,7 @@ from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import TipHistory
-from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans
+from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans, tips_at_or_below
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
 from tests.trees import chain, deep_chain, start_session, summarize
@@ -82,6 +82,7 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         for message in session.messages.filter(kind=Kind.MESSAGE):
             below = [tip for tip in tips if message in ChatMessage.objects.get_path(ChatMessage.objects.get(pk=tip))]
             assert chat.newest_tip(message).pk == max(below)
+            assert tips_at_or_below(message.pk, tips, "default") == set(below)
         assert [tip.pk for tip in chat.tips(session)] == tips
         assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}

@@ -120,6 +120,14 @@ class TestNothingWrong:
         change(last, token_count=last.token_count + 7, path_tokens=last.path_tokens + 7)
         assert found(world.session) == [("token_count", last.pk, None)]
 
+    def test_a_row_that_nothing_counted_is_wrong_whatever_the_others_are(self, world, settings):
+        """As bulk_create() and other programs write it."""
+        settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        [row] = ChatMessage.objects.bulk_create(
+            [ChatMessage(session=world.session, role="user", content="Hello.", sib_order=99)]
+        )
+        assert found(world.session) == [("token_count", row.pk, None)]
+
     def test_the_number_of_queries_does_not_grow_with_the_session(self, world):
         with CaptureQueriesContext(connection) as few:
             verify_session(world.session)
@@ -156,7 +164,7 @@ def under_summary(world: World) -> Expected:
     summary, child = world.summaries[0], ChatMessage._base_manager.get(pk=world.variants[1].pk)
     child.pk, child.parent_message_id = None, summary.pk
     child.depth, child.path_tokens = summary.depth + 1, summary.path_tokens + child.token_count
-    child.save(force_insert=True)
+    child.save_base(force_insert=True)
     return [(Finding.PARENT, child)]
 
 
@@ -295,7 +303,7 @@ class TestCorruption:
     def test_two_live_summaries_at_one_place_are_found(self, world, without_live_index):
         second = ChatMessage._base_manager.get(pk=world.summaries[0].pk)
         second.pk, second.sib_order = None, 99
-        second.save(force_insert=True)
+        second.save_base(force_insert=True)
         assert found(world.session) == [("two_live_summaries", second.pk, None)]
 
     def test_a_session_that_is_written_to_meanwhile_is_read_again(self, world, monkeypatch):
