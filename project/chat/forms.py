@@ -40,7 +40,8 @@ class EditForm(MessageForm):
     """The form of an edited message."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.
+        super().__init__(*args, auto_id="edited-%s", **kwargs)
         self.fields["content"].label = "Edited message"
         # The user has just opened this box.
         self.fields["content"].widget.attrs.update(rows=5, autofocus=True)
