@@ -20,9 +20,10 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, filters, records, summaries
-from compaction_app.admin.actions import CompactForm, Report, RetiringAdmin, is_off
+from compaction_app.admin.compacting import CompactForm, Report, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
+from compaction_app.admin.retiring import RetiringAdmin
 from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.admin.transcripts import transcript_of

@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from compaction_app.admin import display, records
-from compaction_app.admin.actions import Report, why_no_retry
 from compaction_app.admin.charts import Chart, chart_of
+from compaction_app.admin.compacting import Report
 from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
 from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
 from compaction_app.admin.health import due_since, is_late
@@ -269,7 +269,7 @@ class CompactionRunAdmin(DatedAdmin):
     # -- retrying -----------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: CompactionRun) -> dict[str, str]:
-        if why_no_retry(obj) or not self.has_compact_permission(request):
+        if _why_no_retry(obj) or not self.has_compact_permission(request):
             return {}
         return {"Retry": self.url("compactionrun_retry", obj.pk)}
 
@@ -282,7 +282,7 @@ class CompactionRunAdmin(DatedAdmin):
         """Open a new run for the tip of each of these failed ones, with the same instructions."""
         report = Report(self, request)
         for run in runs:
-            problem = why_no_retry(run)
+            problem = _why_no_retry(run)
             if problem or run.tip is None:
                 report.problems.append((str(run), problem))
             elif started := report.compact(run.tip, run.instructions):
@@ -291,7 +291,7 @@ class CompactionRunAdmin(DatedAdmin):
 
     @records.page("<int:pk>/retry/", "compact")
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
-        here, problem = self.page_of(run), why_no_retry(run)
+        here, problem = self.page_of(run), _why_no_retry(run)
         if problem and request.method != "POST":
             self.message_user(request, f"{run}: {problem}", messages.WARNING)
             return HttpResponseRedirect(here)
@@ -304,6 +304,13 @@ class CompactionRunAdmin(DatedAdmin):
             is_work=True,
             back=here,
         )
+
+
+def _why_no_retry(run: CompactionRun) -> str:
+    """Why a run cannot be retried; "" where it can."""
+    if run.status != RunStatus.FAILED:
+        return "Only a failed run can be retried."
+    return "" if run.tip_id else "Its tip has been deleted."
 
 
 def _tokens(run: CompactionRun) -> str:

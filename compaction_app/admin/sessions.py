@@ -26,12 +26,13 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, records
-from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
+from compaction_app.admin.compacting import CompactForm, Report, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
 from compaction_app.admin.unseen import held_back
+from compaction_app.admin.verifying import VerifyingAdmin
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
