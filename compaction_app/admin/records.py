@@ -31,7 +31,7 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
-from compaction_app.models import CompactionEvent
+from compaction_app.models import CompactionEvent, CompactionRun
 
 if TYPE_CHECKING:
     # Subscripting them works for type checkers only.
@@ -403,6 +403,9 @@ class RecordAdmin(AnyModelAdmin):
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
+
+    def link_to_run_with_status(self, run: CompactionRun) -> str:
+        return self.link_to("compactionrun", run.pk, str(run))
 
     def link_to_session(self, session: Any) -> str:
         """By its title only for people who may view sessions: a title may quote a message."""

@@ -19,6 +19,7 @@ from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReaso
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
+from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
@@ -32,7 +33,7 @@ _STATUS_WORDS = {
     RunStatus.RUNNING: "A worker is processing it.",
     RunStatus.SUCCEEDED: "A summary was stored.",
     RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
-    RunStatus.FAILED: "Failed permanently.",
+    RunStatus.FAILED: "Failed. It is not repeated by itself.",
 }
 #: Error codes that do not say enough.
 _ERROR_WORDS: dict[str, str] = {
@@ -43,7 +44,7 @@ _ERROR_WORDS: dict[str, str] = {
 }
 SECTIONS: records.Sections = (
     (None, ["outcome", "why", "error_text", "in_session"]),
-    ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
+    ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "continues continued_by"]),
     (
         "Result",
         ["trigger strategy compaction", "compacted tokens saved", "retained_before retained_after", "shortened"],
@@ -101,6 +102,8 @@ class RunList(DatedList):
 
 @admin.register(CompactionRun)
 class CompactionRunAdmin(DatedAdmin):
+    #: Of the failed run that this copy shows: the newest run for the same tip.
+    retried_by: CompactionRun | None = None
     title, list_title = "Run", "Runs"
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
@@ -128,6 +131,9 @@ class CompactionRunAdmin(DatedAdmin):
     cutoff_link = records.message_column("cutoff_id", "cutoff")
     base_link = records.message_column("base_id", "base", "Summary")
     summary_link = records.message_column("summary_id", "summary", "Summary")
+    continues = display.column(
+        "continues", lambda self, run: self.link_to_run(run.previous_run_id) if run.previous_run_id else display.EMPTY
+    )
     #: The number that the API and the database call its generation.
     compaction = display.shown("generation", display.number, "compaction")
     compacted = display.shown("messages_compacted", display.number)
@@ -182,6 +188,10 @@ class CompactionRunAdmin(DatedAdmin):
             reasons.append(again if due > now else _overdue(obj, due, now))
         elif obj.status == RunStatus.RUNNING and is_late(obj, now):
             reasons.append("Its worker is gone: the lease expired, and no sweep has reassigned the run.")
+        elif self.retried_by:
+            reasons = ["Failed. Retried by:", format_html("{}.", self.link_to_run_with_status(self.retried_by))]
+        elif self._may_retry(obj):
+            reasons = ["Failed. It is not repeated by itself; Retry opens a new run."]
         if obj.skip_reason:
             reasons.append(f"Reason: {display.words(obj.skip_reason)}.")
         if obj.error_code:
@@ -190,15 +200,14 @@ class CompactionRunAdmin(DatedAdmin):
             reasons.append(f"{name}: {display.words(obj.error_code)}" + (f" ({meaning})." if meaning else "."))
         return display.joined(reasons, " ")
 
-    @admin.display(description="previous and next")
-    def runs_around(self, obj: CompactionRun) -> str:
-        """The run that stored the partial generation this one continued, and the runs that continued it."""
-        before = self.link_to_run(obj.previous_run_id) if obj.previous_run_id else "No previous run"
+    @admin.display(description="continued by")
+    def continued_by(self, obj: CompactionRun) -> str:
+        """What was too much for one summary is compacted by several runs, one after the other."""
         ids = list(obj.follow_ups.order_by("pk").values_list("pk", flat=True)[: _MOST_FOLLOW_UPS + 1])
-        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]] or ["No next run"]
+        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]]
         if len(ids) > _MOST_FOLLOW_UPS:
             after.append(self.link_to_list("compactionrun", "and more", previous_run=obj.pk))
-        return display.joined((before, display.here(f"Run {obj.pk}"), *after), " → ")
+        return display.joined(after, ", ")
 
     @admin.display(description="saved")
     def saved(self, obj: CompactionRun) -> str:
@@ -261,6 +270,11 @@ class CompactionRunAdmin(DatedAdmin):
             hidden |= _QUOTING
         return records.fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> CompactionRun | None:
+        run = super().get_object(request, object_id, from_field)
+        self.retried_by = _retry_of(run) if run else None
+        return run
+
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
         # Before the fields are rendered, which read them too.
         prefetch_related_objects([obj], records.EVENTS)
@@ -269,9 +283,11 @@ class CompactionRunAdmin(DatedAdmin):
     # -- retrying -----------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: CompactionRun) -> dict[str, str]:
-        if _why_no_retry(obj) or not self.has_compact_permission(request):
-            return {}
-        return {"Retry": self.url("compactionrun_retry", obj.pk)}
+        return {"Retry": self.url("compactionrun_retry", obj.pk)} if self._may_retry(obj) else {}
+
+    def _may_retry(self, run: CompactionRun) -> bool:
+        is_allowed = self.request is not None and self.has_compact_permission(self.request)
+        return is_allowed and not _why_no_retry(run, self.retried_by)
 
     @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
@@ -282,7 +298,7 @@ class CompactionRunAdmin(DatedAdmin):
         """Open a new run for the tip of each of these failed ones, with the same instructions."""
         report = Report(self, request)
         for run in runs:
-            problem = _why_no_retry(run)
+            problem = _why_no_retry(run, _retry_of(run))
             if problem or run.tip is None:
                 report.problems.append((str(run), problem))
             elif started := report.compact(run.tip, run.instructions):
@@ -291,7 +307,7 @@ class CompactionRunAdmin(DatedAdmin):
 
     @records.page("<int:pk>/retry/", "compact")
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
-        here, problem = self.page_of(run), _why_no_retry(run)
+        here, problem = self.page_of(run), _why_no_retry(run, self.retried_by)
         if problem and request.method != "POST":
             self.message_user(request, f"{run}: {problem}", messages.WARNING)
             return HttpResponseRedirect(here)
@@ -306,11 +322,21 @@ class CompactionRunAdmin(DatedAdmin):
         )
 
 
-def _why_no_retry(run: CompactionRun) -> str:
+def _retry_of(run: CompactionRun) -> CompactionRun | None:
+    """The newest run that was opened for the tip of a failed one afterwards."""
+    if run.status != RunStatus.FAILED or run.tip_id is None:
+        return None
+    later = CompactionRun.objects.using(database_of(run)).filter(tip=run.tip_id, pk__gt=run.pk)
+    return later.only("status").order_by("-pk").first()
+
+
+def _why_no_retry(run: CompactionRun, retried_by: CompactionRun | None) -> str:
     """Why a run cannot be retried; "" where it can."""
     if run.status != RunStatus.FAILED:
         return "Only a failed run can be retried."
-    return "" if run.tip_id else "Its tip has been deleted."
+    if run.tip_id is None:
+        return "Its tip has been deleted."
+    return f"Retried by {retried_by} already." if retried_by else ""
 
 
 def _tokens(run: CompactionRun) -> str:

@@ -74,7 +74,12 @@ class TestPage:
         for shown in (
             *("Succeeded", "base changed", "timeout", "no answer within 31 s", "Threshold", "Auto compact", "17"),
             *(f"Message {nodes[4].pk}", f"Message {nodes[3].pk}", f"Message {nodes[2].pk}"),
-            *(f"Summary {base.pk}", f"Summary {summary.pk}", f"Run {before.pk} → Run {run.pk} → Run {after.pk}"),
+            *(
+                f"Summary {base.pk}",
+                f"Summary {summary.pk}",
+                f"Continues: Run {before.pk}",
+                f"Continued by: Run {after.pk}",
+            ),
             *("96,210 → 41,208", "55,002 (57%)", "113", "62%", "94%", f"Shortened inputs: Message {nodes[0].pk}"),
             *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),
             *("12.4 s", "3 of at most 8", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
@@ -88,7 +93,7 @@ class TestPage:
         named = {
             "status": "outcome", "session": "in_session", "error_detail": "error_text", "skip_reason": "why",
             "error_code": "why", "tip": "tip_link", "anchor": "anchor_link", "cutoff": "cutoff_link",
-            "base": "base_link", "summary": "summary_link", "previous_run": "runs_around",
+            "base": "base_link", "summary": "summary_link", "previous_run": "continues",
             "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer_name",
             "settings": "settings_block", "budget": "budget_block", "request": "request_block",
             "shortened_inputs": "shortened", "input_tokens": "input_tokens_shown", "cost": "price",
