@@ -61,7 +61,7 @@ class State:
             return display.EMPTY
         parts = [display.moment(run.finished_at or run.created_at)]
         if run.status != RunStatus.SUCCEEDED:
-            label = display.badge(run.status, run.get_status_display())
+            label = display.run_badge(run)
             reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
             when = format_html('<span class="compaction-note compaction-below">{}</span>', parts[0])
             parts = [part for part in (label, reason, when) if part]

@@ -23,7 +23,8 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
 from compaction_app.messages.validation import canonical
-from compaction_app.values import ChatContext, Origin
+from compaction_app.models import CompactionRun
+from compaction_app.values import ChatContext, Origin, RunStatus
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -138,6 +139,10 @@ def words(code: str) -> str:
 def badge(state: str, label: str) -> SafeString:
     """A word with a color. The word alone says it as well."""
     return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
+
+
+def run_badge(run: CompactionRun) -> SafeString:
+    return badge(run.status, RunStatus(run.status).words.capitalize())
 
 
 def number(value: int | None) -> str:

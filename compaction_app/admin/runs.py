@@ -15,8 +15,9 @@ from compaction_app.admin import display, records
 from compaction_app.admin.charts import Chart, chart_of
 from compaction_app.admin.compacting import Report
 from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
-from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
+from compaction_app.admin.filters import related_filters
 from compaction_app.admin.health import due_since, is_late
+from compaction_app.admin.run_filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, StatusFilter
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
 from compaction_app.tree.branches import database_of
@@ -110,7 +111,7 @@ class CompactionRunAdmin(DatedAdmin):
     list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
     list_filter = (
         DateFilter,
-        "status",
+        ("status", StatusFilter),
         "trigger",
         "strategy",
         SkipReasonFilter,
@@ -175,7 +176,7 @@ class CompactionRunAdmin(DatedAdmin):
     def outcome(self, obj: CompactionRun) -> str:
         """The status with the code that explains it."""
         reason = obj.skip_reason or (obj.error_code if obj.status == RunStatus.FAILED else "")
-        label = display.badge(obj.status, obj.get_status_display())
+        label = display.run_badge(obj)
         return display.joined((label, display.words(reason)), " ") if reason else label
 
     @admin.display(description="why")

@@ -69,6 +69,21 @@ def test_runs_are_filtered_by_status_trigger_strategy_skip_reason_and_error_code
     assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
 
 
+def test_filters_of_runs_offer_what_occurs_and_what_is_chosen(viewer):
+    tip = chain(start_session(), 1)[0]
+    run_at(tip, status="failed", error_code="no_progress", summarizer_model="quick-model")
+    run_at(tip, status="ready", anchor=tip)
+    page = viewer.get(url("compactionrun_changelist", error_code="quota"))
+    specs = {spec.title: spec for spec in page.context["cl"].filter_specs}
+    offered = {title: [label for _, label in getattr(spec, "lookup_choices", ())] for title, spec in specs.items()}
+    assert offered["error code"] == ["No progress", "Quota"]
+    assert offered["model"] == ["quick-model"]
+    assert "skip reason" not in offered
+    assert [choice["display"] for choice in specs["status"].choices(page.context["cl"])] == [
+        *("All", "Waiting", "Running", "Succeeded", "Failed", "Skipped")
+    ]
+
+
 NO_DATES = ("2026-02-30", "yesterday", "2026-13", "99999999999999999999", "%00", "\0")
 NO_TEXTS = [{name: "\0"} for name in ("model", "skip_reason", "error_code", "status__exact", "session", "q")]
 
