@@ -16,9 +16,11 @@ from django.contrib import messages as notes
 from django.db.models import Count, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin.display import plural
+from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import RecordAdmin, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -141,7 +143,8 @@ class ErasingAdmin(RecordAdmin):
             return None
         # Neither the old text nor the new one: this log outlives both.
         self.log_change(request, message, "Redacted.")
-        self.message_user(request, f"{message} is redacted.", notes.SUCCESS)
+        said = format_html("{} is redacted. {}", message, requested_after(self, [message.session]))
+        self.message_user(request, said, notes.SUCCESS)
         return None
 
     # -- deleting -----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin.display import joined
 from compaction_app.admin.filters import KIND_WORDS
+from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at
 from compaction_app.models import ChatMessage, sql
@@ -85,7 +86,7 @@ class RetiringAdmin(RecordAdmin):
         )
 
     def _retire(
-        self, request: HttpRequest, selected: Iterable[ChatMessage], retiring: Iterable[ChatMessage], reason: str
+        self, request: HttpRequest, selected: Iterable[ChatMessage], retiring: Sequence[ChatMessage], reason: str
     ) -> None:
         retired = sorted(pk for summary in selected for pk in chat.retire_summary(summary, reason=reason))
         for summary in retiring:
@@ -93,7 +94,8 @@ class RetiringAdmin(RecordAdmin):
                 # Without the reason: it may quote the summary, and this log outlives an erasure.
                 self.log_change(request, summary, "Retired.")
         links = joined((self.link_to_message(pk, "Summary") for pk in retired), ", ")
-        self.message_user(request, format_html("Retired {}: {}.", len(retired), links), messages.SUCCESS)
+        requested = requested_after(self, {summary.session for summary in retiring})
+        self.message_user(request, format_html("Retired {}: {}. {}", len(retired), links, requested), messages.SUCCESS)
 
 
 def _unseen_without(retiring: Sequence[ChatMessage]) -> list[Unseen]:

@@ -31,6 +31,7 @@ from compaction_app.admin.compacting import CompactForm, Report, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
+from compaction_app.admin.open_runs import being_compacted
 from compaction_app.admin.unseen import held_back
 from compaction_app.admin.verifying import VerifyingAdmin
 from compaction_app.conf import DEFAULTS, Mode
@@ -140,7 +141,7 @@ class Figures:
         by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
         counts = self.session.runs.order_by("-id")[:RUNS].aggregate(**by_status)
         links = [
-            self._list("compactionrun", f"{count:,} {status}", status__exact=status)
+            self._list("compactionrun", f"{count:,} {RunStatus(status).words}", status__exact=status)
             for status, count in counts.items()
             if count
         ]
@@ -276,6 +277,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
+            "being_compacted": being_compacted(self, [obj]),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
             "compact_url": self.url("chatsession_compact", obj.pk),

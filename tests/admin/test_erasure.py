@@ -59,7 +59,8 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
 def test_what_is_said_is_what_happens(eraser, hung):
     nodes, *_ = hung
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "[on request]"})
-    assert told(response) == f"{nodes[1]} is redacted."
+    [run] = CompactionRun.objects.open()
+    assert told(response) == f"{nodes[1]} is redacted. Being compacted now: Run {run.pk} (waiting)."
     assert response.headers["Location"] == page_of(nodes[1])
     row = ChatMessage.objects.get(pk=nodes[1].pk)
     assert (row.content, row.redacted_at is None) == ("[on request]", False)

@@ -137,6 +137,21 @@ def test_after_the_next_compaction_nothing_is_left_out(eraser, compacted):
     assert "do not fit" not in page
 
 
-def test_an_erasure_is_done_as_before(eraser, compacted):
+@pytest.mark.parametrize("name", ["redact", "retire"])
+def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkeypatch, name):
+    """Without a broker the run is opened at once."""
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda *_: False)
+    if name == "redact":
+        response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
+    else:
+        summary = chat.find_summary(compacted[-1])
+        response = eraser.post(url("chatmessage_retire", ids=summary.pk), {"reason": "x"})
+    [run] = CompactionRun.objects.open()
+    assert told(response).endswith(f"Being compacted now: Run {run.pk} (waiting).")
+
+
+def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):
     response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
-    assert "is redacted" in told(response)
+    assert told(response).endswith("it is compacted in the background: see the runs.")
+    runs = url("compactionrun_changelist", session=compacted[3].session_id)
+    assert f'href="{runs}"' in eraser.get(response.headers["Location"]).text
