@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from compaction_app.admin.map_layout import (
     BOLD_CHARACTER,
     EVERY_DEPTH,
-    FEW_LANES,
     GAUGE_WIDTH,
     MOST_SUMMARIES,
     Bar,
@@ -344,25 +343,23 @@ def test_lanes_of_a_second_page_are_numbered_on_and_a_guest_has_no_number() -> N
     ]  # fmt: skip
 
 
+def test_lanes_that_fit_side_by_side_share_a_row() -> None:
+    main = trunk(22)
+    forks = [fork(1_000 * n, main, depth, 2) for n, depth in enumerate((3, 10, 17), 1)]
+    places = [Place(n, n, 1) for n in range(1, 22)]
+    apart = draw([*forks[::-1], main], [], {}, places=places)
+    assert [drawn.row for drawn in apart.lanes] == [0, 1, 1, 1]
+    beside = draw([fork(5_000, main, 4, 2), *forks[::-1], main], [], {}, places=places)
+    assert [drawn.row for drawn in beside.lanes] == [0, 1, 1, 1, 2]
+
+
 @pytest.mark.parametrize("apart", [7, 50, 140])
-def test_many_short_forks_of_a_long_conversation_share_one_row(apart: int) -> None:
+def test_many_short_forks_of_a_long_conversation_do_not_make_the_map_wide(apart: int) -> None:
     main = trunk(5_000)
     forks = [fork(1_000 * n, main, apart * n, 4) for n in range(1, 34)]
     picture = picture_of([*forks[::-1], main], [Span(900_000 + n, n * 600, n * 600 + 9) for n in range(8, 0, -1)])
-    assert [drawn.row for drawn in picture.lanes] == [0] + [1] * 33
-    assert picture.height < 160
-    assert picture.width < 33 * 125
-
-
-def test_few_forks_do_not_make_the_map_wider() -> None:
-    main = trunk(500)
-    forks = [fork(1_000 * n, main, 20 * n, 4) for n in range(1, FEW_LANES)]
-    depths = {1, 500} | {depth for lane in forks for depth in (lane.start_depth - 1, lane.start_depth, lane.end_depth)}
-    natural = make_scale(depths, 0)
-    picture = picture_of([*forks[::-1], main])
-    assert picture.scale.knots[-1][1] - picture.scale.knots[0][1] == natural.knots[-1][1]
-    wider = picture_of([fork(50_000, main, 300, 4), *forks[::-1], main])
-    assert len(wider.rows) == 2 < len(picture.rows)
+    assert picture.width < 33 * 80
+    assert picture.height < 33 * 35
 
 
 def test_the_newest_message_is_where_the_map_opens() -> None:
