@@ -256,8 +256,8 @@ class Picture:
     rows: Sequence[Row]
     #: In the order of their numbers, which is the keyboard's too.
     lanes: Sequence[DrawnLane]
-    #: Summaries of these lanes that are not drawn: retired ones, and those without room.
-    left_out: int
+    #: Summaries of these lanes that are not drawn.
+    left_out: Sequence[SummarySpan]
 
     @property
     def width(self) -> int:
@@ -347,8 +347,9 @@ def draw(
     rows = _stack(order, axis)
     for lane in order:
         lane.path = _path(lane, scale)
-    shown = sum(len(bar.spans) for lane in order for bar in lane.bars)
-    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=len(here) - shown)
+    shown = {span.summary_id for lane in order for bar in lane.bars for span in bar.spans}
+    left_out = [span for span in here if span.summary_id not in shown]
+    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=left_out)
 
 
 # -- lanes --------------------------------------------------------------------------------------------------

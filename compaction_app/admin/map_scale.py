@@ -106,9 +106,9 @@ def _ticks(places: Sequence[int], x_of: Mapping[int, int]) -> tuple[Tick, ...]:
     taken: list[tuple[float, float]] = []
     found = []
     for place in [places[0], places[-1], *places[1:-1]]:
-        half = len(f"{place:,}") * CHARACTER / 2
-        x = x_of[place]
+        label, x = f"#{place:,}", x_of[place]
+        half = len(label) * CHARACTER / 2
         if all(x + half + _APART <= low or x - half - _APART >= high for low, high in taken):
             taken.append((x - half, x + half))
-            found.append(Tick(x, f"{place:,}"))
+            found.append(Tick(x, label))
     return tuple(sorted(found))

@@ -514,7 +514,7 @@ def test_of_many_summaries_the_older_are_one_bar() -> None:
     assert (many.summary_id, len(many.summary_ids)) == (0, 89 - len(others))
     assert (many.first, many.last, many.is_live) == (1, others[0].first - 1, True)
     assert picture.has_many
-    assert picture.left_out == 0
+    assert not picture.left_out
     assert 0 not in picture.ids
 
 
@@ -522,7 +522,7 @@ def test_retired_summaries_beyond_the_newest_are_counted_and_not_drawn() -> None
     spans = [Span(900 + n, n * 10, n * 10 + 3, is_live=False) for n in range(1, 20)]
     picture = drawn(spans, trunk(1000))
     shown = [summary for bar in bars_of(picture) for summary in bar.summary_ids]
-    assert len(shown) + picture.left_out == 19
+    assert len(shown) + len(picture.left_out) == 19
     assert shown
     assert all(summary > 919 - MOST_SUMMARIES for summary in shown)
     anchors = [summary for mark in marks_of(picture.lanes[0], Shape.ANCHOR) for summary in mark.summary_ids]
@@ -537,7 +537,7 @@ def test_a_summary_on_lanes_of_another_page_is_not_drawn() -> None:
 def test_bars_of_one_lane_never_lie_on_each_other(cuts: list[tuple[int, int, bool]]) -> None:
     spans = [Span(900 + n, cutoff, cutoff + more, is_live=live) for n, (cutoff, more, live) in enumerate(cuts)]
     picture = drawn(spans, trunk(500), in_use=900)
-    assert sum(len(bar.summary_ids) for bar in bars_of(picture)) + picture.left_out == len(spans)
+    assert sum(len(bar.summary_ids) for bar in bars_of(picture)) + len(picture.left_out) == len(spans)
     by_height: dict[int, list[Bar]] = {}
     for bar in bars_of(picture):
         by_height.setdefault(bar.top, []).append(bar)

@@ -86,7 +86,11 @@ def test_the_map_is_one_tab_stop_in_which_the_arrow_keys_move(open_page, forked)
     page.goto(page_of(forked))
     marks = page.locator(".compaction-map-picture a")
     assert page.locator('.compaction-map-picture a[tabindex="0"]').count() == 1
-    marks.first.focus()
+    page.locator(".compaction-map-box").focus()
+    page.keyboard.press("ArrowRight")
+    assert marks.first.evaluate("(mark) => mark === document.activeElement"), (
+        "from the box the first key enters the map"
+    )
     for key, place in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("End", marks.count() - 1), ("Home", 0)):
         page.keyboard.press(key)
         focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
@@ -109,9 +113,19 @@ def test_the_whole_map_can_be_fitted_to_the_page(open_page, forked):
     assert box.evaluate(overflow) > 0
 
 
+def test_a_phone_without_scripts_can_open_the_table(open_page, forked):
+    page = open_page(conversations.superuser(), viewport=PHONE, java_script_enabled=False)
+    page.goto(page_of(forked))
+    page.get_by_text("Show as table").click()
+    assert page.get_by_role("link", name="Branch 40").is_visible()
+
+
 def test_a_phone_shows_the_table_instead(open_page, forked):
     page = open_page(conversations.superuser(), viewport=PHONE)
     page.goto(page_of(forked))
     assert not page.locator(".compaction-map-box").is_visible()
+    assert page.get_by_text("The map needs a wider screen; here is the table.").is_visible()
+    for name in ("Skip the map", "Show as table"):
+        assert not page.get_by_text(name).is_visible()
     assert page.get_by_role("link", name="Branch 40").is_visible()
     assert page.get_by_role("link", name="Transcript").first.is_visible()
