@@ -181,7 +181,7 @@ class BranchMap:
     @property
     def left_out(self) -> list[str]:
         """Which summaries are not drawn, with a link to their list."""
-        found = []
+        found: list[str] = []
         for state, is_live, reason in (("retired", False, ""), ("live", True, " for lack of room")):
             if count := sum(span.is_live == is_live for span in self.picture.left_out):
                 words = plural(count, f"{state} summary is", f"{state} summaries are")

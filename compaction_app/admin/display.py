@@ -24,7 +24,7 @@ from django.utils.timezone import localtime
 
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
-from compaction_app.values import ChatContext, Origin, RunStatus
+from compaction_app.values import ChatContext, Origin, RunStatus, Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -156,6 +156,21 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def percent(value: float | None, digits: int = 0) -> str:
     return EMPTY if value is None else f"{value:.{digits}%}"
+
+
+#: Of a summary, by name: what its score counts.
+FOUND_AGAIN = "names, numbers and rules found again"
+
+
+def found_again(run: CompactionRun) -> str:
+    """The share in the model's own text, and with the ledger that is added to it."""
+    shares = ((run.retention_before, "in the model's text"), (run.retention_after, "with the ledger"))
+    return ", ".join(f"{share:.1%} {where}" for share, where in shares if share is not None) or EMPTY
+
+
+def strategy_of(run: CompactionRun) -> str:
+    is_summary = run.strategy == Strategy.AUTO_COMPACT
+    return "A summary replaces older messages" if is_summary else words(run.strategy)
 
 
 def money(amount: Decimal) -> str:

@@ -290,7 +290,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
         """The fields that are not empty. The record is collapsed, so that the contexts are near."""
         if obj is not None and obj.is_summary:
-            return records.fieldsets(summaries.SECTIONS)
+            return records.fieldsets(summaries.SECTIONS, collapsed="Technical")
         hidden = {field for field, column in _SHOWN_IF_SET.items() if not getattr(obj, column, None)}
         return records.fieldsets(SECTIONS, hidden, collapsed="Record")
 

@@ -48,23 +48,28 @@ SECTIONS: records.Sections = (
     ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "continues continued_by"]),
     (
         "Result",
-        ["trigger strategy compaction", "compacted tokens saved", "retained_before retained_after", "shortened"],
+        ["trigger compaction", "compacted tokens saved", "found_again"],
     ),
     (
         "Model",
         [
             "summarizer_name prompt_version",
             "instructions_text",
-            "policy_text",
             "input_tokens_shown cached_tokens_shown",
             "output_tokens_shown price",
         ],
     ),
     (
         "Timing",
-        ["waited worked attempts_shown", "opened enqueued", "begun ended", "next_attempt lease", "task_id"],
+        ["waited worked attempts_shown", "opened enqueued", "begun ended", "next_attempt lease"],
     ),
-    ("Settings at the time", ["reserved erasures_seen nonce", "budget_block", "request_block", "settings_block"]),
+    (
+        "Technical",
+        [
+            *("how", "policy_text", "shortened", "reserved erasures_seen nonce", "task_id"),
+            *("budget_block", "request_block", "settings_block"),
+        ],
+    ),
 )
 #: Fields that are left out where their column is empty: most runs have none of these.
 _RARE = {
@@ -108,12 +113,11 @@ class CompactionRunAdmin(DatedAdmin):
     title, list_title = "Run", "Runs"
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
-    list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
+    list_display = ("run", "outcome", "in_session", "tokens", "trigger", "summarizer", "opened", "summary_link")
     list_filter = (
         DateFilter,
         ("status", StatusFilter),
         "trigger",
-        "strategy",
         SkipReasonFilter,
         ErrorCodeFilter,
         ModelFilter,
@@ -139,18 +143,12 @@ class CompactionRunAdmin(DatedAdmin):
     compaction = display.shown("generation", display.number, "compaction")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column("history tokens", lambda _, run: _tokens(run))
-    retained_before = display.shown("retention_before", display.percent, "facts kept by the draft")
-    retained_after = display.shown("retention_after", display.percent, "facts kept with the ledger")
+    found_again = display.column(display.FOUND_AGAIN, lambda _, run: display.found_again(run))
+    how = display.column("strategy", lambda _, run: display.strategy_of(run))
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
     shortened = display.column(
         "shortened inputs",
         lambda self, run: display.joined((self.link_to_message(pk) for pk in run.shortened_inputs), ", "),
-    )
-    how = display.column(
-        "strategy",
-        lambda _, run: format_html(
-            '{} <span class="compaction-note">{}</span>', run.get_strategy_display(), run.get_trigger_display()
-        ),
     )
     summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
     summarizer_name = display.shown("summarizer_model", display.line, "model")
@@ -269,7 +267,7 @@ class CompactionRunAdmin(DatedAdmin):
         hidden = {field for field, column in _RARE.items() if obj and not getattr(obj, column)}
         if not self.may_view("chatmessage"):
             hidden |= _QUOTING
-        return records.fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
+        return records.fieldsets(SECTIONS, hidden, collapsed="Technical")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> CompactionRun | None:
         run = super().get_object(request, object_id, from_field)

@@ -185,7 +185,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         (
             (None, ["title", "settings"]),
             ("Conversation", ["owner_shown model", "system_prompt_text"]),
-            ("Record", ["id", "external_id", "calibration", "erasures", "metadata_block", "created updated"]),
+            ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
         )
     )
 
@@ -202,7 +202,8 @@ class ChatSessionAdmin(VerifyingAdmin):
     branch = display.column("newest branch", lambda self, session: self.state_of(session).branch)
     compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
     system_prompt_text = display.shown("system_prompt", display.text_block)
-    calibration = display.shown("token_calibration", display.json_block)
+    calibration = display.shown("token_calibration", display.json_block, "token counts corrected by")
+    erased = display.column("redactions and deletions", lambda _, session: _erasures(session))
     metadata_block = display.shown("metadata", display.json_block)
     created = display.shown("created_at", display.moment)
     updated = display.shown("updated_at", display.moment)
@@ -372,6 +373,11 @@ class ChatSessionAdmin(VerifyingAdmin):
             is_work=True,
             back=self.page_of(session),
         )
+
+
+def _erasures(session: ChatSession) -> str:
+    after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
+    return f"{session.erasures:,}{after}"
 
 
 def _untitled(session: ChatSession) -> ChatSession:

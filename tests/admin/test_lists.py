@@ -58,13 +58,12 @@ def test_roles_and_tips_are_looked_for_within_one_session(viewer):
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
 
-def test_runs_are_filtered_by_status_trigger_strategy_skip_reason_and_error_code(viewer):
+def test_runs_are_filtered_by_status_trigger_skip_reason_and_error_code(viewer):
     tip = chain(start_session(), 1)[0]
-    failed = run_at(tip, status="failed", error_code="timeout", strategy="truncated")
+    failed = run_at(tip, status="failed", error_code="timeout")
     skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
-    assert listed(viewer, "compactionrun", strategy__exact="truncated") == [failed.pk]
     assert listed(viewer, "compactionrun", skip_reason="branch_gone") == [skipped.pk]
     assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
 

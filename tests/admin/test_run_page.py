@@ -72,7 +72,15 @@ class TestPage:
         after = run_of(nodes[4], previous_run=run)
         page = page_text(viewer, run)
         for shown in (
-            *("Succeeded", "base changed", "timeout", "no answer within 31 s", "Threshold", "Auto compact", "17"),
+            *(
+                "Succeeded",
+                "base changed",
+                "timeout",
+                "no answer within 31 s",
+                "Threshold",
+                "A summary replaces older messages",
+                "17",
+            ),
             *(f"Message {nodes[4].pk}", f"Message {nodes[3].pk}", f"Message {nodes[2].pk}"),
             *(
                 f"Summary {base.pk}",
@@ -80,7 +88,13 @@ class TestPage:
                 f"Continues: Run {before.pk}",
                 f"Continued by: Run {after.pk}",
             ),
-            *("96,210 → 41,208", "55,002 (57%)", "113", "62%", "94%", f"Shortened inputs: Message {nodes[0].pk}"),
+            *(
+                "96,210 → 41,208",
+                "55,002 (57%)",
+                "113",
+                "62.1% in the model&#x27;s text, 94.4% with the ledger",
+                f"Shortened inputs: Message {nodes[0].pk}",
+            ),
             *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),
             *("12.4 s", "3 of at most 8", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
             *("expired at Nov. 3, 2026, 8:06:01 a.m.", "task-77", "8,191", "4321", "a1b2c3d4"),
@@ -93,13 +107,13 @@ class TestPage:
         named = {
             "status": "outcome", "session": "in_session", "error_detail": "error_text", "skip_reason": "why",
             "error_code": "why", "tip": "tip_link", "anchor": "anchor_link", "cutoff": "cutoff_link",
-            "base": "base_link", "summary": "summary_link", "previous_run": "continues",
+            "base": "base_link", "summary": "summary_link", "previous_run": "continues", "strategy": "how",
             "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer_name",
             "settings": "settings_block", "budget": "budget_block", "request": "request_block",
             "shortened_inputs": "shortened", "input_tokens": "input_tokens_shown", "cost": "price",
             "output_tokens": "output_tokens_shown", "cached_tokens": "cached_tokens_shown",
-            "tokens_before": "tokens", "tokens_after": "tokens", "retention_before": "retained_before",
-            "retention_after": "retained_after", "attempts": "attempts_shown", "next_attempt_at": "next_attempt",
+            "tokens_before": "tokens", "tokens_after": "tokens", "retention_before": "found_again",
+            "retention_after": "found_again", "attempts": "attempts_shown", "next_attempt_at": "next_attempt",
             "lease_expires_at": "lease", "enqueued_at": "enqueued", "started_at": "begun", "finished_at": "ended",
             "created_at": "opened", "generation": "compaction", "messages_compacted": "compacted",
             "reserved_tokens": "reserved",
