@@ -113,7 +113,7 @@ class CompactionRunAdmin(DatedAdmin):
     title, list_title = "Run", "Runs"
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
-    list_display = ("run", "outcome", "in_session", "tokens", "trigger", "summarizer", "opened", "summary_link")
+    list_display = ("run", "outcome", "in_session", "made", "asked", "opened")
     list_filter = (
         DateFilter,
         ("status", StatusFilter),
@@ -150,7 +150,11 @@ class CompactionRunAdmin(DatedAdmin):
         "shortened inputs",
         lambda self, run: display.joined((self.link_to_message(pk) for pk in run.shortened_inputs), ", "),
     )
-    summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
+    made = display.column("history tokens", lambda self, run: _with_note(_tokens(run), self.summary_link(run)))
+    asked = display.column(
+        "trigger, model",
+        lambda _, run: _with_note(run.get_trigger_display(), display.titled(run.summarizer_model, SHORT_NAME)),
+    )
     summarizer_name = display.shown("summarizer_model", display.line, "model")
     instructions_text = display.shown("instructions", display.text_block)
     policy_text = display.shown("policy_line", display.text_block)
@@ -336,6 +340,11 @@ def _why_no_retry(run: CompactionRun, retried_by: CompactionRun | None) -> str:
     if run.tip_id is None:
         return "Its tip has been deleted."
     return f"Retried by {retried_by} already." if retried_by else ""
+
+
+def _with_note(text: str, note: str) -> str:
+    """Two values in one column of the list: with a column for each, some were cut off."""
+    return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
 
 
 def _tokens(run: CompactionRun) -> str:
