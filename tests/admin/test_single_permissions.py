@@ -178,7 +178,7 @@ def test_whoever_may_compact_is_told_that_no_broker_answers(login, monkeypatch, 
     client = login("view_chatsession", "compact_chatsession")
     for page in (page_of(marked[0]), url("chatsession_compact", marked[0].pk)):
         told = client.get(page).text
-        assert "The message broker does not answer (ConnectionRefusedError)." in told
+        assert "the message broker does not answer (ConnectionRefusedError)." in told
         assert "compactionrun" not in told
 
 

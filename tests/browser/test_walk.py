@@ -50,7 +50,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
     if not warnings.count():
         # A page waits a moment for the broker's answer and goes on without it; the next one knows it.
         page.reload()
-    assert "The message broker does not answer" in warnings.inner_text()
+    assert "the message broker does not answer" in warnings.inner_text()
     follow(page.get_by_role("region", name="Branches"), re.compile(f"^Tip of branch 1: message {harbour.tip.pk} "))
     assert page.get_by_role("heading", name="Context here").is_visible()
     sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
