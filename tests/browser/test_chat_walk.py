@@ -88,7 +88,7 @@ def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
     page = open_page(marit)
     page.goto(reverse("chat:session", args=[session.pk]))
     send(page, "/compact Keep every number of a berth.")
-    page.get_by_text("Waiting for a worker to summarize older messages").wait_for()
+    page.get_by_text("Older messages will be summarized soon").wait_for()
     run = CompactionRun.objects.get()
     assert (run.instructions, run.status) == ("Keep every number of a berth.", RunStatus.READY)
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
