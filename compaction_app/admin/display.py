@@ -190,8 +190,8 @@ def calibration(factor: float) -> str:
     if factor == 1:
         return f"× {factor:g}"
     return (
-        f"× {factor:g}: the provider's token count divided by the estimate; available, threshold and target are "
-        "divided by it"
+        f"× {factor:g}: the provider counts {factor:g} tokens for each one estimated; available, threshold and target "
+        "are divided by it"
     )
 
 

@@ -4,8 +4,8 @@ A list is fast at any table size: it pages over a bounded number of rows, defers
 orders by an index and searches by id. Deleting goes through ``chat`` on a page of this app, since Django's own page
 loads every related row to list it.
 
-Each request is answered by a copy of the admin that knows the request. So every link is made only for people who may
-open it, and texts and titles are shown only to people who may view the records that they belong to.
+Django calls columns without the request, but whether a link, a text or a title may be shown depends on the user. So
+each request is answered by a copy of the admin with the request as an attribute: see :meth:`RecordAdmin.for_request`.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class RecordAdmin(AnyModelAdmin):
     # -- permissions --------------------------------------------------------------------------------------
 
     def for_request(self, request: HttpRequest) -> Self:
-        """A copy for one request: Django shares one instance, and calls columns without the request."""
+        """A copy for one request: the instance that Django registers is shared by all requests."""
         answering = copy(self)
         answering.request = request
         return answering

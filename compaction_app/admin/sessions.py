@@ -388,7 +388,7 @@ def _untitled(session: ChatSession) -> ChatSession:
 
 
 def _form_elsewhere() -> CompactForm:
-    """Its field is inside the page's own form and belongs to another one."""
+    """The form below the page's own form. Its field is inside that one, and names it by the attribute ``form``."""
     form = CompactForm(auto_id="compact_%s")
     form.fields["instructions"].widget.attrs["form"] = "compaction-now"
     return form

@@ -58,7 +58,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
 def test_the_calibration_in_force_is_the_models(viewer):
     session = start_session(model="some-model", token_calibration={"some-model": 1.25, "another": 0.9})
     response = viewer.get(page_of(session))
-    assert figures(response)["Token counts corrected by"].startswith("× 1.25: the provider's token count")
+    assert figures(response)["Token counts corrected by"].startswith("× 1.25: the provider counts 1.25 tokens")
     assert figures(response)["Available"] == f"{int(3000 / 1.25):,}"
 
 
