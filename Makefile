@@ -13,9 +13,9 @@ SOAK_SEED ?=
 EVALUATE_ARGS ?=
 BENCH_ARGS ?=
 
-# To choose the interpreter: make setup PYTHON=/path/to/python
+# Those that are tested first. To choose another: make setup PYTHON=/path/to/python
 PYTHON ?=
-PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python)
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE

@@ -105,7 +105,9 @@ def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], *
             )
     except Exception as error:
         # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.
-        log(logger, logging.WARNING, "failed", step="enqueue", **logged, type=type(error).__name__)
+        # With its module: kombu's OperationalError is none of the database.
+        kind = f"{type(error).__module__}.{type(error).__name__}"
+        log(logger, logging.WARNING, "failed", step="enqueue", **logged, type=kind)
         return None
     return str(result.id)
 

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 settings.configure(
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "treebeard", "compaction_app"],
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "compaction_app"],
 )
 django.setup()
 

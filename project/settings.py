@@ -43,7 +43,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.humanize",
-    "treebeard",
     # Serves the scripts of the API's documentation page from this site.
     "ninja",
     "compaction_app",

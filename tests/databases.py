@@ -14,7 +14,8 @@ from django.db import connections
 def second_database(alias: str, django_db_blocker: Any) -> Iterator[str]:
     """Migrated and empty, under this alias; it is gone afterwards."""
     described = copy.deepcopy(connections.settings["default"])
-    described["TEST"]["NAME"] = f"{described['NAME']}_{alias}"
+    # Of this process alone: pytest-xdist gives each its own test database.
+    described["TEST"]["NAME"] = f"{described['TEST']['NAME'] or described['NAME']}_{alias}"
     connections.settings[alias] = described
     with django_db_blocker.unblock():
         creation = connections[alias].creation

@@ -258,9 +258,12 @@ class TestBrokerGone:
         run = chat.request_compaction(reply)
         return run, time.monotonic() - started
 
-    def test_a_refused_connection_costs_a_turn_nothing(self):
+    def test_a_refused_connection_costs_a_turn_nothing(self, caplog):
         session = chat.start_session()
         run, seconds = self.turn(session, talk(session))
+        # docs/troubleshooting.md has it: with its module, it does not look like an error of the database.
+        line = f"failed step=enqueue run={run.pk} type=kombu.exceptions.OperationalError"
+        assert line in [record.getMessage() for record in caplog.records]
         assert run.status == "ready"
         assert seconds < 5
         assert chat.get_context(run.tip).strategy == "truncated"

@@ -88,13 +88,10 @@ def _planted(trap: dict[str, Any]) -> Planted:
 
 
 def grown_traps(held_out: bool, seed: int) -> list[Planted]:
-    from benchmarks.evaluate import more_traps, third_traps, traps, traps_held_out
+    from benchmarks.evaluate import fourth_traps, more_traps, third_traps, traps, traps_held_out
 
-    found = (
-        traps_held_out.traps(seed)
-        if held_out
-        else [*traps.traps(seed), *more_traps.traps(seed), *third_traps.traps(seed)]
-    )
+    tuned = (traps, more_traps, third_traps, fourth_traps)
+    found = [trap for module in ((traps_held_out,) if held_out else tuned) for trap in module.traps(seed)]
     return [
         Planted(
             Claim(trap.id, trap.kind, trap.claim, trap.kept_true_by, " / ".join(text for _, text in trap.messages)),

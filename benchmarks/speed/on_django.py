@@ -39,9 +39,9 @@ class OnDjango(System):
         from django.db import connection
 
         packages = ("django", "psycopg") if connection.vendor == "postgresql" else ("django",)
-        settings = (
-            ("fsync", "synchronous_commit") if connection.vendor == "postgresql" else ("journal_mode", "synchronous")
-        )
+        settings: tuple[str, ...] = ("journal_mode", "synchronous")
+        if connection.vendor == "postgresql":
+            settings = ("fsync", "synchronous_commit", "full_page_writes")
         with connection.cursor() as cursor:
             read = {}
             for name in settings:

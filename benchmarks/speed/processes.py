@@ -19,8 +19,8 @@ from project.embedded import EmbeddedPostgres
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENTS = REPOSITORY / "var" / "peers"
 SQLITE, POSTGRES, PREPARED = "SQLite", "PostgreSQL", "PostgreSQL, prepared"
-#: A commit waits for the log to be written, not for the disk: as SQLite does with WAL and ``synchronous`` NORMAL. A
-#: power cut may lose the newest commits, and corrupts nothing.
+#: A commit does not wait for the disk, as in SQLite with WAL and ``synchronous`` NORMAL: a power cut may lose the
+#: newest commits. Beside these, :class:`EmbeddedPostgres` turns ``full_page_writes`` off.
 DURABILITY = {"fsync": "on", "synchronous_commit": "off"}
 
 

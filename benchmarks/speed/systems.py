@@ -65,9 +65,10 @@ def _peer(
 _NEWEST = "read read_recent append turn turn_recent fork"
 _ALL = "read append turn fork"
 _BOTH = (SQLITE, POSTGRES)
+SQLALCHEMY = _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST)
 PEERS = (
     _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk", "advanced", (SQLITE,), _NEWEST),
-    _peer("Agents SDK, SQLAlchemySession", "agents_sdk", "sqlalchemy", _BOTH, _NEWEST),
+    SQLALCHEMY,
     _peer("LangGraph", "langgraph", "messages", _BOTH, _ALL),
     _peer("LangGraph, DeltaChannel", "langgraph", "delta", _BOTH, _ALL),
     _peer("LangGraph, DeltaChannel, durability exit", "langgraph", "delta_exit", _BOTH, _ALL),

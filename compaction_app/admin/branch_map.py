@@ -14,7 +14,7 @@ from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.db.models.functions import Left
 from django.utils.html import format_html
 
-from compaction_app.admin.display import link, number, plural, shortened
+from compaction_app.admin.display import link, number, place, plural, shortened
 from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, gauge_of, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
@@ -200,7 +200,7 @@ class BranchMap:
     def _mark(self, mark: Mark, lane: DrawnLane) -> tuple[str, str]:
         """Its address and its description."""
         if mark.shape == Shape.STRETCH:
-            places = _place(mark.first) + (f" to {_place(mark.last)}" if mark.last > mark.first else "")
+            places = place(mark.first) + (f" to {place(mark.last)}" if mark.last > mark.first else "")
             words = f"List {plural(mark.last - mark.first + 1, 'message')} of {_branch(lane)}, {places}."
             # The filters of the list have these names.
             return self._list_url(lane=lane.lane_id, from_depth=mark.first, to_depth=mark.last), words
@@ -209,13 +209,13 @@ class BranchMap:
         else:
             summaries = "summary" if len(mark.summary_ids) == 1 else "summaries"
             whose = f"{summaries} {', '.join(map(str, mark.summary_ids))}{'' if mark.is_live else ', retired'}"
-            words = f"{mark.shape.capitalize()} of {whose}: message {mark.message_id} ({_place(mark.first)})"
+            words = f"{mark.shape.capitalize()} of {whose}: message {mark.message_id} ({place(mark.first)})"
         return self._message_url(mark.message_id), self._quoted(words, mark.message_id)
 
     def _message_words(self, mark: Mark, lane: DrawnLane) -> str:
         beginning = self.beginnings.get(mark.message_id)
         role = f", {beginning.role}" if beginning else ""
-        message = f"message {mark.message_id} ({_place(mark.first)}{role})"
+        message = f"message {mark.message_id} ({place(mark.first)}{role})"
         branch = _branch(lane)
         if mark.shape == Shape.TIP:
             words = f"Tip of {branch}: {message}"
@@ -239,7 +239,7 @@ class BranchMap:
         [span] = bar.spans
         name = self._summary_name(bar.summary_id)
         state = "in use" if bar.is_in_use else "live" if bar.is_live else "retired"
-        covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id} ({_place(span.cutoff_depth)})"
+        covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id} ({place(span.cutoff_depth)})"
         if bar.first > 1:
             covered += f", {number(bar.last - bar.first + 1)} of them new"
         words = f"{name}, {state}: {covered}; {plural(span.tokens, 'token')}"
@@ -282,7 +282,7 @@ class BranchMap:
         tip = self.histories.get(lane.end_id)
         summary_id = tip.summary_id if tip else None
         parent = drawn.parent
-        fork = f"message {lane.parent_id} ({_place(lane.start_depth - 1)})"
+        fork = f"message {lane.parent_id} ({place(lane.start_depth - 1)})"
         if parent and parent.number:
             fork += f" of branch {parent.number}"
         return TableRow(
@@ -299,11 +299,6 @@ class BranchMap:
 
 def _messages_of(lane: Lane) -> int:
     return lane.end_depth - lane.start_depth + 1
-
-
-def _place(depth: int) -> str:
-    """A position on a branch, as on the axis: never to be taken for an id."""
-    return f"#{number(depth)}"
 
 
 def _branch(lane: DrawnLane) -> str:

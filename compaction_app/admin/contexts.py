@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ ORIGINS: dict[str, tuple[str, str]] = {
     Origin.CONTRIBUTION: ("Contribution", "added to each request by the caller, not stored"),
     Origin.SUMMARY: ("Summary", "replaces every message up to its cutoff"),
     Origin.PINNED: ("Pinned", "the user message of the turn that contains the cutoff"),
-    Origin.VERBATIM: ("Verbatim", "a message after the cutoff, as it was written"),
+    Origin.VERBATIM: ("Verbatim", "a message after the cutoff, in full"),
     Origin.PRUNED: ("Pruned", "a tool result after the cutoff, shortened"),
     FOLDED: ("Sent, not listed", "sent, but too many to list on this page"),
     DROPPED: ("Left out", "after the cutoff, not sent: it did not fit"),
@@ -67,7 +67,7 @@ _ERASURES: dict[str, str] = {EventKind.RETIRED: "retired", EventKind.INVALIDATED
 _EVERYTHING = (
     "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much for this page."
 )
-_OFF = "Compaction is off in this session (MODE): the whole branch is sent as it was written, whatever its size."
+_OFF = "Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size."
 _OVERFLOW = (
     "The newest user message and the last group alone take {} tokens; {} are available. Use a model with a larger "
     "window, lower RESERVED_TOKENS, redact the message that is too long, or continue from an earlier message."
@@ -151,6 +151,9 @@ class Row:
     messages: int = 1
     ends: tuple[int, ...] = ()
     note: str = ""
+    #: (id, depth) of each message to link to, and whether the message was redacted: as ``placed`` read them.
+    places: tuple[tuple[int, int | None], ...] = ()
+    is_redacted: bool = False
 
     @property
     def origin_words(self) -> str:
@@ -330,7 +333,7 @@ def context_here(message: ChatMessage) -> ContextHere | NoContext:
     return ContextHere(
         context=context,
         whole_history=history.tokens,
-        rows=rows_of(context.messages, left_out, summary_note=summary_note(context.cutoff_id)),
+        rows=placed(rows_of(context.messages, left_out), branches.database_of(message), context.cutoff_id),
         totals=totals_of(context.messages, left_out.values()),
         notes=(_OFF, *notes) if is_off else notes,
         is_off=is_off,
@@ -338,8 +341,29 @@ def context_here(message: ChatMessage) -> ContextHere | NoContext:
     )
 
 
-def summary_note(cutoff_id: int | None) -> str:
-    return f"Summarizes everything up to message {cutoff_id}" if cutoff_id else ""
+def summary_note(cutoff_id: int | None, depth: int | None) -> str:
+    place = f" ({display.place(depth)})" if depth else ""
+    return f"Summarizes everything up to message {cutoff_id}{place}" if cutoff_id else ""
+
+
+def placed(rows: Iterable[Row], using: str, cutoff_id: int | None = None) -> tuple[Row, ...]:
+    """The rows with what only their messages know; with the cutoff the summary says where it is. One query."""
+    rows = tuple(rows)
+    ids = {cutoff_id or 0, *(pk for row in rows for pk in row.originals)}
+    found = ChatMessage.objects.using(using).filter(pk__in=ids).values_list("pk", "depth", "redacted_at")
+    known = {pk: (depth, redacted_at is not None) for pk, depth, redacted_at in found}
+    unknown = (None, False)
+    return tuple(
+        replace(
+            row,
+            places=tuple((pk, known.get(pk, unknown)[0]) for pk in row.originals),
+            is_redacted=known.get(row.message_id or 0, unknown)[1] and row.origin != Origin.SUMMARY,
+            note=summary_note(cutoff_id, known.get(cutoff_id or 0, unknown)[0])
+            if cutoff_id and row.origin == Origin.SUMMARY
+            else row.note,
+        )
+        for row in rows
+    )
 
 
 def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:

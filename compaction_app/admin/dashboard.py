@@ -37,6 +37,8 @@ class State:
     #: Runs that wait or are at work, and those that failed.
     open_runs: int = 0
     failed_runs: int = 0
+    #: Address of the newest run's page; "" for people who may not open it.
+    run_url: str = ""
 
     @property
     def branch(self) -> str:
@@ -60,8 +62,10 @@ class State:
         if run is None:
             return display.EMPTY
         parts = [display.moment(run.finished_at or run.created_at)]
+        if run.status == RunStatus.SUCCEEDED:
+            parts = [display.link(self.run_url, parts[0])]
         if run.status != RunStatus.SUCCEEDED:
-            label = display.run_badge(run)
+            label = display.link(self.run_url, display.run_badge(run))
             reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
             when = format_html('<span class="compaction-note compaction-below">{}</span>', parts[0])
             parts = [part for part in (label, reason, when) if part]

@@ -20,7 +20,7 @@ from django.utils.formats import date_format, get_format
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
+from django.utils.timezone import get_current_timezone_name, localtime
 
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
@@ -154,6 +154,11 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def place(depth: int) -> str:
+    """A position on a branch, as chats number their messages."""
+    return f"#{depth:,}"
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     return EMPTY if value is None else f"{value:.{digits}%}"
 
@@ -228,7 +233,7 @@ def _words_if_code(text: str) -> str:
 
 
 def moment(when: datetime | None) -> str:
-    """A time as the admin writes it."""
+    """A time as the admin writes it; its ``title`` names the second and the time zone."""
     return _time(when, get_format("DATETIME_FORMAT"))
 
 
@@ -250,7 +255,10 @@ def _time(when: datetime | None, pattern: str) -> str:
     if when is None:
         return EMPTY
     local = localtime(when)
-    return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, pattern))
+    exact = f"{date_format(local, with_seconds(get_format('DATETIME_FORMAT')))} {get_current_timezone_name()}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', local.isoformat(), exact, date_format(local, pattern)
+    )
 
 
 def lasted(span: timedelta) -> str:

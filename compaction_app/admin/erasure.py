@@ -6,22 +6,25 @@ and everything below it. Both go through ``chat``, and neither leaves text of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.contrib import admin
 from django.contrib import messages as notes
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin.display import plural
 from compaction_app.admin.open_runs import requested_after
-from compaction_app.admin.records import RecordAdmin, page
+from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, as_uuid, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
@@ -32,6 +35,8 @@ from compaction_app.values import OPEN_RUN_STATUSES, Kind
 _MOST_NAMED = 50
 _LONGEST_REPLACEMENT = 1000
 _REPLACEMENT = "[redacted]"
+#: Characters of a message that are compared with a title, which has at most 255.
+_LONGEST_BEGINNING = 1000
 
 
 class RedactForm(forms.Form):
@@ -45,11 +50,12 @@ class RedactForm(forms.Form):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Affected:
-    """What depends on a message."""
+    """What depends on messages."""
 
-    #: The message itself and those below it.
+    #: The messages themselves and those below them, and how many of these are tips.
     messages: int
-    #: Summaries anchored at it or below it.
+    tips: int
+    #: Summaries anchored at them or below them.
     live: int
     retired: int
     #: Runs whose tip or anchor is there.
@@ -63,14 +69,17 @@ class Affected:
         return self.live - len(self.named)
 
 
-def affected_by(message: ChatMessage) -> Affected:
-    """A constant number of queries, however much there is."""
-    using = database_of(message)
-    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
+def affected_by(*messages: ChatMessage) -> Affected:
+    """Of messages of one session. A constant number of queries, however much there is."""
+    using, ids = database_of(messages[0]), [message.pk for message in messages]
+    statement = sql.NODES_AND_BELOW.format(nodes=", ".join(["%s"] * len(ids)))
+    at_or_below = RawSQL(statement, ids)  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
     is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
+    following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
     found = nodes.aggregate(
         messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
+        tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
         summaries=Count("pk", filter=Q(kind=Kind.SUMMARY)),
     )
@@ -80,12 +89,31 @@ def affected_by(message: ChatMessage) -> Affected:
     of_runs = runs.aggregate(open=Count("pk", filter=is_open), all=Count("pk"))
     return Affected(
         messages=found["messages"],
+        tips=found["tips"],
         live=found["live"],
         retired=found["summaries"] - found["live"],
         open_runs=of_runs["open"],
         ended_runs=of_runs["all"] - of_runs["open"],
         named=tuple(nodes.filter(is_live).defer("content", "metadata").order_by("id")[:_MOST_NAMED]),
     )
+
+
+def clears_title(*messages: ChatMessage) -> bool:
+    """Whether redacting these messages of one session clears its title. At most two queries."""
+    # As ``chat.redact_message`` compares them.
+    session, ids = messages[0].session, [message.pk for message in messages]
+    start = " ".join(session.title.rstrip("…").split())
+    if not start:
+        return False
+    rows = ChatMessage.objects.using(database_of(session)).messages()
+    # Another first message that begins the same keeps it.
+    others = rows.filter(session=session, parent=None).exclude(pk__in=ids)
+    return _any_begins(rows.filter(pk__in=ids), start) and not _any_begins(others, start)
+
+
+def _any_begins(rows: QuerySet[ChatMessage], start: str) -> bool:
+    beginnings = rows.annotate(beginning=Left("content", _LONGEST_BEGINNING)).values_list("beginning", flat=True)
+    return any(" ".join(beginning.split()).startswith(start) for beginning in beginnings)
 
 
 def _unseen_above(message: ChatMessage) -> Unseen | None:
@@ -104,8 +132,9 @@ class ErasingAdmin(RecordAdmin):
 
     #: The session of the message that this copy has deleted.
     deleted_from: UUID | None = None
-    #: What the page before a deletion says of the runs, which are not deleted.
-    kept: tuple[str, ...] = ()
+    #: What the page before a deletion says of the runs, which are not deleted, and of what follows.
+    kept = ""
+    afterwards: tuple[str, ...] = ()
 
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
@@ -118,34 +147,76 @@ class ErasingAdmin(RecordAdmin):
         if message.is_summary:
             self.message_user(request, "A summary cannot be redacted. Retire it instead.", notes.WARNING)
             return HttpResponseRedirect(here)
+        return self._redaction(request, [message], title="Redact", obj=message, back=here)
+
+    @admin.action(description="Redact selected messages", permissions=["redact"])
+    def redact_selected(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
+        selected = self.selected(request, queryset)
+        if not selected:
+            return None
+        ids = ",".join(str(message.pk) for message in selected)
+        session = selected[0].session_id
+        return HttpResponseRedirect(self.url("chatmessage_redact_selected", session=session, ids=ids))
+
+    @page("redact/", "redact")
+    def redact_selected_view(self, request: HttpRequest) -> HttpResponse:
+        """The messages with these ids in one session: its lists offer the action."""
+        wanted = [int(pk) for pk in request.GET.get("ids", "").split(",") if is_id(pk)]
+        session = as_uuid(request.GET.get("session", ""))
+        found = self.get_queryset(request).filter(kind=Kind.MESSAGE, session=session, pk__in=wanted[:MOST_AT_ONCE])
+        selected = list(found.defer(*self.texts).order_by("id"))
+        if not selected:
+            self.message_user(request, "Nothing to redact: no message was selected.", notes.WARNING)
+            return HttpResponseRedirect(self.list_link()[0])
+        crumbs = [self.list_link(), (self._search_url(selected[0]), "Messages of one session")]
+        about = {"title": f"Redact {plural(len(selected), 'message')}", "crumbs": crumbs, "button": "Redact"}
+        return self._redaction(request, selected, back=crumbs[-1][0], **about)
+
+    def _redaction(self, request: HttpRequest, redacting: Sequence[ChatMessage], **about: Any) -> HttpResponse:
+        """The page before a redaction, and the redaction."""
         return self.confirm(
             request,
-            lambda given: self._redact(request, message, given["replacement"]),
-            obj=message,
-            title="Redact",
+            lambda given: self._redact(request, redacting, given["replacement"]),
             template="redact.html",
+            redacting=redacting,
+            search_url=self._search_url(redacting[0]),
             # Called by the template: after a POST nothing is counted.
-            affected=partial(affected_by, message),
-            unseen=partial(unseen_without_own, message),
+            affected=partial(affected_by, *redacting),
+            clears_title=partial(clears_title, *redacting),
+            unseen=partial(unseen_without_own, min(redacting, key=lambda message: message.depth)),
             form=RedactForm,
-            back=here,
             is_final=True,
+            **about,
         )
 
-    def _redact(self, request: HttpRequest, message: ChatMessage, replacement: str) -> HttpResponse | None:
-        try:
-            chat.redact_message(message, replacement=replacement)
-        except MessageNotFound:
-            self.message_user(request, f"{message} has been deleted in the meantime.", notes.WARNING)
-            return HttpResponseRedirect(self.list_link()[0])
-        except CompactionError as error:
-            self.message_user(request, str(error), notes.ERROR)
-            return None
-        # Neither the old text nor the new one: this log outlives both.
-        self.log_change(request, message, "Redacted.")
-        said = format_html("{} is redacted. {}", message, requested_after(self, [message.session]))
-        self.message_user(request, said, notes.SUCCESS)
-        return None
+    def _redact(self, request: HttpRequest, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
+        """Each in a transaction of its own; people are told which failed."""
+        redacted, gone = [], 0
+        for message in redacting:
+            try:
+                chat.redact_message(message, replacement=replacement)
+            except MessageNotFound:
+                gone += 1
+                self.message_user(request, f"{message} has been deleted in the meantime.", notes.WARNING)
+            except CompactionError as error:
+                self.message_user(request, f"{message}: {error}", notes.ERROR)
+            else:
+                # Neither the old text nor the new one: this log outlives both.
+                self.log_change(request, message, "Redacted.")
+                redacted.append(message)
+        if redacted:
+            is_one = len(redacted) == 1
+            words = '{}. {} Replies, edits and other branches may repeat it: <a href="{}">search this session</a>.'
+            done = f"{redacted[0]} is redacted" if is_one else f"{len(redacted)} messages are redacted"
+            only = "Only this message is erased." if is_one else "Only these messages are erased."
+            told = format_html(words, done, only, self._search_url(redacted[0]))
+            requested = requested_after(self, [redacted[0].session])
+            self.message_user(request, format_html("{} {}", told, requested), notes.SUCCESS)
+        return HttpResponseRedirect(self.list_link()[0]) if gone == len(redacting) else None
+
+    def _search_url(self, message: ChatMessage) -> str:
+        """The list that searches its session, without a text: a browser would keep it in its history."""
+        return self.url("chatmessage_changelist", session=message.session_id)
 
     # -- deleting -----------------------------------------------------------------------------------------
 
@@ -157,22 +228,32 @@ class ErasingAdmin(RecordAdmin):
         names = [self.link_to_record(row) for row in affected.named]
         if affected.unnamed:
             names.append(plural(affected.unnamed, "more summary", "more summaries"))
+        of_branches = "the end of its branch" if affected.tips == 1 else f"the ends of {affected.tips:,} branches"
+        after = plural(affected.messages - 1, "message after it", "messages after it")
         below = [
-            plural(affected.messages - 1, "message below it", "messages below it"),
-            plural(affected.live, "live summary", "live summaries"),
+            affected.messages > 1 and f"{after}, {of_branches}",
+            affected.live and plural(affected.live, "live summary", "live summaries"),
             names,
-            plural(affected.retired, "retired summary", "retired summaries"),
+            affected.retired and plural(affected.retired, "retired summary", "retired summaries"),
         ]
         if runs := affected.open_runs + affected.ended_runs:
-            self.kept = (f"{plural(runs, 'run')} as records, without instructions and links to the messages.",)
+            self.kept = f"{plural(runs, 'run')} as records, without instructions and links to the messages."
         if affected.open_runs:
-            self.kept += (f"Of them {plural(affected.open_runs, 'is open', 'are open')}: no summary is written.",)
+            self.afterwards += (f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.",)
+        if clears_title(objs[0]):
+            self.afterwards += ("The session's title is the beginning of this message; it is cleared too.",)
         return [str(objs[0]), [part for part in below if part]], {}, set(), []
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        return super().render_delete_form(
-            request, {**context, "unseen": _unseen_above(context["object"]), "kept": self.kept}
-        )
+        message = context["object"]
+        may_redact = self.has_redact_permission(request)
+        own = {
+            "unseen": _unseen_above(message),
+            "kept": self.kept,
+            "afterwards": self.afterwards,
+            "redact_url": self.url("chatmessage_redact", message.pk) if may_redact else "",
+        }
+        return super().render_delete_form(request, {**context, **own})
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         self.deleted_from = obj.session_id

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from compaction_app.admin.records import RecordList, as_uuid
+from compaction_app.admin.records import RecordList, as_uuid, is_id
 from compaction_app.values import Kind
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
@@ -207,6 +207,15 @@ class MessageList(RecordList):
 
     def _url(self, kind: Kind, **query: Any) -> str:
         return self.model_admin.url("chatmessage_changelist", kind=str(kind), **query)
+
+    @property
+    def has_unsearched_text(self) -> bool:
+        """Whether somebody looks for a text in the list of all messages, which is searched by ids only."""
+        return "session" not in self.params and not all(map(is_id, self.query.replace(",", " ").split()))
+
+    @property
+    def open_session(self) -> str:
+        return self.model_admin.link_to_list("chatsession", "Open a session")
 
     @property
     def narrowing(self) -> list[str]:

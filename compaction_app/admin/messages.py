@@ -13,8 +13,9 @@ from typing import Any
 from django.contrib import admin
 from django.contrib import messages as notes
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Q, QuerySet, prefetch_related_objects
-from django.db.models.functions import Left
+from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
+from django.db.models.functions import Cast, Left
+from django.db.models.lookups import IContains
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
@@ -82,6 +83,24 @@ def _text_of(message: ChatMessage, part: str) -> str:
     return json.dumps(canonical(value), indent=2, ensure_ascii=False) if value else ""
 
 
+def _has_text(text: str) -> Q:
+    """Messages with a text in any column that a redaction erases.
+
+    JSON writes quotes as ``\\"``, and other letters than ASCII as they are or as ``\\u…``: SQLite has one, PostgreSQL
+    the other. The arguments of a tool call are JSON within JSON.
+    """
+    within = (text, *_in_json(text))
+    written = dict.fromkeys(form for inner in within for form in _in_json(inner))
+    columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "attachments", "metadata")]
+    conditions = [Q(IContains(column, form)) for column in columns for form in written]
+    return Q(Q(content__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR)
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    """A text as JSON may contain it, without the quotes around it."""
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+
+
 def _with_rest(block: str, left_out: int, url: str) -> str:
     if left_out <= 0:
         return block
@@ -124,7 +143,7 @@ def _json_field(part: str) -> Any:
 class MessageFields(records.RecordAdmin):
     message = display.column("message", lambda _, message: f"Message {message.pk}")
     in_session = records.session_column
-    depth_shown = display.shown("depth", display.number)
+    depth_shown = display.shown("depth", display.place)
     own_tokens = display.shown("token_count", display.number, "own tokens")
     from_root = display.shown("path_tokens", display.number, "tokens from the root")
     parent_link = records.message_column("parent_message_id", "parent")
@@ -145,7 +164,8 @@ class MessageFields(records.RecordAdmin):
     def text(self, obj: ChatMessage) -> str:
         text = obj.content
         if obj.is_summary and obj.redacted_at and not text:
-            return f"Erased at {display.moment(obj.redacted_at)}: a message that it may have quoted was redacted."
+            words = "Erased on {}: a message that it may have quoted was redacted."
+            return format_html(words, display.moment(obj.redacted_at))
         return _with_rest(display.text_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, "content"))
 
     @admin.display(description="tool calls")
@@ -216,7 +236,7 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
     texts = (*_TEXTS, *records.SESSION_TEXTS)
-    actions = ("compact_now", "retire")
+    actions = ("compact_now", "retire", "redact_selected")
     search_help_text = "Message ids. Open a session to search its messages."
 
     class Media:
@@ -250,7 +270,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         actions = super().get_actions(request, action_location)
-        actions.pop("compact_now" if self.kind(request) == Kind.SUMMARY else "retire", None)
+        is_of_summaries = self.kind(request) == Kind.SUMMARY
+        actions.pop("compact_now" if is_of_summaries else "retire", None)
+        if is_of_summaries or "session" not in request.GET:
+            # The page before a redaction is about one session.
+            actions.pop("redact_selected", None)
         return actions
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:
@@ -264,13 +288,16 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         found = super().get_changelist_instance(request)
         found.title = filters.KIND_WORDS[self.kind(request)]
         if "session" in request.GET:
-            found.search_help_text = "Text of this session's messages, message ids, or whole external ids."
+            found.search_help_text = (
+                "Text, name, tool calls, reasoning, attachments and metadata of this session's messages; message ids; "
+                "whole external ids."
+            )
         return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Within one session also by text: a search never reads the texts of the whole table."""
         found = super().search_conditions(request, text)
-        return [Q(content__icontains=text), *found] if text and "session" in request.GET else found
+        return [_has_text(text), *found] if text and "session" in request.GET else found
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""

@@ -31,6 +31,7 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 
 from compaction_app.admin import display
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import CompactionEvent, CompactionRun
 
 if TYPE_CHECKING:
@@ -50,14 +51,14 @@ EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.
 Sections = Sequence[tuple[str | None, Sequence[str]]]
-#: Digits of the largest id.
-_ID_DIGITS = 19
+_LARGEST_ID = 2**63 - 1
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
 
 
 def is_id(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _ID_DIGITS
+    # The length first: Python refuses to read thousands of digits.
+    return text.isdecimal() and len(text) < 20 and int(text) <= _LARGEST_ID
 
 
 def as_uuid(text: str) -> UUID | None:
@@ -293,7 +294,14 @@ class RecordAdmin(AnyModelAdmin):
         obj = self.get_object(request, object_id)
         if obj is not None and not self.may_delete(obj):
             raise PermissionDenied
-        return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
+        try:
+            return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
+        except MessageNotFound:
+            # Deleted since it was read.
+            answer: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]  # not in stubs
+                request, self.opts, object_id
+            )
+            return answer
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]
@@ -398,8 +406,8 @@ class RecordAdmin(AnyModelAdmin):
         """To a record of this admin's model, by its name."""
         return display.link(self.page_of(obj), obj)
 
-    def link_to_message(self, pk: int | None, label: str = "Message") -> str:
-        return self.link_to("chatmessage", pk, f"{label} {pk}")
+    def link_to_message(self, pk: int | None, label: str = "Message", depth: int | None = None) -> str:
+        return self.link_to("chatmessage", pk, f"{label} {pk}" + (f" ({display.place(depth)})" if depth else ""))
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
@@ -429,8 +437,15 @@ def page(route: str, permission: str = "view") -> Callable[[Any], Any]:
 
 
 def message_column(name: str, description: str, label: str = "Message") -> Any:
-    """A column that links to the message whose id is in the column ``name``."""
-    return display.column(description, lambda admin_, obj: admin_.link_to_message(getattr(obj, name), label))
+    """A column that links to the message whose id is in the column ``name``; with its position where that is known."""
+
+    def link(model_admin: Any, obj: Any) -> str:
+        read = obj._state.fields_cache.get(obj._meta.get_field(name).name)
+        # A message's parent is one level above it.
+        depth = obj.depth - 1 if name == "parent_message_id" else vars(read).get("depth") if read else None
+        return str(model_admin.link_to_message(getattr(obj, name), label, depth if label == "Message" else None))
+
+    return display.column(description, link)
 
 
 session_column = display.column("session", lambda admin_, obj: admin_.link_to_session(obj.session))

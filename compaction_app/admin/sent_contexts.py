@@ -12,7 +12,7 @@ from typing import Any
 
 from compaction_app.admin import contexts
 from compaction_app.admin.contexts import MOST_FIRST, MOST_LAST, Row, rows_of, totals_of
-from compaction_app.admin.display import number, plural
+from compaction_app.admin.display import number, place, plural
 from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.pruning import MOST_TURNS_BEHIND, Pruned, micro_compact, prune
@@ -69,7 +69,7 @@ def _error_words(error: float) -> str:
 
 
 def context_then(reply: ChatMessage) -> ContextThen | None:
-    """What was sent to get this reply; None where nothing was recorded. At most five queries."""
+    """What was sent to get this reply; None where nothing was recorded. At most six queries."""
     kept = reply.sent_context
     return ContextThen(reply, Record.read(kept)) if isinstance(kept, Mapping) and kept else None
 
@@ -99,6 +99,7 @@ class ContextThen:
         if folded:
             # Apart, so that a call whose result is not listed does not look unanswered.
             self.rows = (*self.rows, folded, *rows_of(tail))
+        self.rows = contexts.placed(self.rows, self.using)
         self.totals = totals_of(listed, [*left_out.values(), *([folded] if folded else [])])
 
     def _settings(self) -> Settings | None:
@@ -124,7 +125,7 @@ class ContextThen:
             "one."
         )
         if self.record.summary_id and (row := self._named(self.record.summary_id, "Summary")):
-            known = (contexts.summary_note(self.record.cutoff_id), self._since_then(row))
+            known = (contexts.summary_note(self.record.cutoff_id, self._cutoff_depth), self._since_then(row))
             summary_note = "; ".join(filter(None, known))
             parts.append(
                 ContextMessage(
@@ -208,7 +209,7 @@ class ContextThen:
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at
-        erased = [str(row.pk) for row in found if row.redacted_at and row.redacted_at > then]
+        erased = [f"{row.pk} ({place(row.depth)})" for row in found if row.redacted_at and row.redacted_at > then]
         if erased:
             self.is_whole = False
             self.notes.append(f"Redacted since, so the text that was sent is gone: message {', '.join(erased)}.")

@@ -6,11 +6,11 @@ shown, and everything else stops at a bound and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -18,7 +18,9 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db import connections
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.expressions import RawSQL
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -39,10 +41,11 @@ from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.spending import Spending, session_spending
 from compaction_app.tree.branches import database_of
-from compaction_app.values import Kind, RunStatus
+from compaction_app.tree.lanes import histories_at
+from compaction_app.values import OPEN_RUN_STATUSES, Kind, RunStatus
 
 #: In an address: the lane before which the branch map continues.
 OLDER_THAN = "before"
@@ -54,8 +57,12 @@ BOUND = records.BoundedPaginator.limit
 BRANCHES = 1000
 #: The newest runs, counted by status: each row is read.
 RUNS = 1000
-#: The newest sessions, whose titles are searched one by one.
+#: The newest sessions, which are searched by title and filtered by their last compaction one by one.
 TITLES = 10_000
+#: The newest lanes of a session of which the list shows the fullest branch.
+LANES_COMPARED = 20
+#: SQLite unites at most 500 queries; a page has 50 sessions unless a host says otherwise.
+_MOST_COMPARED = 400
 
 
 # -- the form -----------------------------------------------------------------------------------------------
@@ -162,6 +169,46 @@ def _of_newest(links: list[str], count: int, bound: int) -> str:
     return format_html("{} of the newest {}", shown, f"{bound:,}") if count >= bound else shown
 
 
+# -- the list -----------------------------------------------------------------------------------------------
+
+
+def with_fullest(states: Mapping[object, State], using: str) -> dict[object, State]:
+    """Each with the longest history among its newest branch and those of its newest lanes. Two queries."""
+    nodes, field = ChatMessage.objects.using(using), ChatMessage._meta.get_field("session")
+    # SQLite stores a UUID as text.
+    keys = [field.get_db_prep_value(key, connections[using]) for key in list(states)[:_MOST_COMPARED]]
+    statement = " UNION ALL ".join([sql.TIPS] * len(keys))
+    bounded = [parameter for key in keys for parameter in (key, LANES_COMPARED)]
+    tips = nodes.filter(pk__in=RawSQL(statement, bounded))  # noqa: S611  # names of tables, never a value
+    places = {pk: (session, depth) for pk, session, depth in tips.values_list("pk", "session", "depth")}
+    found = dict(states)
+    for history in histories_at(list(places), using).values():
+        session, depth = places[history.tip_id]
+        known = found[session].history
+        if known is None or history.tokens > known.tokens:
+            found[session] = replace(found[session], depth=depth, history=history)
+    return found
+
+
+class LastCompactionFilter(admin.SimpleListFilter):
+    """By the outcome of the newest run, among the newest sessions only: no index has it."""
+
+    title, parameter_name = "last compaction", "compaction"
+    statuses: ClassVar[dict[str, tuple[str, ...]]] = {"failed": (RunStatus.FAILED,), "open": OPEN_RUN_STATUSES}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("failed", "Failed"), ("open", "Waiting or running"), ("none", "None")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
+        if self.value() not in ("none", *self.statuses):
+            return queryset
+        newest = ChatSession.objects.order_by("-updated_at", "-id").values("pk")[:TITLES]
+        runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
+        found = queryset.filter(pk__in=newest).annotate(last_status=Subquery(runs.values("status")[:1]))
+        statuses = self.statuses.get(str(self.value()))
+        return found.filter(last_status__in=statuses) if statuses else found.filter(last_status=None)
+
+
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
@@ -169,14 +216,14 @@ def _of_newest(links: list[str], count: int, bound: int) -> str:
 class ChatSessionAdmin(VerifyingAdmin):
     form = ChatSessionForm
     #: Of the sessions of this list; the copy that answers one request has them.
-    states: dict[object, State]
+    states: Mapping[object, State] = {}
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
     title, list_title = "Session", "Sessions"
-    list_display = ("session", "branch", "compaction", "short_owner", "updated", "short_model", "short_external_id")
+    list_display = ("session", "branch", "compaction", "short_owner", "updated")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
-    list_filter = (("updated_at", admin.DateFieldListFilter),)
+    list_filter = (LastCompactionFilter, ("updated_at", admin.DateFieldListFilter))
     search_help_text = (
         f"Part of a title, among the newest {TITLES:,} sessions; whole session ids, external ids or names of owners."
     )
@@ -184,7 +231,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     fieldsets = records.fieldsets(
         (
             (None, ["title", "settings"]),
-            ("Conversation", ["owner_shown model", "system_prompt_text"]),
+            ("Owner and prompt", ["owner_shown model", "system_prompt_text"]),
             ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
         )
     )
@@ -197,9 +244,7 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     session = display.column("session", lambda _, session: display.titled(str(session), 48))
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
-    short_model = display.column("model", lambda _, session: display.titled(session.model, 40))
-    short_external_id = display.column("external id", lambda _, session: display.titled(session.external_id, 40))
-    branch = display.column("newest branch", lambda self, session: self.state_of(session).branch)
+    branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
     compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
     system_prompt_text = display.shown("system_prompt", display.text_block)
     calibration = display.shown("token_calibration", display.json_block, "token counts corrected by")
@@ -224,16 +269,23 @@ class ChatSessionAdmin(VerifyingAdmin):
         hidden = set() if self.may_view("compactionrun") else {"compaction"}
         return tuple(name for name in self.list_display if name not in hidden)
 
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
+        hidden = () if self.may_view("compactionrun") else (LastCompactionFilter,)
+        return tuple(one for one in self.list_filter if one not in hidden)
+
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
         rows = found.result_list = list(found.result_list)
         with_runs = self.may_view("compactionrun")
-        self.states = states_of(rows, database_of(rows[0]), with_runs=with_runs) if rows else {}
+        if rows:
+            using = database_of(rows[0])
+            self.states = with_fullest(states_of(rows, using, with_runs=with_runs), using)
         return found
 
     def state_of(self, session: ChatSession) -> State:
         # Deleted since the list was read.
-        return self.states.get(session.pk, State(session))
+        state = self.states.get(session.pk, State(session))
+        return replace(state, run_url=self.url("compactionrun_change", state.run.pk)) if state.run else state
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Also by title, among the newest sessions only: a search never reads the whole table."""
@@ -281,6 +333,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "being_compacted": being_compacted(self, [obj]),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
+            "search_url": self.url("chatmessage_changelist") if map_.lanes else "",
             "compact_url": self.url("chatsession_compact", obj.pk),
         }
 
@@ -306,7 +359,8 @@ class ChatSessionAdmin(VerifyingAdmin):
             ("event", "events"): session.events.all(),
         }
         counts = {words: records.bounded_count(rows) for words, rows in related.items()}
-        return [str(session), [f"{count} {words[count != '1']}" for words, count in counts.items()]], {}, set(), []
+        below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
+        return [str(session), below], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from django.contrib import admin
 from django.db import connections
-from django.db.models import Prefetch
+from django.db.models import F, Prefetch
 from django.utils.html import format_html
 
 from compaction_app.admin import contexts, display
@@ -213,6 +213,7 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
             levels.setdefault(pk, level)
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
+    found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
     lean = found.select_related("summary").defer("summary__content", "summary__metadata", "error_detail", "settings")
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}

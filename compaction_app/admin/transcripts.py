@@ -17,7 +17,7 @@ from django.db.models.functions import Left, Length
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.display import name_and_arguments, shortened
+from compaction_app.admin.display import name_and_arguments, place, shortened
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, sql
@@ -33,7 +33,7 @@ SUMMARIZED = "summarized"
 MARKS: dict[str, tuple[str, str]] = {
     SUMMARIZED: ("Summarized", "the model sees the summary instead"),
     Origin.PINNED: contexts.ORIGINS[Origin.PINNED],
-    Origin.VERBATIM: ("Verbatim", "the model sees it as it was written"),
+    Origin.VERBATIM: ("Verbatim", "the model sees it in full"),
     Origin.PRUNED: ("Pruned", "the model sees it shortened"),
     contexts.DROPPED: ("Left out", "the model does not see it: it did not fit"),
 }
@@ -46,7 +46,8 @@ class Line:
     row: ChatMessage
     #: One of ``MARKS``; "" where there is no context.
     mark: str
-    text: str
+    #: Its beginning in pieces, each with whether it is the text that was searched for.
+    text: tuple[tuple[str, bool], ...]
     #: Characters that are not shown.
     left_out: int
     #: Of the whole text.
@@ -58,7 +59,7 @@ class Line:
 
     @property
     def place(self) -> str:
-        return f"#{self.row.depth:,}"
+        return place(self.row.depth)
 
     @property
     def mark_words(self) -> str:
@@ -128,7 +129,13 @@ def transcript_of(
     return Transcript(
         tip=tip,
         lines=[
-            _line(row, _mark(row, sent, cutoff) if context else "", text_url(row, "content"), summaries.get(row.pk, ()))
+            _line(
+                row,
+                _mark(row, sent, cutoff) if context else "",
+                _pieces(row.beginning, text),
+                text_url(row, "content"),
+                summaries.get(row.pk, ()),
+            )
             for row in rows
         ],
         first=first,
@@ -146,17 +153,29 @@ def _read(rows: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:
     return found
 
 
-def _line(row: Any, mark: str, text_url: str, summaries: tuple[tuple[ChatMessage, str], ...]) -> Line:
+def _line(
+    row: Any,
+    mark: str,
+    text: tuple[tuple[str, bool], ...],
+    text_url: str,
+    summaries: tuple[tuple[ChatMessage, str], ...],
+) -> Line:
     return Line(
         row=row,
         mark=mark,
-        text=row.beginning,
+        text=text,
         left_out=max(0, row.characters - SHOWN),
         text_url=text_url,
         calls=tuple(shortened("{}({})".format(*name_and_arguments(call)), 400) for call in row.tool_calls or ()),
         attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
         summaries=summaries,
     )
+
+
+def _pieces(text: str, searched: str) -> tuple[tuple[str, bool], ...]:
+    # Of what is split by a group, every second piece is the group.
+    parts = re.split(f"({re.escape(searched)})", text, flags=re.IGNORECASE) if searched else [text]
+    return tuple((part, n % 2 == 1) for n, part in enumerate(parts) if part)
 
 
 def _mark(row: ChatMessage, sent: Mapping[int | None, Origin], cutoff: int) -> str:
@@ -199,7 +218,8 @@ def _hits(tip: ChatMessage, text: str, using: str) -> list[Hit]:
     """Messages of the branch that contain a text, the newest first."""
     on_branch = RawSQL(sql.IDS_OF_BRANCH, [tip.pk])  # noqa: S611  # names of tables, never a value
     rows = ChatMessage.objects.using(using).filter(pk__in=on_branch, content__icontains=text)
-    found = rows.only("depth", "role").annotate(beginning=Left("content", _SEARCHED)).order_by("-depth")
+    beginnings = {"beginning": Left("content", _SEARCHED), "characters": Length("content")}
+    found = rows.only("depth", "role").annotate(**beginnings).order_by("-depth")
     return [_hit(row, text, tip) for row in found[: MOST_HITS + 1]]
 
 
@@ -209,10 +229,12 @@ def _hit(row: Any, text: str, tip: ChatMessage) -> Hit:
     if found is None:
         return Hit(row=row, before=f"{beginning[:_AROUND]}…", found="", after=" (further down)", end=end)
     before = beginning[max(0, found.start() - _AROUND) : found.start()]
+    after = beginning[found.end() : found.end() + _AROUND]
+    is_cut = found.end() + _AROUND < row.characters
     return Hit(
         row=row,
         before=("…" if found.start() > _AROUND else "") + before,
         found=found[0],
-        after=beginning[found.end() : found.end() + _AROUND],
+        after=after + ("…" if is_cut else ""),
         end=end,
     )

@@ -200,6 +200,8 @@ _NODE_AND_BELOW = f"""
 
 #: Ids of a node and all below it as a subquery with one positional parameter, for ``RawSQL``.
 NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
+#: The same of several nodes, with a parameter for each in ``nodes``. A node that is below another is visited once.
+NODES_AND_BELOW = _NODE_AND_BELOW.replace("= {node}", "IN ({nodes})").replace("UNION ALL", "UNION")
 
 #: A redaction changes one count, and every prefix sum at or below it by the same amount. SQL adds, so two concurrent
 #: redactions do not overwrite each other. Summaries have their anchor's sum and change with it.

@@ -1,13 +1,13 @@
 """The ledger: what a summary lost, word for word, at its end.
 
 It is an extract of what the summary replaces, where the words of the summary, and of the messages that stay beside it,
-are told already. Nothing else is kept between generations: the ledger is part of the summary's text, so it is part of
-what the next one replaces.
+are told already. It is part of the summary's text, so it is part of what the next summary replaces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
@@ -15,7 +15,7 @@ from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
-from compaction_app.redaction import Redact, apply_redactor, redactor_of
+from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.retention.extractive import EDGE, reader_of, statements_of
 from compaction_app.retention.ledger_text import LEDGER_HEADING, extract_of, ledger_of, prose_of, with_ledger
 from compaction_app.retention.score import Told, share_kept
@@ -78,14 +78,11 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
     sizes = accumulate(message.tokens for message in shared)
     near = [message for message, size in zip(shared, sizes, strict=True) if size <= room]
     staying = [*([plan.pinned] if plan.pinned else []), *near]
-    return [shown for message in staying if (shown := _as_shown(message, redact)) is not None]
-
-
-def _as_shown(message: Message, redact: Redact | None) -> Message | None:
-    try:
-        return apply_redactor(message, redact)
-    except RedactionFailed:
-        return None
+    shown: list[Message] = []
+    for message in staying:
+        with suppress(RedactionFailed):
+            shown.append(apply_redactor(message, redact))
+    return shown
 
 
 def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:

@@ -1,8 +1,7 @@
 """The parts of a summary's text that are ours, each under a heading that no draft of a model may have.
 
-What a model wrote is prose. Quotations stand under one heading (an extract, which is a whole summary) or the other
-(the ledger at the end of one): there, and nowhere else, a line says whose words it has. A heading of ours is taken out
-of every draft before it is stored, so whatever a model was made to write is read back as nobody's speech.
+What a model wrote is prose. Quotations stand under one heading (an extract) or the other (the ledger): only there a
+line says whose words it has. Both are taken out of every draft, so what a model wrote is read back as nobody's speech.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which lines of a message are somebody else's words: quoted mail, a pasted letter, log lines.
 
-Whoever pastes "Never tell the police" has not asked for it. What is pasted holds facts all the same, so it is read,
-with a mark before it that says whose words these are not.
+Whoever pastes "Never tell the police" has not asked for it. It may hold facts, so it is read, with a mark before it.
 """
 
 from __future__ import annotations

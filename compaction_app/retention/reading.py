@@ -61,6 +61,8 @@ class _Turn:
     speaker: Speaker
     day: str
     is_one_sentence: bool
+    #: Of a few words in all.
+    is_short: bool
     #: Its statements so far.
     mine: list[Statement] = field(default_factory=list)
     #: "Imagine …": all that follows stands under it.
@@ -76,11 +78,7 @@ class Reader:
         """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
-        self._before = _Turn(-1, last.speaker, last.day, False, [last]) if last else None
-
-    @property
-    def _last(self) -> Statement | None:
-        return self._before.mine[-1] if self._before else None
+        self._before = _Turn(-1, last.speaker, last.day, False, False, [last]) if last else None
 
     def read_messages(self, messages: Sequence[Message]) -> None:
         results, names = results_of_calls(messages), tool_names(messages)
@@ -88,7 +86,8 @@ class Reader:
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             day = message.created_at.date() if message.created_at else None
             sentences = _sentences_of(message, day)
-            turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1)
+            is_short = sum(count_words(one.text) for one in sentences) <= _LONG
+            turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1, is_short)
             self._read(turn, sentences)
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
@@ -120,18 +119,21 @@ class Reader:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
-        elif not turn.mine and self._last is not None:
-            one.needs.append(self._last)
+        elif not turn.mine and self._before is not None:
+            one.needs.append(self._before.mine[-1])
         if turn.frame is not None:
             one.needs.append(turn.frame)
         elif turn.speaker.role != Role.TOOL and early(known.FRAME, sentence.text):
             turn.frame = one
-        turn.mine.append(one)
+        # "OK. Green tests first though."
+        if not (turn.speaker.is_person and _acknowledges(sentence.text)):
+            turn.mine.append(one)
         self.statements.append(one)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
-        before, text = turn.mine[-1] if turn.mine else self._last, sentence.text
+        said, text = turn.mine or (self._before.mine if self._before else []), sentence.text
+        before = said[-1] if said else None
         if before is None or sentence.is_quoted or turn.speaker.role == Role.TOOL or before.text.startswith(QUOTED):
             return None
         length, size = count_words(text), len(sentence.words.content)
@@ -159,9 +161,11 @@ class Reader:
             belongs = True
         else:
             # Nobody can tell which comment changes what it is about.
-            comments = self._comments(turn, text, is_brief) and (turn.is_one_sentence or is_brief or _limits(text))
+            comments = self._comments(turn, text, is_brief) and (turn.is_short or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
-            belongs = belongs or (replies and turn.speaker.is_person and decides(before.text, text))
+            if turn.speaker.is_person and not belongs:
+                # "If Mum is still ill by then we postpone."
+                belongs = bool(known.LIMIT.match(text.lstrip(".… "))) or (replies and decides(before.text, text))
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
@@ -169,11 +173,13 @@ class Reader:
 
     def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
-        if self._before is None or _acknowledges(text):
+        before = self._before
+        if before is None or _acknowledges(text):
             return False
-        last, before = self._before.mine[-1], self._before
-        is_reply = last.speaker != turn.speaker and (last.speaker.is_person or before.is_one_sentence)
-        return is_reply or (is_brief and before.speaker == turn.speaker and before.number == turn.number - 1)
+        if before.speaker == turn.speaker:
+            # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
+            return before.number == turn.number - 1 and (is_brief or text[0].islower())
+        return before.speaker.is_person or before.is_one_sentence
 
 
 def read_prose(text: str) -> list[Statement]:

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from compaction_app.retention.statements import Statement
-from compaction_app.retention.word_tables import CAPITALIZES, HEDGE, NEGATION
-from compaction_app.retention.words import is_unspaced, stem
+from compaction_app.retention.word_tables import CAPITALIZES, HEDGE, NEGATION, REVERSAL
+from compaction_app.retention.words import UNSPACED_SIGN, stem
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01
@@ -30,10 +30,10 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     values = [frozenset(map(stem, one.words.values)) for one in statements]
     marks = [frozenset(map(stem, one.words.marked)) for one in statements]
     # Where every noun has a capital, or no word has one, a capital is no sign of a name.
-    vague = [2 * is_unspaced(one.text[:1]) or CAPITALIZES.search(one.text) is not None for one in statements]
+    vague = [2 * bool(UNSPACED_SIGN.match(one.text)) or CAPITALIZES.search(one.text) is not None for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
-    reverses = [one.reverses for one in statements]
+    reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
     # Where a person last took back something of this name, however often it is named.
     back: dict[str, int] = {}
@@ -102,6 +102,6 @@ def _replaces(newer: Statement, older: Statement) -> bool:
         return False
     return (
         newer.weight >= older.weight
-        and not (newer.reverses or NEGATION.search(newer.text))
+        and not (REVERSAL.search(newer.text) or NEGATION.search(newer.text))
         and (HEDGE.search(newer.text) is None or HEDGE.search(older.text) is not None)
     )

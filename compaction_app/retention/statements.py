@@ -92,10 +92,6 @@ class Statement:
         return is_question(self.text)
 
     @property
-    def reverses(self) -> bool:
-        return not self.asks and known.REVERSAL.search(self.text) is not None
-
-    @property
     def is_own(self) -> bool:
         """Whether it is what a person says, and not only passes on."""
         return (self.speaker.is_person or any(self._adopted)) and not self.text.startswith(QUOTED)
@@ -189,13 +185,9 @@ def level_rows(sentences: Sequence[Any]) -> None:
     """What has a ``text`` and a ``weight``, and looks like others of the same message, weighs almost nothing."""
     if len(sentences) <= _MOST_ROWS:
         return
-    shapes = [_shape(one.text) for one in sentences]
+    # The same for lines that differ only in their words and numbers.
+    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", one.text[:80]))[:30] for one in sentences]
     often = Counter(shapes)
     for sentence, shape in zip(sentences, shapes, strict=True):
         if often[shape] > _MOST_ROWS and _MARKS.search(shape):
             sentence.weight = min(sentence.weight, ROW)
-
-
-def _shape(text: str) -> str:
-    """The same for lines that differ only in their words and numbers."""
-    return _DIGITS.sub("0", _LETTERS.sub("a", text[:80]))[:30]

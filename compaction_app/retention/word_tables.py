@@ -57,13 +57,19 @@ RULE = compiled(
     chosen picked opted voted final definitive* plumped go_with going_with went_with stay_with stick_with sticking_with
     go_for going_for it_is_for it_is_then going_to_be we'll we_will let's in_favour_of it's_a_deal done_deal
     end_of_discussion from_now_on from_here_on as_of_today as_of_now made_up in_the_end on_second_thought* should shall
-    bevorzug* entschieden vereinbart lieber sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* deciso
-    prefiro decidimos voorkeur besloten предпочита* решил* يجب ممنوع musí mora måste 决定 更喜欢 总是 永远 希望 いつも
-    てください 決め 항상 주세요""",
-    r"^(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|make sure|avoid|"
-    r"stick|leave|write|give|send|call|check|be|speak|reply|answer)\b",
+    adore* suits_me lean leaning appeal* soft_spot would_be_nice would_be_great would_be_lovely would_be_good
+    would_be_welcome wouldn't_mind dislike* better_for_me beats my_taste i'd_pick i'd_take gefällt am_liebsten concluded
+    resolved my_choice changed_my_mind verdict consensus elected endorsed accepted awarded went_for landed_on my_pick
+    gave_up we_took i'll_take zugestimmt geeinigt nehmen_wir choisi acordado bevorzug* entschieden vereinbart lieber
+    sollte* soll sollen préfèr* décidé prefier* decidi* preferisc* deciso prefiro decidimos voorkeur besloten
+    предпочита* решил* يجب ممنوع musí mora måste 决定 更喜欢 总是 永远 希望 いつも てください 決め 항상 주세요""",
+    r"(?:^|[;:] |, so )(?:please,? )?(?:never|always|do not|don['’]t|no \w+ \w+|only|nobody|use|keep|report|ask|avoid|"
+    r"make sure|stick|leave|write|give|send|call|check|be|speak|reply|answer|hold|wear|retain|feed|spend|cite|quote|"
+    r"exclude|hide|mask|treat)\b",
     r"\b(?:i|we) (?:want|need|insist|like|love|hate|take|accept|approve)\b(?! to (?:know|see|hear|say|ask|go|"
     r"thank)\b)|\bwe(?:['’]re| are) (?!(?:not|all|in|on|at|the|a|so|now|here|there|talking|looking)\b)\w+",
+    r"^(?:each|every|all|any|anyone|anybody|whoever|wherever) (?=\w+ \w)(?!(?:right|good|best|day|time|i|in|of|the|my|"
+    r"four|three|news|idea|luck)\b)(?!.*\b(?:was|were|had|did|\w+ed (?:the|a|in|at|to))\b)",
     r"\b(?:has|have|needs?|ought) to\b",
 )
 #: Of these, those that forbid or demand: they come before everything else.
@@ -81,11 +87,12 @@ FIRM = compiled(
     my_say-so my_approval my_sign-off my_permission my_consent allerg* intoleran* vegan vegetarian kosher halal diabet*
     coeliac celiac asthma* epilep* poison* toxic lethal fatal hazard* flammable capped_at limited_to limit_is
     reserved_for restricted_to confidential classified under_wraps embargo* eyes_only anything_but not_an_option
-    nobody's_business beware refrain avoid deadline at_most at_least at_the_latest niemals nie darf* dürfen muss müssen
-    keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens jamais interdit* il_faut doit doivent
-    au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* vietat* proibid* nooit mag_niet moet verboden нельзя
-    никогда должен должны запрещ* всегда immer toujours sempre altijd 必须 必須 绝对 不能 禁止 不许 不要 不得 不可 必ず
-    決して てはいけ ないで 반드시 절대 안_돼 마세요""",
+    nobody's_business beware refrain avoid deadline at_most at_least at_the_latest barred hard_cap ceiling
+    zero_tolerance insist insists refuse demand not_authori* nowhere_else verbatim penalty sign-off i_forbid hay_que
+    niemals nie darf* dürfen muss müssen keinesfalls auf_keinen_Fall verboten spätestens höchstens mindestens jamais
+    interdit* il_faut doit doivent au_plus_tard nunca jamás prohibid* debe* siempre mai_più deve* vietat* proibid* nooit
+    mag_niet moet verboden нельзя никогда должен должны запрещ* всегда immer toujours sempre altijd 必须 必須 绝对 不能
+    禁止 不许 不要 不得 不可 必ず 決して てはいけ ないで 반드시 절대 안_돼 마세요""",
     r"(?<!['’]d )(?<!['’]ve )(?<!has )(?<!have )(?<!had )\b(?:never|always)\b(?! (?:have|been|mind|said|had|was|were|"
     r"is|are|knew|thought|went|came|got|felt|saw|heard|made|took|\w+ed|\w+[^s]s)\b)",
     # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon", "and ask me first".
@@ -93,7 +100,8 @@ FIRM = compiled(
     r"not (?:a|an|one)|neither)\b(?! (?:else|knew|said|saw|went|came|got|took|did|had|was|were|under|\w+ed)\b)|"
     r"no \w+\W*$|no (?:\w+[ -]){1,3}?(?:in|on|at|for|to|from|of|with|without|before|after|until|till|unless|near|"
     r"during|while|by|into|over|is|are|may|can|goes|gets?|leaves?|enters?|ever|either)\b|"
-    r"(?:get|have|wait|show|verify|test|read|back up|see)\b.{0,40}\b(?:first|before|beforehand|until|till)\b|"
+    r"(?:get|have|wait|show|verify|test|read|back up|see|ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|"
+    r"consult|notify)\b.{0,40}\b(?:first|before|beforehand|until|till)\b|"
     r"(?:go|come|run|pass|route|refer|forward|direct|leave|send|bring)\b.{0,30}\b(?:through|past|to|by|via|with) "
     r"(?:me|us)\b)|\b(?:goes|must go|run (?:it|this|that|them|everything)) (?:through|past|by)\b",
     r"\b(?:keep|kept|keeps|stays?|stand|steer|leaves?|holds?|remains?|lock)\b.{0,30}\b(?:away|off|out|clear|alone|back|"
@@ -101,8 +109,6 @@ FIRM = compiled(
     r"unchanged|up|between us|as (?:it|they) (?:is|are)|as is|under|below|within|between|above)\b",
     r"\b(?:may|can|is|are|goes?|allowed|works?|valid|open) only\b|\bonly (?:with|if|when|after|from|by|in|at|on|for|"
     r"to|once|during|between|where|through|via)\b|\bonly\W*$|\bonly (?:\w+ ){1,3}(?:may|can|must|is|are|has)\b",
-    r"\b(?:ask|check|talk|speak|clear|confirm|call|ring|warn|tell|inform|consult|notify|"
-    r"wait)\b.{0,40}\b(?:first|before|beforehand|until|till)\b",
     # A verb in the present behind these is still to come: "till the lab says so", "before you do anything".
     r"\b(?:until|till|unless|before) (?:you|any\w*|(?:\w+ ){1,4}?(?:has|have|is|are|says?|signs?|gives?|approves?|"
     r"confirms?|agrees?|okays?|knows?|clears?|checks?|comes?|goes|reviews?))\b(?! (?:\w+ )?(?:\w+ed|was|were|had|got|"
@@ -112,6 +118,11 @@ FIRM = compiled(
     r"\b(?:make|be|making|being) (?:very |absolutely )?(?:sure|certain)\b(?! (?:i|we)\b)",
     r"\b(?:everyone|everybody|anyone|anybody|who|you|he|she|they|it|each|every \w+|the \w+|all \w+) (?:(?!will\b)\w+ )"
     r"{0,3}?(?:has|have|needs?|ought) to\b",
+    r"(?<!\bi )(?<!\bhe )(?<!\bshe )(?<!\bit )(?<!\bthey )\b(?:can['’]?t|cannot) (?!be (?:true|right|so)\b)",
+    r"\b(?:is|are|isn['’]t|aren['’]t|['’]re)(?: not)? to (?!the\b|my\b|a\b)(?<!plan is to )(?<!goal is to )\w+",
+    r"\b(?:do not|does not|don['’]t|doesn['’]t) (?:go|get|leave|allow|accept|eat|drink|permit|tolerate|enter|touch)\b",
+    r"^(?!(?:made|got|had|has|have|there|saw|is|was|felt|found|i|we|you|he|she|they|it)\b)\w+ (?:nothing|no|none of)\b",
+    r"\bneeds? (?:\S+ ){0,3}?(?:ok(?:ay)?|sign-?off|permission|approval|consent|signature|go-ahead|certificate)\b",
     r"\b(?:no|not|nothing|never) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|below|beyond|under|"
     r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|\d\S* (?:max|tops)\b|"
     r"\b(?:not|never) exceed\b",
@@ -124,8 +135,9 @@ IDLE = compiled(
     no_doubt no_wonder no_thanks no_thank_you no_rush no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet
     not_really not_sure not_bad not_at_all not_too""",
     r"\((?:assistant|tool|summary)\b[^()]*\)",
-    r"^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|be (?:the|a|an|so|very|nice|hard|great|fun|"
-    r"special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
+    r"\b(?:he|she|they|it|my \w+)(?:['’]\w+)? (?:\w+ )?(?:never|always)\b|\byou must be\b|\byou (?:never|always) "
+    r"(?:say|said|told)\b|^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|look|be (?:the|a|an|so|very|"
+    r"nice|hard|great|fun|special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",
     r"\bcan['’]?t (?:wait|believe|imagine|complain|say|help|tell|remember|sleep|decide)\b|\b(?:don['’]t|do not|not|"
     r"never) (?:worry|mention it|know|think|mind|believe|remember|get me wrong|be (?:silly|sorry|afraid))\b",
 )
@@ -145,9 +157,9 @@ CONDITION = compiled(
     """only_if only_when only_after only_until only_with only_for only_on only_in only_at only_from but_only unless
     except other_than apart_from aside_from provided anybody_but anyone_but anything_but everybody_but everyone_but
     all_but as_long_as not_before not_until not_without not_unless depends_on subject_to assuming nur_wenn nur_falls
-    nur_mit nur_nach außer es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si
-    sólo_si salvo a_menos_que no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als
-    только_если кроме 只有 除非 ただし""",
+    nur_mit nur_nach außer es_sei_denn nicht_ohne nicht_vor seulement_si sauf à_moins pas_sans pas_avant solo_si sólo_si
+    salvo a_menos_que no_sin no_antes solo_se tranne non_prima non_senza a_não_ser tenzij alleen_als только_если кроме
+    只有 除非 ただし""",
 )
 #: Begins what is not so: all that follows in the message stands under it.
 FRAME = compiled(

@@ -18,7 +18,7 @@ _TOKEN = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETT
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+UNSPACED_SIGN = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
 #: Letters of a stem: longer words that begin the same are taken for one.
 STEM_LETTERS = 6
@@ -53,7 +53,7 @@ def read_words(text: str) -> Words:
         if token[0] < FIRST_UNSPACED and token.isalpha() and token.islower():
             if token not in STOP:
                 content.add(token)
-        elif token[0] >= FIRST_UNSPACED and is_unspaced(token[0]):
+        elif token[0] >= FIRST_UNSPACED and UNSPACED_SIGN.match(token):
             content.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
         else:
             _read_marked(token, is_first, content, marked, values)
@@ -79,10 +79,6 @@ def _read_marked(token: str, is_first: bool, content: set[str], marked: set[str]
             marked.add(word)
 
 
-def is_unspaced(character: str) -> bool:
-    return _UNSPACED.match(character) is not None
-
-
 def stem(word: str) -> str:
     """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
@@ -90,5 +86,5 @@ def stem(word: str) -> str:
 
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about two signs are one."""
-    is_spaced = text.isascii() or _UNSPACED.search(text) is None
+    is_spaced = text.isascii() or UNSPACED_SIGN.search(text) is None
     return text.count(" ") + 1 if is_spaced else len(text) // 2

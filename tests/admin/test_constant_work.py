@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 @pytest.mark.parametrize(
     ("page", "query", "most"),
     [
-        ("chatsession", {}, 14),
+        ("chatsession", {}, 16),
+        ("chatsession", {"compaction": "failed"}, 16),
         ("chatmessage", {}, 6),
         ("chatmessage", {"kind": "summary"}, 7),
         ("chatmessage", {"place": "tip", "session": None}, 6),

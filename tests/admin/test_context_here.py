@@ -57,9 +57,9 @@ def test_the_context_here_is_what_the_model_would_be_sent_and_leads_to_the_origi
     ]
     assert [row.originals for row in found.rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
     links = [(nodes[0].session, "Session"), (summary, f"Summary {summary.pk}")]
-    for record, name in [*links, *((node, f"Message {node.pk}") for node in nodes[2:])]:
+    for record, name in [*links, *((node, f"Message {node.pk} (#{node.depth})") for node in nodes[2:])]:
         assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
-    assert f"Summarizes everything up to message {nodes[1].pk}" in page.text
+    assert f"Summarizes everything up to message {nodes[1].pk} (#2)" in page.text
     assert [total.origin for total in found.totals] == ["system", "summary", "verbatim"]
     assert sum(total.tokens for total in found.totals) == context.tokens
     assert sum(total.messages for total in found.totals) == len(context.messages)
@@ -188,3 +188,24 @@ def test_every_origin_strategy_and_kind_has_its_words():
     assert set(contexts.ORIGINS) == {*Origin, contexts.DROPPED, contexts.SUPPLIED, contexts.FOLDED}
     assert set(contexts.STRATEGY_WORDS) == set(Strategy)
     assert set(filters.KIND_WORDS) == set(Kind)
+
+
+def test_what_was_redacted_is_not_said_to_be_as_it_was_written(viewer):
+    nodes, _ = summarized()
+    redacted = chat.redact_message(nodes[4])
+    page = viewer.get(page_of(nodes[-1]))
+    assert [row.message_id for row in page.context["here"].rows if row.is_redacted] == [redacted.pk]
+    assert page.text.count('<p class="compaction-note">Redacted</p>') == 1
+    assert "as it was written" not in page.text
+    own = viewer.get(page_of(redacted)).text
+    assert own.index('<span class="compaction-badge">Redacted on <time') < own.index("compaction-jumps")
+    assert "Redacted on" not in viewer.get(page_of(nodes[3])).text
+
+
+def test_a_context_takes_the_same_queries_at_any_length(viewer):
+    counts = set()
+    for length in (4, 100):
+        nodes = chain(start_session(), length)
+        summarize(nodes[2], nodes[1], token_count=5)
+        counts.add(len(queries_of(viewer, page_of(nodes[-1]))))
+    assert len(counts) == 1

@@ -13,6 +13,9 @@ from tests.trees import chain, start_session, summarize
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
+NOT_RECORDED = "What was sent for this reply was not recorded. Below is what would be sent now."
+
+
 def then(client, reply):
     return client.get(page_of(reply)).context["then"]
 
@@ -32,15 +35,20 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     assert figures_of(page, "compaction-then")["Strategy"] == "A summary is used"
     assert figures_of(page, "compaction-then")["Sent in total"] == str(8 + 40)
     assert "The listed parts add up to the 48 tokens recorded." in found.notes
-    assert page.index("Context then</h2>") < page.index("Context here</h2>")
+    assert page.index("Sent for this reply</h2>") < page.index("What would be sent now</h2>")
     assert 'href="#compaction-then"' in page
+    assert NOT_RECORDED not in page
 
 
 def test_messages_without_a_record_have_one_context_only(viewer):
     nodes, _ = summarized()
     page = viewer.get(page_of(nodes[-1]))
     assert page.context["then"] is None
-    assert "Context then" not in page.text
+    assert "Sent for this reply" not in page.text
+    assert NOT_RECORDED not in page.text, "it is no reply"
+    reply = chat.append_message(nodes[0].session, nodes[-1], role="assistant", content="aye")
+    page = viewer.get(page_of(reply)).text
+    assert page.index("What would be sent now</h2>") < page.index(NOT_RECORDED)
 
 
 def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewer):
@@ -59,7 +67,7 @@ def test_what_was_redacted_since_is_said_to_be_gone(viewer):
     chat.redact_message(nodes[4])
     chat.redact_message(nodes[0])
     found = then(viewer, reply)
-    assert f"Redacted since, so the text that was sent is gone: message {nodes[4].pk}." in found.notes
+    assert f"Redacted since, so the text that was sent is gone: message {nodes[4].pk} (#5)." in found.notes
     assert f"Summary {summary.pk} was sent, and its text has been erased since." in found.notes
     assert found.rows[0].note.endswith("erased since")
     assert not any("add up" in note for note in found.notes)

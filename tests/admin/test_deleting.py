@@ -1,12 +1,14 @@
 """Deleting from the admin: through the app, counted as an erasure, for those who may."""
 
 import pytest
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 from tests.admin.pages import page_of, told, url
 from tests.admin.records import compacted
+from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -16,7 +18,7 @@ def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
     session, nodes, *_ = compacted()
     client = login("view_chatmessage", "delete_chatmessage")
     page = client.get(url("chatmessage_delete", nodes[1].pk)).text
-    assert page.count("2 messages below it") == page.count("1 live summary") == 1
+    assert page.count("2 messages after it, the end of its branch") == page.count("1 live summary") == 1
     assert "<h2>Summary</h2>" not in page
     assert client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"}).status_code == 302
     session.refresh_from_db()
@@ -43,10 +45,25 @@ def test_a_session_is_deleted_through_the_app(login, monkeypatch):
     for part in ("4 messages", "1 summary<", "1 run<", "1 event<"):
         assert page.count(part) == 1, part
     assert "<h2>Summary</h2>" not in page
+    assert "<li>0 " not in client.get(url("chatsession_delete", start_session().pk)).text
     client.post(url("chatsession_delete", session.pk), {"post": "yes"})
     assert deleted == [session.pk]
-    assert not ChatSession.objects.exists()
+    assert not ChatSession.objects.filter(pk=session.pk).exists()
     assert not CompactionRun.objects.exists()
+
+
+def test_a_session_that_is_gone_already_is_answered_as_django_does(superuser, monkeypatch):
+    session, *_ = compacted()
+    delete = chat.delete_session
+
+    def twice(row):
+        delete(ChatSession.objects.get(pk=row.pk))
+        return delete(row)
+
+    monkeypatch.setattr(chat, "delete_session", twice)
+    response = superuser.post(url("chatsession_delete", session.pk), {"post": "yes"})
+    assert response.headers["Location"] == reverse("admin:index")
+    assert f"with ID “{session.pk}” doesn’t exist" in told(response)
 
 
 def test_deleting_needs_the_permission(viewer):

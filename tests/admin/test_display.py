@@ -17,7 +17,10 @@ WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
 @pytest.mark.pure
 def test_a_time_has_the_admins_form_in_the_time_zone_of_the_request_and_says_the_instant_itself():
     with override("Asia/Tokyo"):
-        assert display.moment(WHEN) == '<time datetime="2026-11-22T18:02:20+09:00">Nov. 22, 2026, 6:02 p.m.</time>'
+        assert display.moment(WHEN) == (
+            '<time datetime="2026-11-22T18:02:20+09:00" title="Nov. 22, 2026, 6:02:20 p.m. Asia/Tokyo">'
+            "Nov. 22, 2026, 6:02 p.m.</time>"
+        )
         assert ">Nov. 22, 2026, 6:02:20 p.m.<" in display.exact_moment(WHEN)
     assert (display.moment(None), display.exact_moment(None)) == (display.EMPTY, display.EMPTY)
 

@@ -2,9 +2,12 @@
 
 import json
 import re
+from html import unescape
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.messages import get_messages
 from django.utils import timezone
 from django.utils.html import escape
 
@@ -60,7 +63,10 @@ def test_what_is_said_is_what_happens(eraser, hung):
     nodes, *_ = hung
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "[on request]"})
     [run] = CompactionRun.objects.open()
-    assert told(response) == f"{nodes[1]} is redacted. Being compacted now: Run {run.pk} (waiting)."
+    assert told(response) == (
+        f"{nodes[1]} is redacted. Only this message is erased. Replies, edits and other branches may repeat it: "
+        f"search this session. Being compacted now: Run {run.pk} (waiting)."
+    )
     assert response.headers["Location"] == page_of(nodes[1])
     row = ChatMessage.objects.get(pk=nodes[1].pk)
     assert (row.content, row.redacted_at is None) == ("[on request]", False)
@@ -89,6 +95,95 @@ def test_no_word_of_a_conversation_reaches_the_admins_log(eraser):
     entries = list(LogEntry.objects.values_list("object_repr", "change_message"))
     assert len(entries) >= 3
     assert SECRET not in json.dumps(entries)
+
+
+def test_that_copies_stay_is_said_with_a_way_to_find_them(eraser, hung):
+    """The address has no text of the message: a browser would keep it."""
+    nodes, *_ = hung
+    search = f'<a href="{url("chatmessage_changelist", session=nodes[0].session_id)}">search this session</a>'
+    page = eraser.get(url("chatmessage_redact", nodes[1].pk)).text
+    assert "Only this message is erased.</strong> Replies, edits and other branches may repeat it: " + search in page
+    response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "x"})
+    assert search in str(next(iter(get_messages(response.wsgi_request))))
+
+
+def test_a_title_is_said_to_be_cleared_where_it_is(eraser):
+    session = start_session(title="Where does the  Anna lie…")
+    first = talk(session, ["Where does the Anna lie today?", "At berth 7."])
+    said = "The session's title is the beginning of this message; it is cleared too."
+    assert said in eraser.get(url("chatmessage_redact", first[0].pk)).text
+    assert "title" not in eraser.get(url("chatmessage_redact", first[1].pk)).text.partition("What happens:")[2]
+    other = talk(session, ["Where does the Anna lie tomorrow?"])
+    assert said not in eraser.get(url("chatmessage_redact", first[0].pk)).text, "another one begins the same"
+    both = url("chatmessage_redact_selected", session=session.pk, ids=f"{first[0].pk},{other[0].pk}")
+    assert "is the beginning of one of them; it is cleared too." in eraser.get(both).text
+    eraser.post(both, {"replacement": "x"})
+    session.refresh_from_db()
+    assert session.title == ""
+
+
+# -- redacting several ----------------------------------------------------------------------------------------
+
+
+def select(client, rows, **query):
+    chosen = {"action": "redact_selected", "_selected_action": [row.pk for row in rows]}
+    return client.post(url("chatmessage_changelist", **query), chosen)
+
+
+def test_selected_messages_of_a_session_are_redacted_after_one_page(eraser, hung):
+    nodes, *_ = hung
+    session = nodes[0].session_id
+    page = select(eraser, (nodes[1], nodes[3]), session=session).headers["Location"]
+    text = eraser.get(page).text
+    for node in (nodes[1], nodes[3]):
+        assert f'<a href="{page_of(node)}">{node}</a>' in text
+    for line in ("Only these messages are erased.", "2 summaries are retired and emptied", "2 runs lose their"):
+        assert line in text
+    assert not ChatMessage.objects.filter(redacted_at__isnull=False).exists()
+    response = eraser.post(page, {"replacement": "[on request]"})
+    assert told(response).startswith("2 messages are redacted. Only these messages are erased.")
+    assert response.headers["Location"] == url("chatmessage_changelist", session=session)
+    redacted = ChatMessage.objects.messages().filter(redacted_at__isnull=False)
+    assert {row.pk: row.content for row in redacted} == dict.fromkeys((nodes[1].pk, nodes[3].pk), "[on request]")
+    assert LogEntry.objects.count() == 2
+
+
+def test_what_could_not_be_redacted_is_named(eraser, hung, monkeypatch):
+    nodes, *_ = hung
+    redact = chat.redact_message
+
+    def late(message, **kwargs):
+        if message.pk == nodes[3].pk:
+            chat.delete_message(ChatMessage.objects.get(pk=message.pk))
+        return redact(message, **kwargs)
+
+    monkeypatch.setattr(chat, "redact_message", late)
+    page = select(eraser, (nodes[1], nodes[3]), session=nodes[0].session_id).headers["Location"]
+    response = eraser.post(page, {"replacement": "x"})
+    assert f"{nodes[3]} has been deleted in the meantime." in told(response)
+    assert f"{nodes[1]} is redacted." in told(response)
+
+
+def test_several_are_redacted_within_one_session_by_those_who_may(client, eraser, hung):
+    nodes, first, _ = hung
+    (stranger,) = chain(start_session(), 1)
+    session = nodes[0].session_id
+    ids = f"{nodes[1].pk},{stranger.pk},{first.pk},no-id"
+    page = url("chatmessage_redact_selected", session=session, ids=ids)
+    eraser.post(page, {"replacement": "x"})
+    redacted = ChatMessage.objects.messages().filter(redacted_at__isnull=False)
+    assert list(redacted) == [nodes[1]], "neither one of another session nor a summary by hand"
+    for nothing in ({}, {"ids": nodes[2].pk}, {"ids": "x", "session": session}, {"ids": "9" * 19, "session": "-"}):
+        assert "Nothing to redact" in told(eraser.get(url("chatmessage_redact_selected", **nothing)))
+    action = 'value="redact_selected"'
+    assert action in eraser.get(url("chatmessage_changelist", session=session)).text
+    for query in ({}, {"session": session, "kind": "summary"}):
+        assert action not in eraser.get(url("chatmessage_changelist", **query)).text
+    client.logout()
+    get_user_model().objects.all().delete()
+    log_in(client, *VIEW)
+    assert action not in client.get(url("chatmessage_changelist", session=session)).text
+    assert client.get(page).status_code == client.post(page, {"replacement": "y"}).status_code == 403
 
 
 @pytest.mark.parametrize("replacement", ["", "  ", "x" * 1001, "\x00"])
@@ -143,21 +238,35 @@ def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypat
 # -- deleting -----------------------------------------------------------------------------------------------
 
 
+def parts_of(page):
+    """The lists of the page before a deletion without markup, by their headings."""
+    found = re.findall(r"<h3>(\w+)</h3>(.*?)(?=<h3>|<form)", page, re.DOTALL)
+    return {name: " ".join(unescape(re.sub("<[^>]*>", " ", text)).split()) for name, text in found}
+
+
 def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
     nodes, first, second = hung
     page = eraser.get(url("chatmessage_delete", nodes[1].pk)).text
-    for line in (
-        "6 messages below it",
-        "2 live summaries",
-        "1 retired summary",
-    ):
-        assert line in page, line
-    gone, _, kept = page.partition('id="kept-objects"')
-    assert "run" not in re.sub("<[^>]*>", " ", gone.partition('id="deleted-objects"')[2].partition("</ul>")[0])
-    assert "3 runs as records" in kept
-    assert "Of them 1 is open: no summary is written." in kept
+    parts = parts_of(page)
+    assert list(parts) == ["Deleted", "Kept", "Afterwards"]
+    for line in ("6 messages after it, the end of its branch", "2 live summaries", "1 retired summary"):
+        assert line in parts["Deleted"]
+    assert parts["Kept"] == "3 runs as records, without instructions and links to the messages."
+    assert parts["Afterwards"] == "1 open run writes no summary."
     for summary in (first, second):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
+    way_out = f'To remove only this text, use <a href="{url("chatmessage_redact", nodes[1].pk)}">Redact</a>.'
+    assert f"This cannot be undone. {way_out}" in page
+
+
+def test_deleting_counts_branches_and_leaves_out_what_is_none(eraser):
+    session = start_session(title="Where does the Anna lie?")
+    nodes = talk(session, ["Where does the Anna lie?", "At berth 7.", "And the Bella?"])
+    talk(session, ["Again?"], nodes[1])
+    parts = parts_of(eraser.get(url("chatmessage_delete", nodes[0].pk)).text)
+    assert parts["Deleted"] == f"{nodes[0]} 3 messages after it, the ends of 2 branches"
+    assert parts["Afterwards"] == "The session's title is the beginning of this message; it is cleared too."
+    assert parts_of(eraser.get(url("chatmessage_delete", nodes[2].pk)).text) == {"Deleted": str(nodes[2])}
 
 
 def test_more_summaries_than_a_page_names_are_counted(eraser):
@@ -191,6 +300,8 @@ def test_the_pages_before_an_erasure_take_the_same_queries_at_20_and_at_500_mess
         for n in range(2, length - 2, 10):
             run_for(summarize(nodes[n + 1], nodes[n], token_count=5), nodes[-1], n)
         pages = [url(page, nodes[0].pk) for page in ("chatmessage_redact", "chatmessage_delete")]
+        ids = ",".join(str(node.pk) for node in nodes[: length // 5])
+        pages.append(url("chatmessage_redact_selected", session=nodes[0].session_id, ids=ids))
         pages.append(url("chatsession_delete", nodes[0].session_id))
         counts.append([len(queries_of(superuser, page)) for page in pages])
     assert counts[0] == counts[1]

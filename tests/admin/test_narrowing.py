@@ -1,5 +1,6 @@
 """The list of messages narrowed to one session: by text, by lane, by depth; and what no address may ask for."""
 
+import json
 import re
 
 import pytest
@@ -63,7 +64,50 @@ def test_summaries_are_found_by_their_text_too(viewer):
 def test_the_box_says_what_it_searches(viewer):
     session = start_session()
     assert "Open a session to search its messages." in viewer.get(url("chatmessage_changelist")).text
-    assert "Text of this session&#x27;s messages" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    assert (
+        "metadata of this session&#x27;s messages; message ids"
+        in viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    )
+
+
+NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
+
+
+def test_a_search_that_reads_no_texts_says_so(viewer):
+    """ "0 results" alone reads as if the word were nowhere stored."""
+    (node,) = chain(start_session(), 1)
+    page = viewer.get(url("chatmessage_changelist", q="insulin")).text
+    assert NOT_SEARCHED in page
+    assert f'<a href="{url("chatsession_changelist")}">Open a session</a>, then search there.' in page
+    for query in ({}, {"q": f"{node.pk}, 12"}, {"q": "insulin", "session": node.session_id}):
+        assert NOT_SEARCHED not in viewer.get(url("chatmessage_changelist", **query)).text, query
+
+
+@pytest.mark.parametrize(
+    "text", ["insulin", "كلمة المرور", 'she said "no"', "C:\\temp", "a\tb", "100 %_", "Größe", "🜁"]
+)
+def test_every_text_that_a_redaction_erases_is_found(viewer, text):
+    session = start_session()
+
+    def call(arguments):
+        return {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
+
+    said = f"before {text} after"
+    places = [
+        {"role": "user", "content": said},
+        {"role": "user", "content": "x", "name": said},
+        {"role": "assistant", **call(json.dumps({"deep": [said]}))},
+        {"role": "assistant", **call(json.dumps({"deep": [said]}, ensure_ascii=False))},
+        {"role": "assistant", "content": "x", "reasoning": [{"text": said}]},
+        {"role": "user", "content": "x", "attachments": [{"type": "file", "name": said}]},
+        {"role": "user", "content": "x", "metadata": {"a": {said: [said]}}},
+    ]
+    nodes = [chat.append_message(session, **fields) for fields in places]
+    chat.append_message(session, role="user", content="before", metadata={"a": "after"})
+    assert listed(viewer, "chatmessage", session=session.pk, q=text) == ids(nodes)
+    for node in nodes:
+        chat.redact_message(node)
+    assert listed(viewer, "chatmessage", session=session.pk, q=text) == []
 
 
 def test_no_search_without_a_session_reads_a_text(viewer):

@@ -12,8 +12,8 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import branch_map, sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, listed, page_of, queries_of, told, url
-from tests.admin.records import conversation, forked, run_at, words
+from tests.admin.pages import figures, listed, log_in, page_of, queries_of, told, url
+from tests.admin.records import conversation, forked, run_at, run_of, words
 from tests.trees import chain, deep_chain, star, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -130,6 +130,19 @@ def test_settings_that_can_not_be_used_are_told_and_the_map_is_there(viewer, ove
     assert response.context["map"].table[0].fullness == "30 tokens"
     assert "compaction-map-gauge" not in response.text
     assert figures(response)["Tokens stored"] == "30"
+
+
+def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
+    session, *_ = forked()
+    page = viewer.get(page_of(session)).text
+    search = f'<form id="compaction-find" method="get" action="{url("chatmessage_changelist")}">'
+    assert f'{search}<input type="hidden" name="session" value="{session.pk}"></form>' in page
+    assert page.count('form="compaction-find"') == 2
+    # A form within the page's own would be none.
+    assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
+    client.logout()
+    get_user_model().objects.all().delete()
+    assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
 
 
 # -- constant work ------------------------------------------------------------------------------------------
@@ -276,6 +289,43 @@ class TestDashboard:
         assert "40 messages" in shown
         assert history.available_tokens > 0
 
+    def test_the_fullest_of_its_branches_is_told(self, viewer, window_of_4000, monkeypatch):
+        """A branch that is nearly full may not be the newest."""
+        session, tip = conversation(turns=20)
+        small = chat.append_message(session, tip.parent.parent.parent, role="user", content="?")
+        other, _ = conversation(turns=3)
+        assert "over threshold 40 messages" in self.row(viewer, session)
+        assert "6 messages" in self.row(viewer, other)
+        chat.append_message(session, None, role="user", content="?")
+        monkeypatch.setattr(sessions, "LANES_COMPARED", 2)
+        assert f"{small.depth} messages" in self.row(viewer, session), "of the newest two lanes"
+        chat.append_message(session, tip, role="user", content="?")
+        assert "over threshold 41 messages" in self.row(viewer, session), "the newest branch is on an older lane"
+
+    def test_the_outcome_leads_to_the_run(self, login, window_of_4000):
+        _, tip = conversation()
+        client = login("view_chatsession", "view_compactionrun")
+        for status, shown in (("failed", '<span class="compaction-badge'), ("succeeded", "<time")):
+            run = run_of(tip, status=status, generation=1 if status == "succeeded" else None)
+            page = client.get(url("chatsession_changelist")).text
+            assert f'<a href="{page_of(run)}">{shown}' in page
+
+    def test_sessions_are_filtered_by_their_last_compaction(self, viewer, monkeypatch):
+        found = {}
+        for statuses in (("failed",), ("failed", "skipped"), ("skipped", "ready"), ("failed", "running"), ()):
+            found[statuses] = start_session()
+            for status in statuses:
+                CompactionRun.objects.create(session=found[statuses], trigger="threshold", status=status)
+        for value, expected in (
+            ("failed", [("failed",)]),
+            ("open", [("failed", "running"), ("skipped", "ready")]),
+            ("none", [()]),
+            ("what", list(reversed(found))),
+        ):
+            assert listed(viewer, "chatsession", compaction=value) == [found[one].pk for one in expected], value
+        monkeypatch.setattr(sessions, "TITLES", 3)
+        assert listed(viewer, "chatsession", compaction="failed") == [], "it is not among the newest three"
+
     def test_how_its_newest_run_ended(self, viewer, window_of_4000):
         session, tip = conversation()
         assert " – " in self.row(viewer, session)
@@ -322,7 +372,7 @@ class TestDashboard:
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
         CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")
         page = login("view_chatsession").get(url("chatsession_changelist")).text
-        assert "last compaction" not in page.lower()
+        assert "last compaction" not in page.lower(), "neither the column nor the filter"
         assert "compaction-failed" not in page
 
     def test_titles_are_searched_among_the_newest(self, viewer, monkeypatch):

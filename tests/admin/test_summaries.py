@@ -28,7 +28,7 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
     assert (coverage.tail, coverage.tail_tokens) == (1, 10)
     found = figures_of(viewer.get(page_of(summary)).text)
-    assert found["New messages"] == f"Message {nodes[0].pk} to Message {nodes[1].pk}"
+    assert found["New messages"] == f"Message {nodes[0].pk} (#1) to Message {nodes[1].pk} (#2)"
     assert found["Own tokens"] == "8 (60% less)"
 
 
@@ -46,6 +46,13 @@ def test_before_and_after_are_drawn_where_a_run_measured_them(viewer, three):
     assert tuple(bar.words for bar in page.history_bars) == ("Before 60", "after 48")
     assert tuple(bar.parts[0].width for bar in page.history_bars) == (1000, 800)
     assert shown(viewer, three[1][1]).history_bars is None
+
+
+def test_positions_are_told_with_the_ids(viewer, three):
+    nodes, (_, second, _) = three
+    text = viewer.get(page_of(second)).text
+    for place, links in ((2, 1), (3, 1), (4, 3), (5, 1)):
+        assert text.count(f"Message {nodes[place - 1].pk} (#{place})</a>") == links, place
 
 
 # -- generations --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from compaction_app import chat
+from compaction_app.admin import display
 from tests.admin.pages import ARABIC, MARKUP, VIEW, log_in, queries_of, url
 from tests.admin.records import conversation, summarized, talk, words
 from tests.trees import chain, start_session, summarize
@@ -37,7 +38,7 @@ def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
     }
     assert {"summarized", "verbatim"} <= set(found.values())
     summary = chat.find_summary(tip)
-    assert f"Messages 1 to {cutoff} are summarized here:" in shown.text
+    assert f"Messages #1 to #{cutoff} are summarized here:" in shown.text
     assert f"Summary {summary.pk}</a>, in use." in shown.text
 
 
@@ -90,10 +91,27 @@ def test_a_search_finds_messages_of_this_branch_only(viewer):
     assert "None on this branch." in page(viewer, nodes[-1], q="kraken").text
     far = page(viewer, chain(session, 60, parent=nodes[-1])[-1], q="lamp")
     (place,) = re.findall(r'href="(\?q=lamp&amp;end=\d+)#m\d+"', far.text)
-    assert (
-        "The lamp is broken."
-        in viewer.get(url("chatmessage_transcript", nodes[-1].pk) + place.replace("&amp;", "&")).text
-    )
+    there = viewer.get(url("chatmessage_transcript", nodes[-1].pk) + place.replace("&amp;", "&")).text
+    assert "The <mark>lamp</mark> is broken.</div>" in there, "it is marked in the message that the hit leads to"
+
+
+def test_where_nothing_is_found_the_search_of_the_whole_session_is_offered(viewer):
+    tip = talk(start_session(), ["The pier is open."])[-1]
+    everywhere = url("chatmessage_changelist", session=tip.session_id, q="<kraken>").replace("&", "&amp;")
+    assert f'<a href="{everywhere}">Search all branches of this session</a>' in page(viewer, tip, q="<kraken>").text
+
+
+def test_both_cut_ends_of_an_excerpt_are_shown_to_be_cut(viewer):
+    session = start_session()
+    cut = chain(session, 1)[-1]
+    for text, before, after in (
+        (f"{'a' * 100} kraken {'b' * 100}", True, True),
+        (f"{'a' * 70} kraken {'b' * 70}", False, False),
+        (f"{'a' * 19_990}kraken{'b' * 100}", True, True),
+    ):
+        cut = talk(session, [text], cut)[-1]
+        hit = page(viewer, cut, q="kraken").context["transcript"].hits[0]
+        assert (hit.before.startswith("…"), hit.after.endswith("…")) == (before, after), text
 
 
 def test_a_hit_far_down_in_a_long_message_is_listed_without_its_words(viewer):
@@ -111,6 +129,7 @@ def test_texts_are_escaped_cut_and_turned(viewer):
     assert ARABIC in text
     assert "more characters" in text
     assert 'class="compaction-said" dir="auto"' in text
+    assert str(display.exact_moment(tip.created_at)) in text
 
 
 def test_it_takes_the_same_few_queries_whatever_its_length(viewer):
@@ -130,3 +149,11 @@ def test_a_summary_and_a_message_that_is_gone_have_none(viewer):
     _, summary = summarized()
     assert page(viewer, summary).status_code == 404
     assert viewer.get(url("chatmessage_transcript", 10**9)).status_code in (302, 404)
+
+
+def test_a_redacted_message_is_marked(viewer):
+    nodes = chain(start_session(), 3)
+    chat.redact_message(nodes[1])
+    text = page(viewer, nodes[-1]).text
+    assert text.count('<span class="compaction-badge">Redacted</span>') == 1
+    assert "the model sees it in full" in text

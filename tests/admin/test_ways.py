@@ -134,7 +134,7 @@ def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer
     chat.redact_message(nodes[0])
     assert ledger_of(viewer, summary) == "Erased with the summary's text."
     page = viewer.get(page_of(summary)).text
-    assert "Erased at " in page
+    assert re.search(r"Erased on <time [^>]*>[^<]+</time>: a message that it may have quoted was redacted\.", page)
     assert "nothing that must survive" not in page
 
 

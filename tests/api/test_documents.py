@@ -126,7 +126,7 @@ sys.modules["ninja"] = None  # as if it were not installed
 import django
 from django.conf import settings
 settings.configure(
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "treebeard", "compaction_app"],
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "compaction_app"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:",
                            "OPTIONS": {"transaction_mode": "IMMEDIATE"}}},
 )

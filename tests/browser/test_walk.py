@@ -52,7 +52,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
         page.reload()
     assert "the message broker does not answer" in warnings.inner_text()
     follow(page.get_by_role("region", name="Branches"), re.compile(f"^Tip of branch 1: message {harbour.tip.pk} "))
-    assert page.get_by_role("heading", name="Context here").is_visible()
+    assert page.get_by_role("heading", name="What would be sent now").is_visible()
     sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
     assert sent.get_by_role("row").count() == 1 + len(chat.get_context(harbour.tip).messages)
     follow(sent, f"Summary {newer.pk}")

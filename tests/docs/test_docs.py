@@ -9,7 +9,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from compaction_app import chat
+from compaction_app.compaction import runs
 from compaction_app.conf import DEFAULTS, Mode
+from compaction_app.summarizers.openai import MAX_RETRY_AFTER
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof
 from compaction_app.values import ErrorCode, EventKind, SkipReason, Strategy, Suppression
@@ -76,6 +78,26 @@ def test_everything_that_can_keep_a_compaction_back_is_explained() -> None:
 
 
 @pytest.mark.pure
+def test_every_code_of_a_failed_run_has_a_row() -> None:
+    _, _, table = DOCUMENTS[0].read_text().partition("\n| code | why |")
+    rows = re.findall(r"^\| (`.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert set(re.findall(r"`([a-z_]+)`", " ".join(rows))) == set(map(str, ErrorCode))
+
+
+@pytest.mark.pure
+def test_the_attempts_and_their_delays_are_as_it_says() -> None:
+    text = DOCUMENTS[0].read_text()
+    assert f"up to {runs.MAX_ATTEMPTS} times" in text
+    first, last = (
+        " to ".join(f"{runs.backoff_seconds(attempts, None, jitter):g}" for jitter in (0.0, 1.0))
+        for attempts in (1, runs.MAX_ATTEMPTS - 1)
+    )
+    assert f"The first delay is {first} seconds" in text
+    assert f"the\nlast {last} seconds" in text
+    assert MAX_RETRY_AFTER == 3600
+
+
+@pytest.mark.pure
 def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
     text = DOCUMENTS[1].read_text()
     files = (bundles.SYSTEM, bundles.USER, bundles.HISTORY, bundles.OUTPUT, bundles.METADATA, bundles.REQUEST)
@@ -104,7 +126,7 @@ def test_the_snippet_runs() -> None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(snippet, {})  # our own document, so that it goes on working
-    assert "in full" in out.getvalue()
+    assert "with 0 tool results shortened" in out.getvalue()
     assert "none False" in out.getvalue()
     databases: dict[str, dict[str, Any]] = {"default": {}}
     exec(options, {"DATABASES": databases})

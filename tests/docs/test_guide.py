@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import io
+import itertools
 import re
 import sys
 import unittest
@@ -17,8 +18,9 @@ from django.test import Client
 from django.urls import include, path
 
 from compaction_app import chat, tasks
+from compaction_app.conf import find_problems
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY
@@ -33,6 +35,7 @@ FILES = {
     "first": "chat.compact(",
     "second": "chat.request_compaction(",
     "third": "chat.complete(",
+    "model": "SUMMARIZER_MODELS",
 }
 README = REPOSITORY / "README.md"
 
@@ -43,7 +46,18 @@ def examples(page: Any) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def test_every_example_of_the_guide_runs(monkeypatch):
+def urls_of_the_readme() -> Any:
+    known: dict[str, Any] = {"__name__": "mysite.views"}
+    view, routes = (text for text in examples(README) if "post_message" in text)
+    exec(view, known)
+    exec(routes, known)
+    return type("urls", (), {"urlpatterns": [*known["urlpatterns"], path("", include("project.urls"))]})
+
+
+def test_every_example_of_the_guide_runs(monkeypatch, settings):
+    settings.ROOT_URLCONF = urls_of_the_readme()
+    # Celery has read its settings: this is what it makes of the guide's CELERY_BROKER_URL.
+    monkeypatch.setattr(current_app.conf, "broker_url", "memory://")
     century = "A slate roof lasts 100 years if its battens were replaced in 1987, and costs 240 euros a square metre. "
     answers = [steps.reply(century * 3), steps.reply("Forty years."), steps.reply("24,000 euros.")]
     answers += [steps.tool_call("weather", "{}"), steps.reply("No rain.")]
@@ -61,8 +75,11 @@ def test_every_example_of_the_guide_runs(monkeypatch):
             "Moss, I think."
         )
     assert known["session"].title == "Roof repair"
-    suite = unittest.TestLoader().loadTestsFromTestCase(known["LongChats"])
-    assert unittest.TextTestRunner().run(suite).wasSuccessful()
+    settings.ALLOWED_HOSTS = ["testserver"]
+    load = unittest.TestLoader().loadTestsFromTestCase
+    result = unittest.TextTestRunner().run(unittest.TestSuite(map(load, (known["LongChats"], known["ChatView"]))))
+    assert result.wasSuccessful()
+    assert result.testsRun == 2
     assert ChatMessage.objects.filter(role="tool").count() == 1
     assert [message.external_id for message in chat.get_branch(known["last"])] == ["m-1", "m-2"]
 
@@ -87,6 +104,16 @@ def test_the_quickstart_prints_what_it_says(settings, monkeypatch):
     with contextlib.redirect_stdout(printed):
         exec(files["second"], {})
     assert printed.getvalue().endswith("The run has succeeded\n")
+    monkeypatch.setattr(tasks, "enqueue", lambda run: False)
+    monkeypatch.setattr("time.monotonic", itertools.count(step=30).__next__)
+    with contextlib.redirect_stdout(printed):
+        exec(files["second"], {})
+    assert printed.getvalue().endswith("No worker has taken the run: is the broker running?\n")
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "rooms", rooms)
+    assert find_problems(site["COMPACTION"]) == []
+    exec(files["model"], site)
+    assert find_problems(site["COMPACTION"]) == []
     del settings.COMPACTION
     with ScriptedOpenAIServer([steps.reply("Room 1.")]) as server, contextlib.redirect_stdout(printed):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -112,6 +139,8 @@ def test_adopting_copies_branches_and_is_safe_to_run_again():
     old = {"id": 7, "title": "Roof"}
     with pytest.raises(InvalidMessage):
         known["adopt"](user, old, [*rows[:7], {**rows[7], "role": "nobody"}])
+    with pytest.raises(ValueError, match="Chat 7: no row before message 10 is its parent 9"):
+        known["adopt"](user, old, [row(1, None), row(10, 9)])
     session = known["adopt"](user, old, rows[:9])
     again = known["adopt"](user, old, rows)
     assert again == known["adopt"](user, old, rows) == session
@@ -121,18 +150,20 @@ def test_adopting_copies_branches_and_is_safe_to_run_again():
     assert session.messages.get(external_id="9").created_at == rows[8]["time"]
     exec(compact, {"chat": chat, "session": session})
 
+    # Two beginnings below a system message, which is no message here.
+    rows = [{**row(1, None), "role": "system", "text": "Be brief."}, row(2, 1), row(3, 2), row(4, 1)]
+    briefly = known["adopt"](user, {"id": 8, "title": ""}, rows)
+    assert briefly == known["adopt"](user, {"id": 8, "title": ""}, rows)
+    assert briefly.system_prompt == "Be brief."
+    branches = [[message.external_id for message in chat.get_branch(tip)] for tip in chat.tips(briefly)]
+    assert branches == [["2", "3"], ["4"]]
+
 
 class TestTheChatView:
     @pytest.fixture
-    def urls(self, settings, monkeypatch):
-        known: dict[str, Any] = {"__name__": "mysite.views"}
-        view, routes = (text for text in examples(README) if "post_message" in text)
-        exec(view, known)
-        exec(routes, known)
-        module = type("urls", (), {"urlpatterns": [*known["urlpatterns"], path("", include("project.urls"))]})
-        settings.ROOT_URLCONF = module
+    def urls(self, settings):
+        settings.ROOT_URLCONF = urls_of_the_readme()
         settings.ALLOWED_HOSTS = ["testserver"]
-        return module
 
     @pytest.fixture
     def client(self):
@@ -169,11 +200,45 @@ class TestTheChatView:
         assert again.json()["content"] == "Aye."
         assert ChatMessage.objects.count() == 2
 
-    def test_what_cannot_be_stored_is_named(self, urls, client):
+    def test_text_for_a_question_is_an_edit_even_of_the_first_one(self, urls, client, monkeypatch):
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            first = client.post("/chat/", {"content": "Ready?"}).json()
+            question = ChatMessage.objects.get(content="Ready?")
+            edited = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "All ready?"}).json()
+            assert server.requests[-1]["messages"] == [{"role": "user", "content": "All ready?"}]
+        assert edited["session"] == first["session"]
+        assert [message.content for message in chat.variants(question)] == ["Ready?", "All ready?"]
+
+    @pytest.mark.parametrize("content", ["", " \n "])
+    def test_a_message_without_text_is_refused(self, urls, client, content):
+        session = chat.start_session(owner=get_user_model().objects.get(username="marit"))
+        question = chat.append_message(session, role="user", content="Ready?")
+        reply = chat.append_message(session, question, role="assistant", content="Aye.")
+        for url in ("/chat/", f"/chat/{session.pk}/{reply.pk}/"):
+            refused = client.post(url, {"content": content})
+            assert (refused.status_code, refused.json()["code"]) == (400, "empty")
+        assert ChatSession.objects.count() == 1
+
+    def test_what_cannot_be_stored_is_named_and_leaves_no_session(self, urls, client):
         refused = client.post("/chat/", {"content": "\x00"})
         assert refused.status_code == 422
-        assert refused.json()["question"] is None
-        assert refused.json()["detail"]
+        assert refused.json().keys() == {"detail", "code"}
+        assert refused.json()["code"] == "invalid_message"
+        assert not ChatSession.objects.exists()
+
+    def test_a_question_that_is_too_long_can_be_shortened(self, urls, client, monkeypatch, settings):
+        settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 2_000}
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            refused = client.post("/chat/", {"content": "Ready? " * 3_000})
+            assert (refused.status_code, refused.json()["code"]) == (422, "context_overflow")
+            where = refused.json()
+            shorter = client.post(f"/chat/{where['session']}/{where['question']}/", {"content": "Ready?"})
+            assert len(server.requests) == 1
+        assert shorter.json()["content"] == "Aye."
 
     def test_nobody_writes_into_what_is_not_theirs(self, urls, client):
         other = chat.start_session(owner=get_user_model().objects.create_user("other"))

@@ -4,10 +4,13 @@
 """
 
 import re
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from compaction_app import chat, exceptions, plain, signals
 from compaction_app.conf import DEFAULTS, SITE_ONLY
@@ -108,8 +111,10 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
         "CONN_MAX_AGE",
         "SILENCED_SYSTEM_CHECKS",
         "CELERY_BEAT_SCHEDULE",
+        "CELERY_BROKER_URL",
         "TIME_ZONE",
         "DATABASE_ROUTERS",
+        "USE_TZ",
     }
     assert keys - of_others - {"OPENAI_API_KEY", "OPENAI_BASE_URL", "INSTALLED_APPS"} <= set(DEFAULTS)
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
@@ -117,13 +122,44 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     assert set(reasons) <= set(map(str, codes))
 
 
-@pytest.mark.django_db
-def test_the_health_check_finds_a_run_that_waits() -> None:
-    *_, snippet = re.findall(r"```python\n(.*?)```", (DOCS / "production.md").read_text(), re.DOTALL)
-    known: dict[str, Any] = {}
-    exec(snippet, known)
-    run = CompactionRun.objects.create(session=chat.start_session(), trigger="manual")
-    assert not known["compaction_is_late"]()
-    run.created_at -= timedelta(minutes=6)
-    run.save()
-    assert known["compaction_is_late"]()
+class TestProduction:
+    EXAMPLES = re.findall(r"```python\n(.*?)```", (DOCS / "production.md").read_text(), re.DOTALL)
+
+    @pytest.mark.django_db
+    @pytest.mark.parametrize(
+        ("status", "column"),
+        [
+            ("ready", "created_at"),
+            ("ready", "started_at"),
+            ("ready", "next_attempt_at"),
+            ("running", "lease_expires_at"),
+        ],
+    )
+    def test_the_health_check_finds_a_run_that_waits(self, status: str, column: str) -> None:
+        known: dict[str, Any] = {}
+        exec(next(example for example in self.EXAMPLES if "compaction_is_late" in example), known)
+        now = timezone.now()
+        run = CompactionRun(session=chat.start_session(), trigger="manual", status=status)
+        run.created_at = now - timedelta(hours=1)
+        setattr(run, column, now - timedelta(minutes=4))
+        run.save()
+        assert not known["compaction_is_late"]()
+        setattr(run, column, now - timedelta(minutes=6))
+        run.save()
+        assert known["compaction_is_late"]()
+        run.status = "failed"
+        run.save()
+        assert not known["compaction_is_late"]()
+
+    def test_the_settings_for_logs_write_each_line_once(self) -> None:
+        """In a process of its own, since logging is configured for a whole process."""
+        known: dict[str, Any] = {}
+        exec(next(example for example in self.EXAMPLES if "LOGGING" in example), known)
+        program = (
+            "import logging, logging.config\n"
+            "logging.basicConfig(level=logging.INFO)\n"
+            f"logging.config.dictConfig({known['LOGGING']!r})\n"
+            "logging.getLogger('compaction_app.tasks').info('sweep enqueued=0 given_up=0')\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stderr == "sweep enqueued=0 given_up=0\n"

@@ -113,3 +113,13 @@ def test_a_system_is_asked_over_a_pipe():
     assert told == {"seconds": [0.5]}
     assert error == {"error": "ZeroDivisionError: division by zero"}
     assert counted == {}
+
+
+@pytest.mark.pure
+def test_the_settings_of_commits_are_the_same_for_all_systems_of_a_database():
+    said = report.durability(results.load(report.FOLDER / "results.json"))
+    assert said == (
+        "SQLite with `journal_mode` wal, `synchronous` 1; "
+        "PostgreSQL with `fsync` on, `synchronous_commit` off, `full_page_writes` off"
+    )
+    assert said in (report.FOLDER / "README.md").read_text()

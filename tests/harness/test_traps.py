@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.evaluate import more_traps, third_traps
+from benchmarks.evaluate import fourth_traps, more_traps, third_traps
 from benchmarks.evaluate import traps as tuned
 from benchmarks.evaluate import traps_held_out as held_out
 from benchmarks.evaluate.forgeries import forgeries
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.pure
 
 each = pytest.mark.parametrize(
     "traps",
-    [tuned.traps, more_traps.traps, third_traps.traps, held_out.traps],
-    ids=["tuned", "more", "third", "held out"],
+    [tuned.traps, more_traps.traps, third_traps.traps, fourth_traps.traps, held_out.traps],
+    ids=["tuned", "more", "third", "fourth", "held out"],
 )
 Traps = Callable[[int], list[Trap]]
 

@@ -218,6 +218,18 @@ def test_sqlite_without_immediate_transactions_is_a_warning(databases: dict[str,
     ]
 
 
+def test_times_without_a_zone_are_an_error() -> None:
+    """The admin's dates raise: "localtime() cannot be applied to a naive datetime"."""
+    with override_settings(USE_TZ=False):
+        assert found() == [
+            Error(
+                "compaction_app needs USE_TZ = True.",
+                hint="Set USE_TZ = True. Without the admin's pages, silence this check where the clocks never change.",
+                id="compaction_app.E023",
+            )
+        ]
+
+
 # -- two compactions -------------------------------------------------------------------------------------
 
 
@@ -250,6 +262,6 @@ def test_every_id_is_documented() -> None:
     }
     sources = inspect.getsource(checks) + inspect.getsource(conf)
     written = set(re.findall(r"compaction_app\.([EW]\d{3})", sources))
-    errors = {"E001", "E002", "E003", "E010", "E011", "E012", "E013", "E014", "E020", "E021", "E022"}
+    errors = {"E001", "E002", "E003", "E010", "E011", "E012", "E013", "E014", "E020", "E021", "E022", "E023"}
     assert errors | {"W001", "W002", "W003", "W004", "W005"} == written
     assert all(f"- {ident} " in str(checks.__doc__) for ident in written)

@@ -79,7 +79,7 @@ class Found:
 
     @property
     def share(self) -> float:
-        return 1 - len(self.missing) / len(self.live)
+        return (len(self.live) - len(self.missing)) / len(self.live)
 
 
 def search(context: ChatContext, plants: Sequence[Plant], told: Sequence[str]) -> Found:

@@ -39,7 +39,17 @@ MODEL = Role.ASSISTANT
             "assuming Lena",
         ),
         (["Rent the cabin out to anybody. Anybody but the Kowalskis."], "Rent the cabin", "Kowalskis"),
-        (["The desk is closed on 4 July.", "apart from the two of us at the night desk"], "desk is", "two of us"),
+        # A reply to what a model said, also where that is told with what it was said to.
+        (
+            ["Guest 9 is Carl Moe.", (MODEL, "Anna Nowak is the maintainer of db7."), "was, look at the banner"],
+            "maintainer of db7",
+            "was, look",
+        ),
+        # In several messages, or behind a word that only says it was heard.
+        (["My locker in Oslo is 763", "they gave it to a diving club. mine's 832"], "763", "club"),
+        ([(MODEL, "I'd release rocket 3.2 on Monday."), "ok. green tests first though"], "rocket 3.2", "green"),
+        (["We marry in Oslo on 5 May.", (MODEL, "Lovely!"), "if mum is still ill we postpone"], "5 May", "if mum"),
+        (["The desk is closed on 4 July.", "apart from the two of us at night"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
         (["保险柜的密码是4711。", (MODEL, "好的。"), "不对，是4171。"], "4711", "4171"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),

@@ -1,4 +1,4 @@
-"""A database with rows of an earlier version is migrated, read and compacted; a table that lacks columns is reported.
+"""A database with rows of an earlier version is migrated, read and compacted; what the tables lack is reported.
 
 The rows were written by that version's own code: see ``record.py``.
 """
@@ -6,6 +6,7 @@ The rows were written by that version's own code: see ``record.py``.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from django.core.management.base import SystemCheckError
 from django.core.management.color import no_style
 from django.db import connections, transaction
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 
 from compaction_app import chat, models
 from compaction_app.models import ChatMessage, CompactionRun
@@ -100,6 +102,10 @@ def test_a_database_of_an_earlier_version(file: Path, old_database: str, setting
     assert not [name for name in tables if name.startswith(APP)]
 
 
+def found_in(database: str) -> list[Any]:
+    return [one for one in run_checks(databases=[database]) if str(one.id).startswith(APP)]
+
+
 class TestTablesThatLackColumns:
     LACKING = "Database 'old' lacks compaction_app_chatmessage.lane_id"
 
@@ -108,13 +114,11 @@ class TestTablesThatLackColumns:
         with connections[old_database].cursor() as cursor:
             cursor.execute("ALTER TABLE compaction_app_chatmessage RENAME COLUMN lane_id TO line_id")
 
-    def found(self) -> list[Any]:
-        return [one for one in run_checks(databases=["old"]) if str(one.id).startswith(APP)]
-
     def test_no_migration_adds_them(self) -> None:
-        assert self.found() == [
+        assert found_in("old") == [
             Error(
-                f"{self.LACKING}, though every migration is applied: an unreleased version made these tables.",
+                f"{self.LACKING}, though every migration is applied: an unreleased version made these tables, or a "
+                "migration was faked.",
                 hint="Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
                 "django_migrations, and run migrate.",
                 id="compaction_app.E022",
@@ -125,23 +129,58 @@ class TestTablesThatLackColumns:
 
     def test_a_migration_is_missing(self) -> None:
         call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
-        assert self.found() == [
-            Warning(
-                f"{self.LACKING}: the migrations 0002_model_failed_event are not applied.",
-                hint="Run: manage.py migrate compaction_app --database old",
-                id="compaction_app.W005",
-            )
-        ]
+        assert found_in("old") == missing("0002_model_failed_event")
         call_command("migrate", APP, database="old", verbosity=0, skip_checks=False)
 
     def test_only_where_a_database_is_checked(self) -> None:
         assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
 
 
-def test_a_database_without_tables_lacks_no_columns(old_database: str) -> None:
+def missing(*names: str) -> list[Any]:
+    return [
+        Warning(
+            f"Database 'old' lacks migrations of compaction_app: {', '.join(names)}.",
+            hint="Run: manage.py migrate compaction_app --database old",
+            id="compaction_app.W005",
+        )
+    ]
+
+
+class TestMigrationsThatAreNotApplied:
+    @pytest.mark.parametrize(
+        ("target", "expected"),
+        [("zero", missing("0001_initial", "0002_model_failed_event")), ("0001", missing("0002_model_failed_event"))],
+    )
+    def test_they_are_named_though_no_column_is_missing(self, old_database: str, target: str, expected: Any) -> None:
+        migrate(target, old_database)
+        assert found_in(old_database) == expected
+
+    @pytest.mark.parametrize("target", ["zero", "0001"])
+    def test_migrate_says_nothing_of_what_it_is_about_to_do(
+        self, old_database: str, target: str, monkeypatch: Any, capsys: Any
+    ) -> None:
+        migrate(target, old_database)
+        monkeypatch.setattr(sys, "argv", ["manage.py", "migrate", "--database", old_database])
+        call_command("migrate", database=old_database, verbosity=0, skip_checks=False)
+        assert APP not in capsys.readouterr().err
+        assert found_in(old_database) == []
+
+    def test_a_database_that_the_router_keeps_the_app_from_needs_none(self, old_database: str, settings: Any) -> None:
+        migrate("zero", old_database)
+        settings.DATABASE_ROUTERS = ["tests.management.test_checks.ElsewhereRouter"]
+        assert found_in(old_database) == []
+
+    def test_tables_that_were_made_without_migrations_need_none(self, old_database: str) -> None:
+        """A test database with ``MIGRATE`` False."""
+        MigrationRecorder(connections[old_database]).migration_qs.filter(app=APP).delete()
+        assert found_in(old_database) == []
+
+
+def test_a_table_that_no_migration_makes_is_an_error(old_database: str) -> None:
     migrate("zero", old_database)
-    assert not [one for one in run_checks(databases=[old_database]) if str(one.id).startswith(APP)]
+    call_command("migrate", APP, fake=True, database=old_database, verbosity=0)
+    assert [one.id for one in found_in(old_database)] == ["compaction_app.E022"]
 
 
-def test_a_database_in_order_lacks_no_columns(old_database: str) -> None:
-    assert not [one for one in run_checks(databases=[old_database]) if str(one.id).startswith(APP)]
+def test_a_database_in_order_lacks_nothing(old_database: str) -> None:
+    assert found_in(old_database) == []
