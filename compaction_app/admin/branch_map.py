@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.db.models.functions import Left
+from django.utils.html import format_html
 
-from compaction_app.admin.display import link, number, plural, shortened
+from compaction_app.admin.display import link, number, place, plural, shortened
 from compaction_app.admin.map_layout import Bar, DrawnLane, Mark, Place, Shape, draw, gauge_of, is_small
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession
@@ -177,6 +178,19 @@ class BranchMap:
         last = self.newer + len(self.lanes[:LANES])
         return f"Branches {number(self.newer + 1)} to {number(last)} of {of}, newest first"
 
+    @property
+    def left_out(self) -> list[str]:
+        """Which summaries are not drawn, with a link to their list."""
+        found: list[str] = []
+        for state, is_live, reason in (("retired", False, ""), ("live", True, " for lack of room")):
+            if count := sum(span.is_live == is_live for span in self.picture.left_out):
+                words = plural(count, f"{state} summary is", f"{state} summaries are")
+                listed = link(
+                    self._list_url(kind=str(Kind.SUMMARY), state=state), "list them" if count > 1 else "list it"
+                )
+                found.append(format_html("{} not drawn{}: {}.", words, reason, listed))
+        return found
+
     def _message_url(self, pk: int) -> str:
         return self.admin.url("chatmessage_change", pk)
 
@@ -186,8 +200,8 @@ class BranchMap:
     def _mark(self, mark: Mark, lane: DrawnLane) -> tuple[str, str]:
         """Its address and its description."""
         if mark.shape == Shape.STRETCH:
-            depth = number(mark.first) + (f" to {number(mark.last)}" if mark.last > mark.first else "")
-            words = f"List {plural(mark.last - mark.first + 1, 'message')} of {_branch(lane)}, depth {depth}."
+            places = place(mark.first) + (f" to {place(mark.last)}" if mark.last > mark.first else "")
+            words = f"List {plural(mark.last - mark.first + 1, 'message')} of {_branch(lane)}, {places}."
             # The filters of the list have these names.
             return self._list_url(lane=lane.lane_id, from_depth=mark.first, to_depth=mark.last), words
         if mark.is_message:
@@ -195,12 +209,13 @@ class BranchMap:
         else:
             summaries = "summary" if len(mark.summary_ids) == 1 else "summaries"
             whose = f"{summaries} {', '.join(map(str, mark.summary_ids))}{'' if mark.is_live else ', retired'}"
-            words = f"{mark.shape.capitalize()} of {whose}: message {mark.message_id}"
+            words = f"{mark.shape.capitalize()} of {whose}: message {mark.message_id} ({place(mark.first)})"
         return self._message_url(mark.message_id), self._quoted(words, mark.message_id)
 
     def _message_words(self, mark: Mark, lane: DrawnLane) -> str:
         beginning = self.beginnings.get(mark.message_id)
-        message = f"message {mark.message_id}" + (f" ({beginning.role})" if beginning else "")
+        role = f", {beginning.role}" if beginning else ""
+        message = f"message {mark.message_id} ({place(mark.first)}{role})"
         branch = _branch(lane)
         if mark.shape == Shape.TIP:
             words = f"Tip of {branch}: {message}"
@@ -224,7 +239,7 @@ class BranchMap:
         [span] = bar.spans
         name = self._summary_name(bar.summary_id)
         state = "in use" if bar.is_in_use else "live" if bar.is_live else "retired"
-        covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id}"
+        covered = f"covers {plural(bar.last, 'message')} up to message {span.cutoff_id} ({place(span.cutoff_depth)})"
         if bar.first > 1:
             covered += f", {number(bar.last - bar.first + 1)} of them new"
         words = f"{name}, {state}: {covered}; {plural(span.tokens, 'token')}"
@@ -267,7 +282,9 @@ class BranchMap:
         tip = self.histories.get(lane.end_id)
         summary_id = tip.summary_id if tip else None
         parent = drawn.parent
-        fork = f"message {lane.parent_id}" + (f" of branch {parent.number}" if parent and parent.number else "")
+        fork = f"message {lane.parent_id} ({place(lane.start_depth - 1)})"
+        if parent and parent.number:
+            fork += f" of branch {parent.number}"
         return TableRow(
             name=to(lane.end_id, _branch(drawn).capitalize()),
             text=link(self.admin.url("chatmessage_transcript", lane.end_id), "Transcript") if self.quotes else "",

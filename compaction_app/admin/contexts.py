@@ -48,7 +48,7 @@ ORIGINS: dict[str, tuple[str, str]] = {
     Origin.PRUNED: ("Pruned", "a tool result after the cutoff, shortened"),
     FOLDED: ("Sent, not listed", "sent, but too many to list on this page"),
     DROPPED: ("Left out", "after the cutoff, not sent: it did not fit"),
-    SUPPLIED: ("Supplied", "a result that the provider requires for a call without one"),
+    SUPPLIED: ("Supplied", "added by the app, since providers require a result for every tool call"),
 }
 STRATEGY_WORDS: dict[str, str] = {
     Strategy.NONE: "Everything verbatim",

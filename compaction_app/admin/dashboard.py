@@ -65,7 +65,7 @@ class State:
         if run.status == RunStatus.SUCCEEDED:
             parts = [display.link(self.run_url, parts[0])]
         if run.status != RunStatus.SUCCEEDED:
-            label = display.link(self.run_url, display.badge(run.status, run.get_status_display()))
+            label = display.link(self.run_url, display.run_badge(run))
             reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
             when = format_html('<span class="compaction-note compaction-below">{}</span>', parts[0])
             parts = [part for part in (label, reason, when) if part]

@@ -23,7 +23,8 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone_name, localtime
 
 from compaction_app.messages.validation import canonical
-from compaction_app.values import ChatContext, Origin
+from compaction_app.models import CompactionRun
+from compaction_app.values import ChatContext, Origin, RunStatus, Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -140,6 +141,10 @@ def badge(state: str, label: str) -> SafeString:
     return format_html('<span class="compaction-badge compaction-{}">{}</span>', state, label)
 
 
+def run_badge(run: CompactionRun) -> SafeString:
+    return badge(run.status, RunStatus(run.status).words.capitalize())
+
+
 def number(value: int | None) -> str:
     return EMPTY if value is None else f"{value:,}"
 
@@ -156,6 +161,21 @@ def place(depth: int) -> str:
 
 def percent(value: float | None, digits: int = 0) -> str:
     return EMPTY if value is None else f"{value:.{digits}%}"
+
+
+#: Of a summary, by name: what its score counts.
+FOUND_AGAIN = "names, numbers and rules found again"
+
+
+def found_again(run: CompactionRun) -> str:
+    """The share in the model's own text, and with the ledger that is added to it."""
+    shares = ((run.retention_before, "in the model's text"), (run.retention_after, "with the ledger"))
+    return ", ".join(f"{share:.1%} {where}" for share, where in shares if share is not None) or EMPTY
+
+
+def strategy_of(run: CompactionRun) -> str:
+    is_summary = run.strategy == Strategy.AUTO_COMPACT
+    return "A summary replaces older messages" if is_summary else words(run.strategy)
 
 
 def money(amount: Decimal) -> str:
@@ -175,8 +195,8 @@ def calibration(factor: float) -> str:
     if factor == 1:
         return f"× {factor:g}"
     return (
-        f"× {factor:g}: the provider's token count divided by the estimate; available, threshold and target are "
-        "divided by it"
+        f"× {factor:g}: the provider counts {factor:g} tokens for each one estimated; available, threshold and target "
+        "are divided by it"
     )
 
 

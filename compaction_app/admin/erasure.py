@@ -23,6 +23,7 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin.display import plural
+from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, as_uuid, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -209,7 +210,8 @@ class ErasingAdmin(RecordAdmin):
             done = f"{redacted[0]} is redacted" if is_one else f"{len(redacted)} messages are redacted"
             only = "Only this message is erased." if is_one else "Only these messages are erased."
             told = format_html(words, done, only, self._search_url(redacted[0]))
-            self.message_user(request, told, notes.SUCCESS)
+            requested = requested_after(self, [redacted[0].session])
+            self.message_user(request, format_html("{} {}", told, requested), notes.SUCCESS)
         return HttpResponseRedirect(self.list_link()[0]) if gone == len(redacting) else None
 
     def _search_url(self, message: ChatMessage) -> str:

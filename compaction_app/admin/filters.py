@@ -1,4 +1,4 @@
-"""Filters whose choices need no query: they are this app's own codes, or given in the address.
+"""Filters whose choices need no query: they are fixed, or given in the address.
 
 The branch map links to the message list narrowed to part of a branch: its address has ``session``, ``lane`` (the id of
 the lane's first message), ``from_depth`` and ``to_depth``, and the list says above its rows what it is narrowed to.
@@ -7,7 +7,6 @@ the lane's first message), ``from_depth`` and ``to_depth``, and the list says ab
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
 from django.contrib import admin
@@ -19,14 +18,11 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from compaction_app.admin.records import RecordList, as_uuid, is_id
-from compaction_app.models.tables import display_words
-from compaction_app.values import ErrorCode, Kind, SkipReason
+from compaction_app.values import Kind
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
 #: Digits of the largest depth.
 _DEPTH_DIGITS = 9
-#: The runs whose models the filter offers.
-_NEWEST_RUNS = 200
 #: Parameters of the message list's address, in words.
 _NARROWED_TO = {
     "session": "messages of {}",
@@ -100,44 +96,6 @@ class TipFilter(admin.SimpleListFilter):
             raise IncorrectLookupParameters("Tips are listed within one session.")
         tips: QuerySet[Any] = queryset.tips_of(session_id, newest=self.newest)  # type: ignore[attr-defined]  # our own
         return tips
-
-
-# -- codes --------------------------------------------------------------------------------------------------
-
-
-class CodeFilter(admin.SimpleListFilter):
-    """By a code of this app: Django's own filter would read the whole table to list the codes in use."""
-
-    codes: type[StrEnum]
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return display_words(self.codes)
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
-
-
-class SkipReasonFilter(CodeFilter):
-    title, parameter_name, codes = "skip reason", "skip_reason", SkipReason
-
-
-class ErrorCodeFilter(CodeFilter):
-    title, parameter_name, codes = "error code", "error_code", ErrorCode
-
-
-class ModelFilter(admin.SimpleListFilter):
-    """By summarizer model. The choices are the models of the newest runs and the one in the address: listing every
-    name would read the whole table."""
-
-    title = parameter_name = "model"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        newest = model_admin.get_queryset(request).order_by("-pk").values_list("summarizer_model", flat=True)
-        names = {*newest[:_NEWEST_RUNS], self.value()}
-        return [(name, name) for name in sorted(filter(None, names))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(summarizer_model=self.value()) if self.value() else queryset
 
 
 # -- related records ----------------------------------------------------------------------------------------

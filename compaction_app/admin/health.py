@@ -24,9 +24,10 @@ from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 
 from compaction_app import tasks
-from compaction_app.admin.display import plural
+from compaction_app.admin.display import moment, number, plural
 from compaction_app.compaction.trigger import breaker_until
 from compaction_app.conf import Mode, get_settings, site_setting
 from compaction_app.exceptions import ConfigurationError
@@ -40,6 +41,9 @@ LATE_SECONDS = 3 * LOST_AFTER_SECONDS
 MOST_OPEN = 1000
 #: The newest runs, among which failures are looked for.
 NEWEST_RUNS = 500
+#: Days of which failed runs are counted, and the newest runs among which they are.
+RECENT_DAYS = 7
+MOST_RECENT = 10_000
 #: Sessions that a warning names.
 NAMED = 5
 #: No breaker stays open for longer.
@@ -54,17 +58,25 @@ PAGE_WAITS_SECONDS = 0.25
 class Alert:
     """Something that a person should know and can act on."""
 
-    #: What is wrong, in a sentence.
+    #: What is wrong, in a sentence without the time.
     text: str
     #: What to do about it, in a sentence or two.
     remedy: str
     since: datetime | None = None
     #: For a shell; "" where there is none.
     command: str = ""
-    #: Sessions that the page links to, and the status of the runs whose list it links to.
+    #: Sessions that the page links to.
     sessions: tuple[ChatSession, ...] = ()
+    #: The status of the runs whose list the page links to, and the link's words.
     runs: RunStatus | None = None
+    link: str = ""
     is_error: bool = True
+
+    @property
+    def sentence(self) -> str:
+        if self.since is None:
+            return self.text
+        return format_html("Since {}: {}", moment(self.since), self.text[0].lower() + self.text[1:])
 
 
 def may_see(request: HttpRequest) -> bool:
@@ -119,6 +131,8 @@ class Watch:
         self._lock = threading.Lock()
         self._next_look = 0.0
         self._silence: Silence | None = None
+        #: At the last look.
+        self.has_answered = False
 
     def silence(self) -> Silence | None:
         """None where the broker answers, none is needed, or nothing is known of it yet."""
@@ -146,9 +160,9 @@ class Watch:
         except Exception as error:
             # A broker can raise anything. The page shows it, and a failing enqueue logs it.
             since = self._silence.since if self._silence else timezone.now()
-            self._silence = Silence(since, type(error).__name__)
+            self._silence, self.has_answered = Silence(since, type(error).__name__), False
         else:
-            self._silence = None
+            self._silence, self.has_answered = None, True
         finally:
             looked.set()
 
@@ -208,14 +222,15 @@ def _open_runs(now: datetime) -> Iterator[Alert]:
     )
     if waiting["late"]:
         yield _waiting(waiting, running["working"], late)
-    if number := running["stalled"]:
-        was, it = ("was", "it") if number == 1 else ("were", "them")
+    if stalled := running["stalled"]:
+        was, it = ("was", "it") if stalled == 1 else ("were", "them")
         yield Alert(
-            text=f"{_count(number)} {was} claimed by a worker that is gone, and no sweep has reassigned {it}.",
+            text=f"{_count(stalled)} {was} claimed by a worker that is gone, and no sweep has reassigned {it}.",
             remedy="Start beat, whose sweep does it, or run:",
             command="python manage.py recover_compactions",
             since=running["since"],
             runs=RunStatus.RUNNING,
+            link=f"Show {it}",
         )
 
 
@@ -244,12 +259,19 @@ def _waiting(found: dict[str, Any], working: int, late: datetime) -> Alert:
     else:
         text = f"{problem}: no worker takes {them}."
         remedy, command = f"No sweep enqueues {them} again either. Start both:", f"{_worker()} --beat"
-    since, runs = found["since"], RunStatus.READY
-    return Alert(text=text, remedy=remedy, command=command, since=since, runs=runs, is_error=is_error)
+    return Alert(
+        text=text,
+        remedy=remedy,
+        command=command,
+        since=found["since"],
+        runs=RunStatus.READY,
+        link=f"Show {them}",
+        is_error=is_error,
+    )
 
 
-def _count(number: int) -> str:
-    return f"More than {MOST_OPEN:,} runs" if number > MOST_OPEN else plural(number, "run")
+def _count(runs: int) -> str:
+    return f"More than {MOST_OPEN:,} runs" if runs > MOST_OPEN else plural(runs, "run")
 
 
 def _worker() -> str:
@@ -258,6 +280,44 @@ def _worker() -> str:
     except ConfigurationError:
         queue = None
     return f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
+
+
+# -- all is well --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The runs that the page of the app counts, each up to a bound. Two queries."""
+
+    waiting: str
+    running: str
+    #: Of the last ``days``.
+    failed: str
+    days: int = RECENT_DAYS
+
+    @property
+    def all_is_well(self) -> str:
+        """Where there is no warning."""
+        broker = "the broker answers, " if watch.has_answered else ""
+        return f"No problems now: {broker}{self.waiting} waiting, {self.failed} failed in the last {self.days} days."
+
+
+def counts() -> Counts:
+    waiting, running = (Count("pk", filter=Q(status=status)) for status in (RunStatus.READY, RunStatus.RUNNING))
+    found = CompactionRun.objects.open()[: MOST_OPEN + 1].aggregate(waiting=waiting, running=running)
+    is_cut = sum(found.values()) > MOST_OPEN
+    recent = CompactionRun.objects.filter(created_at__gt=timezone.now() - timedelta(days=RECENT_DAYS))
+    newest = recent.order_by("-created_at")[: MOST_RECENT + 1]
+    failed = newest.aggregate(all=Count("pk"), failed=Count("pk", filter=Q(status=RunStatus.FAILED)))
+    return Counts(
+        _at_least(found["waiting"], is_cut=is_cut),
+        _at_least(found["running"], is_cut=is_cut),
+        _at_least(failed["failed"], is_cut=failed["all"] > MOST_RECENT),
+    )
+
+
+def _at_least(count: int, *, is_cut: bool) -> str:
+    return f"at least {number(count)}" if is_cut else number(count)
 
 
 # -- breakers -----------------------------------------------------------------------------------------------
@@ -327,5 +387,6 @@ def _breakers(now: datetime, named: int) -> Iterator[Alert]:
         since=min(one.since for one in found),
         sessions=tuple(one.session for one in found[:named]),
         runs=RunStatus.FAILED,
+        link="Failed runs",
         is_error=False,
     )

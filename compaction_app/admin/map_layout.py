@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 #: Up to this depth, and this many messages, every message has a mark.
 EVERY_DEPTH = 24
 EVERY_MESSAGE = 120
-#: Up to this number of lanes, each may have a row of its own. With more, the map grows wider and not higher.
-FEW_LANES = 8
 #: Bars drawn at most beside those in use at a tip; other live summaries share one bar a lane.
 MOST_SUMMARIES = 6
 _MOST_STRIPS = 3
@@ -258,8 +256,8 @@ class Picture:
     rows: Sequence[Row]
     #: In the order of their numbers, which is the keyboard's too.
     lanes: Sequence[DrawnLane]
-    #: Summaries of these lanes that are not drawn: retired ones, and those without room.
-    left_out: int
+    #: Summaries of these lanes that are not drawn.
+    left_out: Sequence[SummarySpan]
 
     @property
     def width(self) -> int:
@@ -335,7 +333,7 @@ def draw(
     for lane in order:
         lane.gauge = _gauge(lane.lane, histories, budget)
         depths |= {lane.start, lane.end}
-    scale = make_scale(depths, _LEFT, _wanted_room(order) if len(order) > FEW_LANES else {})
+    scale = make_scale(depths, _LEFT)
     for lane in order:
         own = [bar for bar in bars if bar.spans[0].cutoff_lane_id == lane.lane_id]
         for bar in own:
@@ -349,8 +347,9 @@ def draw(
     rows = _stack(order, axis)
     for lane in order:
         lane.path = _path(lane, scale)
-    shown = sum(len(bar.spans) for lane in order for bar in lane.bars)
-    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=len(here) - shown)
+    shown = {span.summary_id for lane in order for bar in lane.bars for span in bar.spans}
+    left_out = [span for span in here if span.summary_id not in shown]
+    return Picture(axis=axis, scale=scale, rows=rows, lanes=order, left_out=left_out)
 
 
 # -- lanes --------------------------------------------------------------------------------------------------
@@ -402,29 +401,6 @@ def gauge_of(tip: TipHistory, budget: Budget) -> Gauge:
         percent=tip.tokens * 100 // budget.available,
         is_over=tip.tokens > budget.threshold,
     )
-
-
-def _wanted_room(lanes: Sequence[DrawnLane]) -> dict[int, list[tuple[int, int]]]:
-    """What the scale must leave free for lanes to share rows: depth → (an earlier depth, pixels from there).
-
-    Where everything below a fork ends before the next deeper fork of the same lane, it can share a row if there is
-    room for its labels.
-    """
-    ends = {lane.lane_id: (lane.end, lane.after) for lane in lanes}
-    forks: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    # Backwards: the forks of a lane come after it.
-    for lane in reversed(lanes):
-        if lane.parent_id is not None:
-            (end, room), (above, above_room) = ends[lane.lane_id], ends[lane.parent_id]
-            forks[lane.parent_id][lane.start - 1].append((end, room))
-            ends[lane.parent_id] = max(end, above), max(room, above_room)
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for by_depth in forks.values():
-        for depth, deeper in pairwise(sorted(by_depth)):
-            for end, room in by_depth[depth]:
-                if end < deeper:
-                    found[deeper].append((end, room + APART + 1))
-    return found
 
 
 # -- summaries ----------------------------------------------------------------------------------------------

@@ -73,14 +73,8 @@ class Scale:
         return round(x1 + (x2 - x1) * (depth - depth1) / (depth2 - depth1))
 
 
-def make_scale(
-    depths: Collection[int], left: int, room: Mapping[int, Collection[tuple[int, int]]] | None = None
-) -> Scale:
-    """A scale on which each of ``depths`` has a place, the first at ``left``.
-
-    ``room``: for some depths the earlier depths that must be at least so many pixels away.
-    """
-    room = room or {}
+def make_scale(depths: Collection[int], left: int) -> Scale:
+    """A scale on which each of ``depths`` has a place, the first at ``left``."""
     places = sorted(depths) or [1]
     density = next(density for density in DENSITIES if len(places) <= density.places)
     side = density.shoulder
@@ -91,7 +85,7 @@ def make_scale(
         x, hidden = x_of[depth], following - depth - 1
         label = _fold_label(hidden, density)
         natural = 2 * side + max(round(len(label) * CHARACTER), density.step // 2) if hidden else density.step
-        end = max([x + natural, *(x_of[other] + pixels for other, pixels in room.get(following, ()))])
+        end = x + natural
         if hidden:
             folds.append(Fold(x + side // 2, end - side // 2, label))
             # The first and the last that are collapsed; of a single one only the first.
@@ -112,9 +106,9 @@ def _ticks(places: Sequence[int], x_of: Mapping[int, int]) -> tuple[Tick, ...]:
     taken: list[tuple[float, float]] = []
     found = []
     for place in [places[0], places[-1], *places[1:-1]]:
-        half = len(f"{place:,}") * CHARACTER / 2
-        x = x_of[place]
+        label, x = f"#{place:,}", x_of[place]
+        half = len(label) * CHARACTER / 2
         if all(x + half + _APART <= low or x - half - _APART >= high for low, high in taken):
             taken.append((x - half, x + half))
-            found.append(Tick(x, f"{place:,}"))
+            found.append(Tick(x, label))
     return tuple(sorted(found))

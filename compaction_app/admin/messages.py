@@ -21,9 +21,10 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, filters, records, summaries
-from compaction_app.admin.actions import CompactForm, Report, RetiringAdmin, is_off
+from compaction_app.admin.compacting import CompactForm, Report, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
+from compaction_app.admin.retiring import RetiringAdmin
 from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.admin.transcripts import transcript_of
@@ -316,7 +317,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
         """The fields that are not empty. The record is collapsed, so that the contexts are near."""
         if obj is not None and obj.is_summary:
-            return records.fieldsets(summaries.SECTIONS)
+            return records.fieldsets(summaries.SECTIONS, collapsed="Technical")
         hidden = {field for field, column in _SHOWN_IF_SET.items() if not getattr(obj, column, None)}
         return records.fieldsets(SECTIONS, hidden, collapsed="Record")
 

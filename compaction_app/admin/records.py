@@ -4,8 +4,8 @@ A list is fast at any table size: it pages over a bounded number of rows, defers
 orders by an index and searches by id. Deleting goes through ``chat`` on a page of this app, since Django's own page
 loads every related row to list it.
 
-Each request is answered by a copy of the admin that knows the request. So every link is made only for people who may
-open it, and texts and titles are shown only to people who may view the records that they belong to.
+Django calls columns without the request, but whether a link, a text or a title may be shown depends on the user. So
+each request is answered by a copy of the admin with the request as an attribute: see :meth:`RecordAdmin.for_request`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from django.utils.functional import cached_property
 
 from compaction_app.admin import display
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.models import CompactionEvent
+from compaction_app.models import CompactionEvent, CompactionRun
 
 if TYPE_CHECKING:
     # Subscripting them works for type checkers only.
@@ -158,7 +158,7 @@ class RecordAdmin(AnyModelAdmin):
     # -- permissions --------------------------------------------------------------------------------------
 
     def for_request(self, request: HttpRequest) -> Self:
-        """A copy for one request: Django shares one instance, and calls columns without the request."""
+        """A copy for one request: the instance that Django registers is shared by all requests."""
         answering = copy(self)
         answering.request = request
         return answering
@@ -411,6 +411,9 @@ class RecordAdmin(AnyModelAdmin):
 
     def link_to_run(self, pk: int | None) -> str:
         return self.link_to("compactionrun", pk, f"Run {pk}")
+
+    def link_to_run_with_status(self, run: CompactionRun) -> str:
+        return self.link_to("compactionrun", run.pk, str(run))
 
     def link_to_session(self, session: Any) -> str:
         """By its title only for people who may view sessions: a title may quote a message."""

@@ -12,13 +12,15 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from compaction_app.admin import display, records
-from compaction_app.admin.actions import Report, why_no_retry
 from compaction_app.admin.charts import Chart, chart_of
+from compaction_app.admin.compacting import Report
 from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
-from compaction_app.admin.filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, related_filters
+from compaction_app.admin.filters import related_filters
 from compaction_app.admin.health import due_since, is_late
+from compaction_app.admin.run_filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, StatusFilter
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
+from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, EventKind, RunStatus
 
 #: Days of the chart where no date is chosen.
@@ -32,7 +34,7 @@ _STATUS_WORDS = {
     RunStatus.RUNNING: "A worker is processing it.",
     RunStatus.SUCCEEDED: "A summary was stored.",
     RunStatus.SKIPPED: "Ended without a summary. Nothing failed.",
-    RunStatus.FAILED: "Failed permanently.",
+    RunStatus.FAILED: "Failed. It is not repeated by itself.",
 }
 #: Error codes that do not say enough.
 _ERROR_WORDS: dict[str, str] = {
@@ -43,26 +45,31 @@ _ERROR_WORDS: dict[str, str] = {
 }
 SECTIONS: records.Sections = (
     (None, ["outcome", "why", "error_text", "in_session"]),
-    ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "runs_around"]),
+    ("On the branch", ["tip_link anchor_link cutoff_link", "base_link summary_link", "continues continued_by"]),
     (
         "Result",
-        ["trigger strategy compaction", "compacted tokens saved", "retained_before retained_after", "shortened"],
+        ["trigger compaction", "compacted tokens saved", "found_again"],
     ),
     (
         "Model",
         [
             "summarizer_name prompt_version",
             "instructions_text",
-            "policy_text",
             "input_tokens_shown cached_tokens_shown",
             "output_tokens_shown price",
         ],
     ),
     (
         "Timing",
-        ["waited worked attempts_shown", "opened enqueued", "begun ended", "next_attempt lease", "task_id"],
+        ["waited worked attempts_shown", "opened enqueued", "begun ended", "next_attempt lease"],
     ),
-    ("Settings at the time", ["reserved erasures_seen nonce", "budget_block", "request_block", "settings_block"]),
+    (
+        "Technical",
+        [
+            *("how", "policy_text", "shortened", "reserved erasures_seen nonce", "task_id"),
+            *("budget_block", "request_block", "settings_block"),
+        ],
+    ),
 )
 #: Fields that are left out where their column is empty: most runs have none of these.
 _RARE = {
@@ -101,15 +108,16 @@ class RunList(DatedList):
 
 @admin.register(CompactionRun)
 class CompactionRunAdmin(DatedAdmin):
+    #: Of the failed run that this copy shows: the newest run for the same tip.
+    retried_by: CompactionRun | None = None
     title, list_title = "Run", "Runs"
     empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
-    list_display = ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened", "summary_link")
+    list_display = ("run", "outcome", "in_session", "made", "asked", "opened")
     list_filter = (
         DateFilter,
-        "status",
+        ("status", StatusFilter),
         "trigger",
-        "strategy",
         SkipReasonFilter,
         ErrorCodeFilter,
         ModelFilter,
@@ -128,24 +136,25 @@ class CompactionRunAdmin(DatedAdmin):
     cutoff_link = records.message_column("cutoff_id", "cutoff")
     base_link = records.message_column("base_id", "base", "Summary")
     summary_link = records.message_column("summary_id", "summary", "Summary")
+    continues = display.column(
+        "continues", lambda self, run: self.link_to_run(run.previous_run_id) if run.previous_run_id else display.EMPTY
+    )
     #: The number that the API and the database call its generation.
     compaction = display.shown("generation", display.number, "compaction")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column("history tokens", lambda _, run: _tokens(run))
-    retained_before = display.shown("retention_before", display.percent, "facts kept by the draft")
-    retained_after = display.shown("retention_after", display.percent, "facts kept with the ledger")
+    found_again = display.column(display.FOUND_AGAIN, lambda _, run: display.found_again(run))
+    how = display.column("strategy", lambda _, run: display.strategy_of(run))
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
     shortened = display.column(
         "shortened inputs",
         lambda self, run: display.joined((self.link_to_message(pk) for pk in run.shortened_inputs), ", "),
     )
-    how = display.column(
-        "strategy",
-        lambda _, run: format_html(
-            '{} <span class="compaction-note">{}</span>', run.get_strategy_display(), run.get_trigger_display()
-        ),
+    made = display.column("history tokens", lambda self, run: _with_note(_tokens(run), self.summary_link(run)))
+    asked = display.column(
+        "trigger, model",
+        lambda _, run: _with_note(run.get_trigger_display(), display.titled(run.summarizer_model, SHORT_NAME)),
     )
-    summarizer = display.column("model", lambda _, run: display.titled(run.summarizer_model, SHORT_NAME))
     summarizer_name = display.shown("summarizer_model", display.line, "model")
     instructions_text = display.shown("instructions", display.text_block)
     policy_text = display.shown("policy_line", display.text_block)
@@ -169,7 +178,7 @@ class CompactionRunAdmin(DatedAdmin):
     def outcome(self, obj: CompactionRun) -> str:
         """The status with the code that explains it."""
         reason = obj.skip_reason or (obj.error_code if obj.status == RunStatus.FAILED else "")
-        label = display.badge(obj.status, obj.get_status_display())
+        label = display.run_badge(obj)
         return display.joined((label, display.words(reason)), " ") if reason else label
 
     @admin.display(description="why")
@@ -182,6 +191,10 @@ class CompactionRunAdmin(DatedAdmin):
             reasons.append(again if due > now else _overdue(obj, due, now))
         elif obj.status == RunStatus.RUNNING and is_late(obj, now):
             reasons.append("Its worker is gone: the lease expired, and no sweep has reassigned the run.")
+        elif self.retried_by:
+            reasons = ["Failed. Retried by:", format_html("{}.", self.link_to_run_with_status(self.retried_by))]
+        elif self._may_retry(obj):
+            reasons = ["Failed. It is not repeated by itself; Retry opens a new run."]
         if obj.skip_reason:
             reasons.append(f"Reason: {display.words(obj.skip_reason)}.")
         if obj.error_code:
@@ -190,15 +203,14 @@ class CompactionRunAdmin(DatedAdmin):
             reasons.append(f"{name}: {display.words(obj.error_code)}" + (f" ({meaning})." if meaning else "."))
         return display.joined(reasons, " ")
 
-    @admin.display(description="previous and next")
-    def runs_around(self, obj: CompactionRun) -> str:
-        """The run that stored the partial generation this one continued, and the runs that continued it."""
-        before = self.link_to_run(obj.previous_run_id) if obj.previous_run_id else "No previous run"
+    @admin.display(description="continued by")
+    def continued_by(self, obj: CompactionRun) -> str:
+        """What was too much for one summary is compacted by several runs, one after the other."""
         ids = list(obj.follow_ups.order_by("pk").values_list("pk", flat=True)[: _MOST_FOLLOW_UPS + 1])
-        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]] or ["No next run"]
+        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]]
         if len(ids) > _MOST_FOLLOW_UPS:
             after.append(self.link_to_list("compactionrun", "and more", previous_run=obj.pk))
-        return display.joined((before, display.here(f"Run {obj.pk}"), *after), " → ")
+        return display.joined(after, ", ")
 
     @admin.display(description="saved")
     def saved(self, obj: CompactionRun) -> str:
@@ -259,7 +271,12 @@ class CompactionRunAdmin(DatedAdmin):
         hidden = {field for field, column in _RARE.items() if obj and not getattr(obj, column)}
         if not self.may_view("chatmessage"):
             hidden |= _QUOTING
-        return records.fieldsets(SECTIONS, hidden, collapsed="Settings at the time")
+        return records.fieldsets(SECTIONS, hidden, collapsed="Technical")
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> CompactionRun | None:
+        run = super().get_object(request, object_id, from_field)
+        self.retried_by = _retry_of(run) if run else None
+        return run
 
     def page_context(self, request: HttpRequest, obj: CompactionRun) -> dict[str, Any]:
         # Before the fields are rendered, which read them too.
@@ -269,9 +286,11 @@ class CompactionRunAdmin(DatedAdmin):
     # -- retrying -----------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: CompactionRun) -> dict[str, str]:
-        if why_no_retry(obj) or not self.has_compact_permission(request):
-            return {}
-        return {"Retry": self.url("compactionrun_retry", obj.pk)}
+        return {"Retry": self.url("compactionrun_retry", obj.pk)} if self._may_retry(obj) else {}
+
+    def _may_retry(self, run: CompactionRun) -> bool:
+        is_allowed = self.request is not None and self.has_compact_permission(self.request)
+        return is_allowed and not _why_no_retry(run, self.retried_by)
 
     @admin.action(description="Retry failed runs", permissions=["compact"])
     def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
@@ -282,7 +301,7 @@ class CompactionRunAdmin(DatedAdmin):
         """Open a new run for the tip of each of these failed ones, with the same instructions."""
         report = Report(self, request)
         for run in runs:
-            problem = why_no_retry(run)
+            problem = _why_no_retry(run, _retry_of(run))
             if problem or run.tip is None:
                 report.problems.append((str(run), problem))
             elif started := report.compact(run.tip, run.instructions):
@@ -291,7 +310,7 @@ class CompactionRunAdmin(DatedAdmin):
 
     @records.page("<int:pk>/retry/", "compact")
     def retry_view(self, request: HttpRequest, run: CompactionRun) -> HttpResponse:
-        here, problem = self.page_of(run), why_no_retry(run)
+        here, problem = self.page_of(run), _why_no_retry(run, self.retried_by)
         if problem and request.method != "POST":
             self.message_user(request, f"{run}: {problem}", messages.WARNING)
             return HttpResponseRedirect(here)
@@ -304,6 +323,28 @@ class CompactionRunAdmin(DatedAdmin):
             is_work=True,
             back=here,
         )
+
+
+def _retry_of(run: CompactionRun) -> CompactionRun | None:
+    """The newest run that was opened for the tip of a failed one afterwards."""
+    if run.status != RunStatus.FAILED or run.tip_id is None:
+        return None
+    later = CompactionRun.objects.using(database_of(run)).filter(tip=run.tip_id, pk__gt=run.pk)
+    return later.only("status").order_by("-pk").first()
+
+
+def _why_no_retry(run: CompactionRun, retried_by: CompactionRun | None) -> str:
+    """Why a run cannot be retried; "" where it can."""
+    if run.status != RunStatus.FAILED:
+        return "Only a failed run can be retried."
+    if run.tip_id is None:
+        return "Its tip has been deleted."
+    return f"Retried by {retried_by} already." if retried_by else ""
+
+
+def _with_note(text: str, note: str) -> str:
+    """Two values in one column of the list: with a column for each, some were cut off."""
+    return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
 
 
 def _tokens(run: CompactionRun) -> str:

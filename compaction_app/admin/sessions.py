@@ -28,12 +28,14 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, records
-from compaction_app.admin.actions import CompactForm, Report, VerifyingAdmin, is_off
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
+from compaction_app.admin.compacting import CompactForm, Report, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
+from compaction_app.admin.open_runs import being_compacted
 from compaction_app.admin.unseen import held_back
+from compaction_app.admin.verifying import VerifyingAdmin
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
@@ -146,7 +148,7 @@ class Figures:
         by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
         counts = self.session.runs.order_by("-id")[:RUNS].aggregate(**by_status)
         links = [
-            self._list("compactionrun", f"{count:,} {status}", status__exact=status)
+            self._list("compactionrun", f"{count:,} {RunStatus(status).words}", status__exact=status)
             for status, count in counts.items()
             if count
         ]
@@ -230,7 +232,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         (
             (None, ["title", "settings"]),
             ("Owner and prompt", ["owner_shown model", "system_prompt_text"]),
-            ("Record", ["id", "external_id", "calibration", "erasures", "metadata_block", "created updated"]),
+            ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
         )
     )
 
@@ -245,7 +247,8 @@ class ChatSessionAdmin(VerifyingAdmin):
     branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
     compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
     system_prompt_text = display.shown("system_prompt", display.text_block)
-    calibration = display.shown("token_calibration", display.json_block)
+    calibration = display.shown("token_calibration", display.json_block, "token counts corrected by")
+    erased = display.column("redactions and deletions", lambda _, session: _erasures(session))
     metadata_block = display.shown("metadata", display.json_block)
     created = display.shown("created_at", display.moment)
     updated = display.shown("updated_at", display.moment)
@@ -327,6 +330,7 @@ class ChatSessionAdmin(VerifyingAdmin):
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
+            "being_compacted": being_compacted(self, [obj]),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
             "search_url": self.url("chatmessage_changelist") if map_.lanes else "",
@@ -425,6 +429,11 @@ class ChatSessionAdmin(VerifyingAdmin):
         )
 
 
+def _erasures(session: ChatSession) -> str:
+    after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
+    return f"{session.erasures:,}{after}"
+
+
 def _untitled(session: ChatSession) -> ChatSession:
     """A copy that is named by its id."""
     named = copy(session)
@@ -433,7 +442,7 @@ def _untitled(session: ChatSession) -> ChatSession:
 
 
 def _form_elsewhere() -> CompactForm:
-    """Its field is inside the page's own form and belongs to another one."""
+    """The form below the page's own form. Its field is inside that one, and names it by the attribute ``form``."""
     form = CompactForm(auto_id="compact_%s")
     form.fields["instructions"].widget.attrs["form"] = "compaction-now"
     return form

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 
 from compaction_app.admin import contexts, display
 from compaction_app.admin.differences import Difference, difference
-from compaction_app.admin.display import number, percent
+from compaction_app.admin.display import number
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.ledger_text import ledger_of
@@ -35,12 +35,12 @@ SECTIONS: Sections = (
     (
         "How it was made",
         [
-            *("run generation base", "trigger strategy", "summarizer prompt", "instructions_text", "policy_text"),
-            *("paid_tokens cost time_taken", "retention_before retention_after", "asked_for"),
-            *("shortened reasoning_turns", "built_on_it"),
+            *("run generation base", "trigger", "summarizer prompt", "instructions_text"),
+            *("paid_tokens cost time_taken", "found_again", "built_on_it"),
         ],
     ),
     ("Record", ["created redacted", "retired", "metadata_block"]),
+    ("Technical", ["strategy", "policy_text", "asked_for", "shortened", "reasoning_turns"]),
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
@@ -120,13 +120,12 @@ class SummaryFields(RecordAdmin):
     generation = _of_run("compaction")(lambda _, run: number(run.generation))
     messages_compacted = _of_run("messages compacted")(lambda _, run: number(run.messages_compacted))
     trigger = _of_run("trigger")(lambda _, run: run.get_trigger_display())
-    strategy = _of_run("strategy")(lambda _, run: run.get_strategy_display())
+    strategy = _of_run("strategy")(lambda _, run: display.strategy_of(run))
     prompt = _of_run("prompt version")(lambda _, run: run.prompt_version)
     instructions_text = _of_run("instructions")(lambda _, run: display.text_block(run.instructions))
     policy_text = _of_run("policy line")(lambda _, run: display.text_block(run.policy_line))
     cost = _of_run("cost")(lambda _, run: "" if run.cost is None else display.money(run.cost))
-    retention_before = _of_run("facts kept by the draft")(lambda _, run: percent(run.retention_before, 1))
-    retention_after = _of_run("facts kept with the ledger")(lambda _, run: percent(run.retention_after, 1))
+    found_again = _of_run(display.FOUND_AGAIN)(lambda _, run: display.found_again(run))
     asked_for = _of_run("request")(lambda self, run: display.joined(self.request_parts(run.request), "; "))
 
     @_of_run("history tokens")

@@ -1,7 +1,8 @@
-"""What a branch leaves out of the prompt once summaries are out of use, and what holds back the next compaction.
+"""Which messages are no longer sent to the model after a redaction, a retirement or a deletion.
 
-A page says so before somebody redacts, retires or deletes. The numbers are estimates from stored sums: the fit leaves
-out whole turns, up to an eighth of the window more than it has to, and shortens tool results first.
+Without its summary a branch may be too long for its window until it is compacted again. The page that asks for
+confirmation says so, and whether a spending limit delays that compaction. The numbers are estimates from stored sums:
+the real context leaves out whole turns, up to an eighth of the window more, and shortens tool results first.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from compaction_app.tree.lanes import newest_tip_below
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """The oldest messages of a branch, after the cutoff, that do not fit its window."""
+    """The oldest messages after the cutoff of a branch, as many as do not fit its window."""
 
     messages: int
     tokens: int
     tip: ChatMessage
-    #: What holds back the compaction that is requested then; "" if nothing does.
+    #: Which spending limit delays the next compaction, and until when; "" if none does.
     held_back: str
 
 
 def held_back(session: ChatSession) -> str:
-    """Which limit of ``SPENDING_LIMITS`` holds back compactions, and until when; "" if none."""
+    """Which limit of ``SPENDING_LIMITS`` delays compactions, and until when; "" if none does."""
     numbers = find_overspending(session)
     if numbers is None:
         return ""

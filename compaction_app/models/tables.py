@@ -421,7 +421,7 @@ class CompactionRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"Run {self.pk} ({self.status})"
+        return f"Run {self.pk} ({RunStatus(self.status).words})"
 
     @property
     def is_open(self) -> bool:

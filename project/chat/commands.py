@@ -65,7 +65,7 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
         return Notice(messages.WARNING, "Compaction is off for this conversation.")
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
     if run is None and find_overspending(session):
-        return Notice(messages.WARNING, "Too much was compacted lately, so nothing is compacted for now.")
+        return Notice(messages.WARNING, "Summaries are paused for a while.")
     if run is None:
         return Notice(messages.INFO, "This branch is already being compacted; this page shows the progress.")
     # It is finished by now in deterministic mode, or if a worker was quick.

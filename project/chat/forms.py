@@ -39,8 +39,9 @@ class MessageForm(forms.Form):
 class EditForm(MessageForm):
     """The form of an edited message."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: Any = None, **kwargs: Any) -> None:
+        # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.
+        super().__init__(data, auto_id="edited-%s", **kwargs)
         self.fields["content"].label = "Edited message"
         # The user has just opened this box.
         self.fields["content"].widget.attrs.update(rows=5, autofocus=True)

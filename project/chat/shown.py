@@ -25,7 +25,7 @@ STRATEGIES = {
 }
 
 OPEN_RUNS = {
-    RunStatus.READY: "Waiting for a worker to summarize older messages…",
+    RunStatus.READY: "Older messages will be summarized soon. You can go on writing.",
     RunStatus.RUNNING: "Summarizing older messages…",
 }
 
@@ -143,7 +143,7 @@ class Meter:
     @property
     def text(self) -> str:
         used, threshold, available = _number(self.used), _number(self.threshold), _number(self.available)
-        return f"{used} of {available} tokens used; compacted above {threshold}"
+        return f"{used} of {available} tokens used; older messages are summarized above {threshold}"
 
     @property
     def level(self) -> str:

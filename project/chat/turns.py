@@ -41,6 +41,8 @@ class Turn:
 
     tip: ChatMessage
     problem: str = ""
+    #: What the endpoint said, for people who can do something about it.
+    detail: str = ""
     #: Another request is waiting for the reply.
     is_answered_elsewhere: bool = False
 
@@ -91,7 +93,7 @@ def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
         with openai.OpenAI(**_client_options()) as client:
             return Turn(tip=chat.complete(message, client=client, model=model))
     except (openai.OpenAIError, CompactionError) as error:
-        return Turn(tip=message, problem=_problem(error, model or ""))
+        return _failed(message, error, model or "")
     finally:
         cache.delete(_mark(message))
 
@@ -110,7 +112,7 @@ async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
         async with openai.AsyncOpenAI(**_client_options()) as client:
             return Turn(tip=await chat.acomplete(message, client=client, model=model))
     except (openai.OpenAIError, CompactionError) as error:
-        return Turn(tip=message, problem=_problem(error, model or ""))
+        return _failed(message, error, model or "")
     finally:
         await cache.adelete(_mark(message))
 
@@ -136,21 +138,24 @@ def _client_options() -> dict[str, Any]:
     }
 
 
-def _problem(error: openai.OpenAIError | CompactionError, model: str) -> str:
+def _failed(message: ChatMessage, error: openai.OpenAIError | CompactionError, model: str) -> Turn:
     if isinstance(error, ContextOverflow):
         if error.needed <= error.available:
-            return (
+            problem = (
                 f"The model's endpoint finds the conversation too long: it has {error.needed:,} tokens by our count, "
                 f"and {error.available:,} are configured. Its window is probably smaller: set CONTEXT_WINDOWS."
             )
-        return (
-            f"The newest message is too long for the model: the prompt would have {error.needed:,} tokens, and "
-            f"{error.available:,} fit. Edit it to make it shorter."
-        )
+        else:
+            problem = (
+                f"The newest message is too long for the model: the prompt would have {error.needed:,} tokens, and "
+                f"{error.available:,} fit. Edit it to make it shorter."
+            )
+        return Turn(tip=message, problem=problem)
     if isinstance(error, CompactionError):
-        return str(error)
+        return Turn(tip=message, problem=str(error))
     failure = failure_of(error, model=model, prompt="")
     if isinstance(error, openai.RateLimitError) and failure.code != ErrorCode.QUOTA:
         when = f"{failure.retry_after:.0f} seconds" if failure.retry_after else "a moment"
-        return f"The model's endpoint receives too many requests at the moment; try again in {when} ({model})."
-    return f"{REPLY_ERRORS[failure.code]} ({model}: {failure.detail})"
+        problem = f"The model's endpoint receives too many requests at the moment; try again in {when}."
+        return Turn(tip=message, problem=problem, detail=model)
+    return Turn(tip=message, problem=REPLY_ERRORS[failure.code], detail=f"{model}: {failure.detail}")

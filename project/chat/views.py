@@ -356,7 +356,8 @@ def _redirect_to(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect
     if turn.is_answered_elsewhere:
         messages.info(request, "A reply to this message is already on its way. Reload the page in a moment.")
     if turn.problem:
-        messages.error(request, f"{turn.problem} Your message is saved; Retry requests the reply again.")
+        detail = f" ({turn.detail})" if turn.detail and request.user.is_staff else ""
+        messages.error(request, f"{turn.problem}{detail} Your message is saved; Retry requests the reply again.")
     return redirect(_address(turn.tip))
 
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 def test_actions_have_permissions_of_their_own(login, codenames, compact, retire):
     """On lists, as buttons and as pages: who may not, sees no button and gets no page."""
     session, nodes, summary, *_ = compacted()
-    failed = run_at(nodes[-1], status="failed")
+    failed = run_at(nodes[-2], status="failed")
     client = login(*(f"view_{model}" for model in MODELS), *codenames)
     for allowed, record, name, page, listing in (
         (compact, session, "Compact every branch", url("chatsession_compact", session.pk), {}),
@@ -90,8 +90,8 @@ def test_compact_now_says_what_became_of_each_selected_message(operator, broker)
 def test_compact_now_in_deterministic_mode_compacts_before_it_answers(operator, settings):
     settings.COMPACTION |= {"MODE": "deterministic"}
     session, tip = conversation()
-    operator.post(url("chatmessage_compact", tip.pk))
-    assert session.runs.filter(status="succeeded").exists()
+    said = told(operator.post(url("chatmessage_compact", tip.pk)))
+    assert said == f"Carried out at once: Run {session.runs.get(status='succeeded').pk}."
 
 
 def test_a_summary_is_no_tip_to_compact(operator):
@@ -117,6 +117,24 @@ def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
     assert said == f"Started in the background: Run {new.pk}."
     failed.refresh_from_db()
     assert failed.status == RunStatus.FAILED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_was_retried_says_by_which_and_is_not_offered_again(operator, broker):
+    session, tip = conversation()
+    failed = run_at(tip, status="failed", error_code="timeout")
+    retry = url("compactionrun_retry", failed.pk)
+    page = operator.get(page_of(failed)).text
+    assert "Failed. It is not repeated by itself; Retry opens a new run." in page
+    assert retry in page
+    operator.post(retry)
+    new = session.runs.exclude(pk=failed.pk).get()
+    page = operator.get(page_of(failed)).text
+    assert f'Failed. Retried by: <a href="{page_of(new)}">{new}</a>.' in page
+    assert retry not in page
+    for ask in (operator.get, operator.post):
+        assert f"{failed}: Retried by {new} already." in told(ask(retry))
+    assert session.runs.count() == 2
 
 
 def test_retry_refuses_runs_that_did_not_fail_and_tips_that_are_gone(operator):

@@ -62,9 +62,10 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
 def test_what_is_said_is_what_happens(eraser, hung):
     nodes, *_ = hung
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "[on request]"})
+    [run] = CompactionRun.objects.open()
     assert told(response) == (
         f"{nodes[1]} is redacted. Only this message is erased. Replies, edits and other branches may repeat it: "
-        "search this session."
+        f"search this session. Being compacted now: Run {run.pk} (waiting)."
     )
     assert response.headers["Location"] == page_of(nodes[1])
     row = ChatMessage.objects.get(pk=nodes[1].pk)

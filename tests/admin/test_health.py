@@ -16,7 +16,7 @@ from compaction_app.context.reading import resolve_request
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import load_structure
 from compaction_app.values import Suppression
-from tests.admin.pages import APP_INDEX, alerts, url
+from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
 from tests.admin.records import run_of
 from tests.small import anchored_summary
 from tests.trees import chain, start_session
@@ -59,8 +59,8 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
     assert "1 run waits longer than it should: no worker takes it." in said
-    assert f"since {moment(run.created_at)}" in said
-    assert said.endswith("Start one that reads their queue: celery -A project worker Show them")
+    assert said.startswith(f"Since {moment(run.created_at)} : 1 run waits")
+    assert said.endswith("Start one that reads their queue: celery -A project worker Show it")
 
 
 def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
@@ -100,14 +100,14 @@ def test_a_run_that_is_put_off_does_not_wait(viewer, tips):
 
 def test_a_run_whose_time_has_come_and_gone_waits(viewer, tips):
     ready(tips[0], next_attempt_at=ago(minutes=10), enqueued_at=ago(minutes=10))
-    assert f"since {moment(ago(minutes=10))}" in alerts(viewer)[0]
+    assert f"Since {moment(ago(minutes=10))}" in alerts(viewer)[0]
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     running(tips[0], lease_expires_at=ago(minutes=30))
     [said] = alerts(viewer)
     assert "1 run was claimed by a worker that is gone, and no sweep has reassigned it." in said
-    assert f"since {moment(ago(minutes=30))}" in said
+    assert f"Since {moment(ago(minutes=30))}" in said
 
 
 def test_a_lease_that_has_just_run_out_is_the_next_sweep_s_business(viewer, tips):
@@ -119,7 +119,7 @@ def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
     monkeypatch.setattr(health, "MOST_OPEN", 3)
     for tip in tips:
         ready(tip)
-    assert "More than 3 runs wait longer" in alerts(viewer)[0]
+    assert "more than 3 runs wait longer" in alerts(viewer)[0]
 
 
 # -- breakers -----------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_an_open_breaker_is_told_with_its_session_and_when_it_closes(viewer, tip
         failed(tip)
     [said] = breaker_says(viewer)
     closes = timezone.localtime(CompactionRun.objects.last().finished_at + timedelta(seconds=300))
-    assert "The breaker is open in 1 session, after up to 3 failures in a row." in said
+    assert "the breaker is open in 1 session, after up to 3 failures in a row." in said
     assert f"the last one at {closes:%H:%M}" in said
     assert "Harbour" in said
 
@@ -212,6 +212,44 @@ def test_many_sessions_are_counted_and_some_of_them_named(viewer):
 def test_lists_and_the_index_of_the_app_warn(viewer, tips, page):
     ready(tips[0])
     assert len(alerts(viewer, page)) == 1
+
+
+def index_text(client):
+    return " ".join(re.sub("<[^>]*>", " ", client.get(page_url(APP_INDEX)).text).split())
+
+
+def test_the_index_of_the_app_says_that_all_is_well_and_counts_beside_its_links(viewer, tips):
+    ready(tips[0], created_at=ago(seconds=5))
+    running(tips[1])
+    for days in (1, 2, 8):
+        failed(tips[2], created_at=ago(days=days), finished_at=ago(days=days))
+    text = index_text(viewer)
+    assert "No problems now: the broker answers, 1 waiting, 2 failed in the last 7 days." in text
+    assert "Running runs 1 Waiting runs 1 Failed runs 2 in the last 7 days" in text
+
+
+def test_where_something_is_wrong_the_index_does_not_say_that_all_is_well(viewer, tips):
+    ready(tips[0])
+    text = index_text(viewer)
+    assert "No problems now" not in text
+    assert "Chats go on without it; tell whoever runs the workers." in text
+
+
+def test_the_index_counts_up_to_a_bound_and_in_the_same_queries(viewer, tips, monkeypatch):
+    few = len(queries_of(viewer, page_url(APP_INDEX)))
+    monkeypatch.setattr(health, "MOST_OPEN", 3)
+    monkeypatch.setattr(health, "MOST_RECENT", 3)
+    for tip in tips:
+        ready(tip, created_at=ago(seconds=5))
+        failed(tip)
+    assert len(queries_of(viewer, page_url(APP_INDEX))) == few
+    assert "Waiting runs at least 4 Failed runs at least" in index_text(viewer)
+
+
+def test_who_may_not_view_runs_gets_no_counts(login, tips):
+    text = index_text(login("view_chatsession"))
+    assert "No problems now" not in text
+    assert "Waiting runs" not in text
 
 
 def test_the_page_of_a_session_warns_and_so_does_that_of_a_run_that_waits(viewer, tips):

@@ -27,7 +27,7 @@ def test_a_messages_page_says_what_is_reserved_and_what_the_limits_are_divided_b
     found = here(viewer, tip)
     assert prompt > 0
     assert found["Reserved"] == f"{200 + prompt} (reply 200, system prompt {prompt})"
-    assert found["Calibration"].startswith("× 0.8131: the provider's token count divided by the estimate")
+    assert found["Token counts corrected by"].startswith("× 0.8131: the provider counts 0.8131 tokens")
     assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
 
 
@@ -37,7 +37,7 @@ def test_a_sessions_page_says_the_same(viewer, settings):
     tip = chain(session, 2)[-1]
     found = figures_of(viewer.get(page_of(session)).text)
     assert found["Reserved"] == here(viewer, tip)["Reserved"]
-    assert found["Calibration"] == here(viewer, tip)["Calibration"] == "× 1"
+    assert found["Token counts corrected by"] == here(viewer, tip)["Token counts corrected by"] == "× 1"
 
 
 def test_the_strategy_says_whether_there_is_a_summary(viewer):

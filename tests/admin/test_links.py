@@ -19,7 +19,15 @@ def test_a_summary_leads_to_cutoff_anchor_base_run_session_and_events(viewer):
     page = viewer.get(page_of(summary)).text
     for record in (session, nodes[1], nodes[2], base, run, event):
         assert f'href="{page_of(record)}"' in page, record
-    for shown in ("What was said.", "3,000 → 1,200", "quick-model", "p-42", "Live", "Threshold", "Auto compact"):
+    for shown in (
+        "What was said.",
+        "3,000 → 1,200",
+        "quick-model",
+        "p-42",
+        "Live",
+        "Threshold",
+        "A summary replaces older messages",
+    ):
         assert shown in page, shown
 
 

@@ -58,15 +58,29 @@ def test_roles_and_tips_are_looked_for_within_one_session(viewer):
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
 
-def test_runs_are_filtered_by_status_trigger_strategy_skip_reason_and_error_code(viewer):
+def test_runs_are_filtered_by_status_trigger_skip_reason_and_error_code(viewer):
     tip = chain(start_session(), 1)[0]
-    failed = run_at(tip, status="failed", error_code="timeout", strategy="truncated")
+    failed = run_at(tip, status="failed", error_code="timeout")
     skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
-    assert listed(viewer, "compactionrun", strategy__exact="truncated") == [failed.pk]
     assert listed(viewer, "compactionrun", skip_reason="branch_gone") == [skipped.pk]
     assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
+
+
+def test_filters_of_runs_offer_what_occurs_and_what_is_chosen(viewer):
+    tip = chain(start_session(), 1)[0]
+    run_at(tip, status="failed", error_code="no_progress", summarizer_model="quick-model")
+    run_at(tip, status="ready", anchor=tip)
+    page = viewer.get(url("compactionrun_changelist", error_code="quota"))
+    specs = {spec.title: spec for spec in page.context["cl"].filter_specs}
+    offered = {title: [label for _, label in getattr(spec, "lookup_choices", ())] for title, spec in specs.items()}
+    assert offered["error code"] == ["No progress", "Quota"]
+    assert offered["model"] == ["quick-model"]
+    assert "skip reason" not in offered
+    assert [choice["display"] for choice in specs["status"].choices(page.context["cl"])] == [
+        *("All", "Waiting", "Running", "Succeeded", "Failed", "Skipped")
+    ]
 
 
 NO_DATES = ("2026-02-30", "yesterday", "2026-13", "99999999999999999999", "%00", "\0")

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.utils import timezone
+from django.utils.html import escape
 
 from compaction_app import chat
 from compaction_app.admin import branch_map
@@ -56,15 +57,15 @@ def test_every_mark_says_what_it_is_and_how_its_message_begins(viewer):
     session, main, side, live, gone = forked()
     names = names_of(map_at(viewer, session))
     text = "“\u2068{}\u2069”"
-    assert f"Start of branch 1: message {main[0].pk} (user). {text.format('m0')}" in names
-    assert f"Message {main[3].pk} (user) of branch 1; 1 branch leaves here. {text.format('m3')}" in names
-    assert f"Start of branch 2: message {side[0].pk} (user). {text.format('m0')}" in names
-    assert f"Cutoff of summary {live.pk}: message {main[2].pk}. {text.format('m2')}" in names
-    assert f"Anchor of summary {gone.pk}, retired: message {main[5].pk}. {text.format('m5')}" in names
-    summary = f"Summary {live.pk}, in use: covers 3 messages up to message {main[2].pk}; {live.token_count} tokens"
+    assert f"Start of branch 1: message {main[0].pk} (#1, user). {text.format('m0')}" in names
+    assert f"Message {main[3].pk} (#4, user) of branch 1; 1 branch leaves here. {text.format('m3')}" in names
+    assert f"Start of branch 2: message {side[0].pk} (#5, user). {text.format('m0')}" in names
+    assert f"Cutoff of summary {live.pk}: message {main[2].pk} (#3). {text.format('m2')}" in names
+    assert f"Anchor of summary {gone.pk}, retired: message {main[5].pk} (#6). {text.format('m5')}" in names
+    summary = f"Summary {live.pk}, in use: covers 3 messages up to message {main[2].pk} (#3); {live.token_count} tokens"
     assert f"{summary}. {text.format('What was agreed.')}" in names
     available = viewer.get(page_of(session)).context["map"].budget.available
-    tip = f"Tip of branch 2: message {side[1].pk} (user); 2 %: 60 of {available:,} available tokens"
+    tip = f"Tip of branch 2: message {side[1].pk} (#6, user); 2 %: 60 of {available:,} available tokens"
     assert f"{tip}. {text.format('m1')}" in names
 
 
@@ -147,7 +148,7 @@ def test_the_table_says_the_same_as_the_picture(viewer):
         6,
     )
     assert first.summary == link(message_url(live.pk), f"Summary {live.pk}")
-    assert second.forks_from == link(message_url(main[3].pk), f"message {main[3].pk} of branch 1")
+    assert second.forks_from == link(message_url(main[3].pk), f"message {main[3].pk} (#4) of branch 1")
     assert (second.messages, second.tokens, second.summary) == (2, 60, "none")
     for row in (first, second):
         assert row.fullness in response.text
@@ -283,13 +284,26 @@ def test_what_is_folded_is_a_link_to_the_list_of_just_these_messages(viewer):
     linked = stretches_of(map_at(viewer, session))
     found = [(one.name, listed_at(viewer, one.url)) for one in linked]
     names = [
-        "List 98 messages of branch 1, depth 2 to 99.",
-        "List 299 messages of branch 1, depth 101 to 399.",
-        "List 298 messages of branch 2, depth 102 to 399.",
+        "List 98 messages of branch 1, #2 to #99.",
+        "List 299 messages of branch 1, #101 to #399.",
+        "List 298 messages of branch 2, #102 to #399.",
     ]
     assert [name for name, _ in found] == names
     messages = [main[1:99], main[100:399], side[1:299]]
     assert [listed for _, listed in found] == [[node.pk for node in reversed(some)] for some in messages]
+
+
+def test_what_is_not_drawn_is_counted_and_linked(viewer):
+    session = start_session()
+    main = chain(session, 60)
+    for n in range(2, 58, 5):
+        summarize(main[n], main[n - 1], retired_at=timezone.now())
+    page = viewer.get(page_of(session))
+    drawn = len(page.context["map"].picture.bars)
+    assert 0 < drawn < 12
+    listed_there = url("chatmessage_changelist", session=session.pk, kind="summary", state="retired")
+    line = f'{12 - drawn} retired summaries are not drawn: <a href="{escape(listed_there)}">list them</a>.'
+    assert line in page.text
 
 
 def test_the_legend_says_what_every_number_and_every_shape_is(viewer):
@@ -298,5 +312,5 @@ def test_the_legend_says_what_every_number_and_every_shape_is(viewer):
     chain(session, 40, main[9])
     text = viewer.get(page_of(session)).text
     legend = text[text.index("compaction-map-legend") : text.index("compaction-map-box")]
-    for words_ in ("depth: position", "messages collapsed here", "the history at a tip", "threshold"):
+    for words_ in ("position on the branch", "messages collapsed here", "the history at a tip", "threshold"):
         assert words_ in legend, words_

@@ -95,7 +95,7 @@ def test_whoever_may_read_messages_reads_them_on_the_map_and_on_a_runs_page(view
 
 def test_the_map_without_quotations_still_says_what_each_mark_is(login, marked):
     page = login("view_chatsession").get(page_of(marked[0])).text
-    assert f"Start of branch 1: message {marked[1].pk} (user)." in page
+    assert f"Start of branch 1: message {marked[1].pk} (#1, user)." in page
     assert "No text." not in page
 
 
@@ -178,7 +178,7 @@ def test_whoever_may_compact_is_told_that_no_broker_answers(login, monkeypatch, 
     client = login("view_chatsession", "compact_chatsession")
     for page in (page_of(marked[0]), url("chatsession_compact", marked[0].pk)):
         told = client.get(page).text
-        assert "The message broker does not answer (ConnectionRefusedError)." in told
+        assert "the message broker does not answer (ConnectionRefusedError)." in told
         assert "compactionrun" not in told
 
 

@@ -32,7 +32,9 @@ def compacted(session, settings, monkeypatch):
 
 
 def number_said(page: str) -> int:
-    found = re.search(r"does not see about ([\d,]+) messages of it", page)
+    found = re.search(
+        r"the oldest ([\d,]+) messages without a summary \(about [\d,]+ tokens\) are not sent to the model", page
+    )
     assert found, page
     return int(found[1].replace(",", ""))
 
@@ -69,13 +71,13 @@ def test_where_all_of_it_is_sent_nothing_is_said(eraser, settings, mode):
     settings.COMPACTION = small(MODE=mode)
     nodes = chain(start_session(), 8)
     summarize(nodes[3], nodes[2])
-    assert "does not see" not in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
+    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
 
 
 def test_a_redaction_that_takes_no_summary_away_says_nothing(eraser, session, settings):
     settings.COMPACTION = small()
     path = grow(session, None, "u a " * 120)
-    assert "does not see" not in eraser.get(url("chatmessage_redact", path[3].pk)).text
+    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[3].pk)).text
 
 
 def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
@@ -110,7 +112,7 @@ def test_the_page_takes_the_same_queries_at_any_length(eraser, settings):
     for length in (400, 800):
         nodes = chain(start_session(), length)
         summarize(nodes[-3], nodes[-4])
-        assert "does not see" in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
+        assert "not sent to the model" in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
         counts.add(len(queries_of(eraser, url("chatmessage_redact", nodes[1].pk))))
     assert len(counts) == 1
 
@@ -137,6 +139,21 @@ def test_after_the_next_compaction_nothing_is_left_out(eraser, compacted):
     assert "do not fit" not in page
 
 
-def test_an_erasure_is_done_as_before(eraser, compacted):
+@pytest.mark.parametrize("name", ["redact", "retire"])
+def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkeypatch, name):
+    """Without a broker the run is opened at once."""
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda *_: False)
+    if name == "redact":
+        response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
+    else:
+        summary = chat.find_summary(compacted[-1])
+        response = eraser.post(url("chatmessage_retire", ids=summary.pk), {"reason": "x"})
+    [run] = CompactionRun.objects.open()
+    assert told(response).endswith(f"Being compacted now: Run {run.pk} (waiting).")
+
+
+def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):
     response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
-    assert "is redacted" in told(response)
+    assert told(response).endswith("it is compacted in the background: see the runs.")
+    runs = url("compactionrun_changelist", session=compacted[3].session_id)
+    assert f'href="{runs}"' in eraser.get(response.headers["Location"]).text

@@ -9,7 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from compaction_app.admin import actions
+from compaction_app.admin import verifying
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import url
 from tests.trees import chain, start_session
@@ -57,13 +57,13 @@ def test_selected_sessions_are_verified_together(viewer, tips):
 
 
 def test_more_messages_than_a_request_may_take_are_the_command_s(viewer, tips, monkeypatch):
-    monkeypatch.setattr(actions, "MOST_MESSAGES", 4)
+    monkeypatch.setattr(verifying, "MOST_MESSAGES", 4)
     page = viewer.post(url("chatsession_verify", tips[0].session_id), follow=True)
     assert f"Run: python manage.py verify_chats {tips[0].session_id}" in page.text
 
 
 def test_a_page_shows_so_many_findings_and_counts_the_rest(viewer, tips, monkeypatch):
-    monkeypatch.setattr(actions, "MOST_FINDINGS", 1)
+    monkeypatch.setattr(verifying, "MOST_FINDINGS", 1)
     ChatMessage.objects.filter(session=tips[0].session_id).update(token_count=7)
     page = viewer.post(url("chatsession_verify", tips[0].session_id))
     assert len(page.context["rows"]) == 1

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.admin import actions
+from compaction_app.admin import compacting
 from compaction_app.models import ChatSession, CompactionRun
 from tests.admin.pages import page_of, queries_of, told, url
 from tests.admin.records import conversation, run_at
@@ -63,7 +63,7 @@ def test_one_branch_over_its_threshold_is_enough(operator, handed_over):
 
 def test_a_session_of_more_branches_than_are_looked_at_is_handed_over(operator, handed_over, monkeypatch):
     """Nobody knows beforehand that there is nothing to do; the sentence speaks of branches over their threshold."""
-    monkeypatch.setattr(actions, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(compacting, "MOST_LOOKED_AT", 1)
     session = start_session(title="Wide")
     root = chain(session, 1)[0]
     chain(session, 1, root)
@@ -142,7 +142,8 @@ def test_of_several_open_runs_the_one_of_the_branch_is_named(operator):
     own = session.runs.get()
     other = chain(session, 2)
     run_at(other[-1], status="ready", anchor=other[0])
-    assert actions._blocking_runs(tip) == [own.pk]
+    said = told(operator.post(url("chatmessage_compact", tip.pk)))
+    assert said == f"A compaction of the branch is already open: Run {own.pk} (blocks Message {tip.pk})."
 
 
 def test_one_thing_has_one_name(operator):

@@ -132,7 +132,7 @@ def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(l
     page = open_page(admin)
     for address in pages[:2]:
         page.goto(address)
-        said = page.get_by_role("listitem").filter(has_text="the model does not see about")
+        said = page.get_by_role("listitem").filter(has_text="not sent to the model")
         assert said.count() == 1
         link = said.get_by_role("link")
         for _ in range(60):

@@ -31,10 +31,10 @@ IS_IN_SIGHT = """(number) => {
 
 @pytest.fixture
 def forked():
-    """A trunk with twenty forks of two messages; the fork in the middle is the newest."""
+    """A trunk with many forks of two messages; the fork in the middle is the newest."""
     session = start_session()
     main = chain(session, 400)
-    places = [*range(10, 390, 20), 201]
+    places = [*range(10, 390, 10), 201]
     for place in places:
         chain(session, 2, main[place])
     return session
@@ -45,11 +45,15 @@ def page_of(session):
 
 
 @pytest.mark.parametrize("size", [DESKTOP, TABLET], ids=["desktop", "tablet"])
-def test_lanes_that_share_a_row_do_not_touch_in_the_fonts_of_a_browser(open_page, forked, size):
+def test_lanes_that_share_a_row_do_not_touch_in_the_fonts_of_a_browser(open_page, size):
+    session = start_session()
+    main = chain(session, 22)
+    for place in (2, 9, 16):
+        chain(session, 2, main[place])
     page = open_page(conversations.superuser(), viewport=size)
-    page.goto(page_of(forked))
+    page.goto(page_of(session))
     lanes = page.evaluate(LANES)
-    assert [number for number, *_ in lanes] == list(range(1, 22))
+    assert [number for number, *_ in lanes] == [1, 2, 3, 4]
     assert len({y for _, y, _, _ in lanes}) == 2
     for number, y, left, right in lanes:
         for other, other_y, other_left, other_right in lanes:
@@ -82,7 +86,11 @@ def test_the_map_is_one_tab_stop_in_which_the_arrow_keys_move(open_page, forked)
     page.goto(page_of(forked))
     marks = page.locator(".compaction-map-picture a")
     assert page.locator('.compaction-map-picture a[tabindex="0"]').count() == 1
-    marks.first.focus()
+    page.locator(".compaction-map-box").focus()
+    page.keyboard.press("ArrowRight")
+    assert marks.first.evaluate("(mark) => mark === document.activeElement"), (
+        "from the box the first key enters the map"
+    )
     for key, place in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("End", marks.count() - 1), ("Home", 0)):
         page.keyboard.press(key)
         focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
@@ -105,9 +113,19 @@ def test_the_whole_map_can_be_fitted_to_the_page(open_page, forked):
     assert box.evaluate(overflow) > 0
 
 
+def test_a_phone_without_scripts_can_open_the_table(open_page, forked):
+    page = open_page(conversations.superuser(), viewport=PHONE, java_script_enabled=False)
+    page.goto(page_of(forked))
+    page.get_by_text("Show as table").click()
+    assert page.get_by_role("link", name="Branch 40").is_visible()
+
+
 def test_a_phone_shows_the_table_instead(open_page, forked):
     page = open_page(conversations.superuser(), viewport=PHONE)
     page.goto(page_of(forked))
     assert not page.locator(".compaction-map-box").is_visible()
-    assert page.get_by_role("link", name="Branch 21").is_visible()
+    assert page.get_by_text("The map needs a wider screen; here is the table.").is_visible()
+    for name in ("Skip the map", "Show as table"):
+        assert not page.get_by_text(name).is_visible()
+    assert page.get_by_role("link", name="Branch 40").is_visible()
     assert page.get_by_role("link", name="Transcript").first.is_visible()

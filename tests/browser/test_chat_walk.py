@@ -55,6 +55,22 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
     assert [len(chat.get_branch(tip)) for tip in chat.tips(session)] == [2, 2, 2]
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_edit_puts_the_cursor_into_the_box_of_the_message(open_page, marit, scripts):
+    from playwright.sync_api import expect
+
+    session = chat.start_session(owner=marit)
+    chat.append_messages(session, None, conversations.turns(1, 12))
+    page = open_page(marit, java_script_enabled=scripts)
+    page.goto(reverse("chat:session", args=[session.pk]))
+    follow(page, "Edit message 5")
+    page.wait_for_load_state()
+    box = page.get_by_role("textbox", name="Edited message")
+    expect(box).to_be_focused()
+    expect(box).to_be_in_viewport(ratio=1)
+    expect(page.locator("article:has(form.edit) header")).to_be_in_viewport(ratio=1)
+
+
 def test_ctrl_and_enter_send_a_message(open_page, marit):
     session = chat.start_session(owner=marit)
     page = open_page(marit)
@@ -72,7 +88,7 @@ def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
     page = open_page(marit)
     page.goto(reverse("chat:session", args=[session.pk]))
     send(page, "/compact Keep every number of a berth.")
-    page.get_by_text("Waiting for a worker to summarize older messages").wait_for()
+    page.get_by_text("Older messages will be summarized soon").wait_for()
     run = CompactionRun.objects.get()
     assert (run.instructions, run.status) == ("Keep every number of a berth.", RunStatus.READY)
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED

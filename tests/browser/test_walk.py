@@ -50,7 +50,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
     if not warnings.count():
         # A page waits a moment for the broker's answer and goes on without it; the next one knows it.
         page.reload()
-    assert "The message broker does not answer" in warnings.inner_text()
+    assert "the message broker does not answer" in warnings.inner_text()
     follow(page.get_by_role("region", name="Branches"), re.compile(f"^Tip of branch 1: message {harbour.tip.pk} "))
     assert page.get_by_role("heading", name="What would be sent now").is_visible()
     sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
@@ -103,16 +103,19 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
     run.refresh_from_db()
     assert "Succeeded" in page.locator("#content").inner_text()
     follow(page.locator("#content"), f"Summary {run.summary_id}")
-    chat.append_messages(harbour.session, harbour.tip, conversations.turns(40, 6))
+    longer = chat.append_messages(harbour.session, harbour.tip, conversations.turns(40, 6))[-1]
+    failed = conversations.failed_run(longer)
 
     page.goto(url("compactionrun_changelist", status__exact="failed"))
-    page.locator("#result_list tbody input[type=checkbox]").check()
+    page.locator(f"#result_list input[type=checkbox][value='{failed.pk}']").check()
     page.get_by_label("Action:").select_option("Retry failed runs")
     with page.expect_navigation():
         page.locator("button[name=index]").click()
     again = CompactionRun.objects.latest("id")
-    assert (again.pk > run.pk, again.tip_id) == (True, harbour.tip.pk)
-    assert told(page).startswith("Nothing to compact") if not again.is_open else f"Run {again.pk}" in told(page)
+    assert (again.pk > failed.pk, again.tip_id) == (True, longer.pk)
+    assert f"Run {again.pk}" in told(page)
+    page.goto(url("compactionrun_change", failed.pk))
+    assert f"Retried by: Run {again.pk} (waiting)." in page.locator("#content").inner_text()
 
 
 @pytest.mark.long
@@ -125,7 +128,7 @@ def test_a_summary_is_retired_with_a_reason(open_page, admin):
     assert f"Summary {newer.pk}" in page.get_by_role("table", name="Summaries that will be retired").inner_text()
     page.get_by_label("Reason").fill("It forgets berth 7.")
     press(page, "Retire")
-    assert told(page) == f"Retired 1: Summary {newer.pk}."
+    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. Being compacted now: Run ")
     follow(page.locator(".messagelist"), f"Summary {newer.pk}")
     assert "It forgets berth 7." in page.locator("#content").inner_text()
     assert page.get_by_role("link", name="Retire", exact=True).count() == 0

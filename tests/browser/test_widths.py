@@ -80,7 +80,7 @@ def test_no_word_makes_a_page_wider_than_a_phone(open_page):
         ("chatsession", {}, ("session", "branch", "compaction", "short_owner", "updated")),
         ("chatmessage", {}, ("message", "role", "begins_with", "in_session", "own_tokens", "created")),
         ("chatmessage", {"kind": "summary"}, ("summary", "state", "in_session", "tokens", "cutoff", "created")),
-        ("compactionrun", {}, ("run", "outcome", "in_session", "tokens", "how", "summarizer", "opened")),
+        ("compactionrun", {}, ("run", "outcome", "in_session", "made", "asked", "opened")),
         ("compactionevent", {}, ("event", "kind", "run_link", "in_session", "numbers", "created")),
     ],
 )

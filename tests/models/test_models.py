@@ -244,7 +244,7 @@ def test_names_of_rows_never_show_what_was_said() -> None:
         f"Session {session.pk}",
         f"Message {root.pk} (user)",
         f"Summary {summary.pk} up to message {root.pk}",
-        f"Run {run.pk} (ready)",
+        f"Run {run.pk} (waiting)",
         f"Event {event.pk} (started)",
     ]
     assert "secret" not in repr([session, root, summary, run, event])

@@ -20,7 +20,7 @@ function fit(map, box, picture) {
   show(box.clientWidth / width >= SMALLEST);
 }
 
-function moveWithArrows(picture) {
+function moveWithArrows(box, picture) {
   const marks = [...picture.querySelectorAll("a")];
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
   let here = 0;
@@ -33,9 +33,11 @@ function moveWithArrows(picture) {
     mark.tabIndex = at === 0 ? 0 : -1;
     mark.addEventListener("focus", () => enter(at));
   });
-  picture.addEventListener("keydown", (event) => {
+  box.addEventListener("keydown", (event) => {
     const last = marks.length - 1;
-    const next = event.key === "Home" ? 0 : event.key === "End" ? last : here + (steps[event.key] || NaN);
+    // From the box itself, which has the focus before any mark, an arrow key goes to the mark that Tab would go to.
+    const step = event.target === box && steps[event.key] ? 0 : steps[event.key] ?? NaN;
+    const next = event.key === "Home" ? 0 : event.key === "End" ? last : here + step;
     if (!(next >= 0 && next <= last)) return;
     event.preventDefault();
     enter(next);
@@ -49,7 +51,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const picture = map.querySelector(".compaction-map-picture");
     if (box && picture) {
       fit(map, box, picture);
-      moveWithArrows(picture);
+      moveWithArrows(box, picture);
     }
     // On a phone the table is shown instead of the picture.
     const table = map.querySelector(".compaction-map-table");

@@ -1,5 +1,5 @@
 // The page works without this. It shows that a reply is awaited, sends with Ctrl+Enter, prevents a second click from
-// posting twice, focuses the box of an edit, and follows an open compaction.
+// posting twice, and follows an open compaction.
 "use strict";
 
 const POLL_MILLISECONDS = 2000;
@@ -71,8 +71,6 @@ async function followCompaction(panel, left) {
 }
 
 announceNotices();
-// Browsers ignore autofocus if the address points at an element, as that of an edit does.
-document.querySelector("[autofocus]")?.focus({ preventScroll: true });
 document.querySelectorAll("form[data-waits]").forEach(waitForReply);
 document.addEventListener("keydown", sendWithKeys);
 window.addEventListener("pageshow", wakeForms);

@@ -167,7 +167,7 @@ class TestPages:
         long = "word " * reading.SHOWN_CHARACTERS
         message = chat.append_message(session, role=Role.USER, content=long)
         page = text_of(browser.get(url("session", session)))
-        assert f"{len(long) - reading.SHOWN_CHARACTERS} more characters" in page
+        assert f"{len(long) - reading.SHOWN_CHARACTERS:,} more characters" in page
         assert len(page) < len(long)
         whole = browser.get(url("text", session, message))
         assert whole["Content-Type"] == "text/plain; charset=utf-8"

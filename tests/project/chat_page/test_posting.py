@@ -4,6 +4,7 @@ import time
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.db import connections
 from django.test import AsyncClient, Client
 
@@ -141,8 +142,8 @@ class TestFailures:
         [
             (steps.server_error(), turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
             (steps.insufficient_quota(), turns.REPLY_ERRORS[ErrorCode.QUOTA]),
-            (steps.rate_limited(), "too many requests at the moment; try again in a moment (scripted)."),
-            (steps.rate_limited(7), "try again in 7 seconds (scripted)."),
+            (steps.rate_limited(), "too many requests at the moment; try again in a moment. Your message"),
+            (steps.rate_limited(7), "try again in 7 seconds. Your message"),
             (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
             (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
             (steps.malformed(), "is not a chat completion"),
@@ -159,6 +160,14 @@ class TestFailures:
         assert "Your message is saved" in page
         assert "a-key-that-nobody-may-see" not in page
         assert "There is no reply to this message yet." in page
+
+    @pytest.mark.parametrize("is_staff", [True, False])
+    def test_what_the_endpoint_said_is_told_to_staff_only(self, browser, session, endpoint, marit, is_staff):
+        get_user_model().objects.filter(pk=marit.pk).update(is_staff=is_staff)
+        endpoint.script([steps.server_error()])
+        page = text_of(browser.get(send(browser, session, "Hello").url))
+        assert turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR].replace("'", "&#x27;") in page
+        assert ("(scripted: " in page) == is_staff
 
     def test_the_reply_can_be_asked_for_again(self, browser, session, endpoint):
         endpoint.script([steps.server_error()])
@@ -235,4 +244,4 @@ class TestFailures:
         assert response.status_code == 302
         run = CompactionRun.objects.get()
         assert (run.status, run.enqueued_at) == (RunStatus.READY, None)
-        assert "Waiting for a worker to summarize older messages…" in text_of(browser.get(response.url))
+        assert "Older messages will be summarized soon. You can go on writing." in text_of(browser.get(response.url))

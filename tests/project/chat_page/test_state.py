@@ -32,7 +32,7 @@ class TestState:
         context = chat.get_context(full)
         page = text_of(browser.get(url("session", session)))
         used, available, threshold = context.history_tokens, context.available_tokens, context.threshold
-        assert f"{used:,} of {available:,} tokens used; compacted above {threshold:,}" in page
+        assert f"{used:,} of {available:,} tokens used; older messages are summarized above {threshold:,}" in page
         for figure in (context.window, context.reserved_tokens, context.target, context.tokens):
             assert f"<dd>{figure:,}</dd>" in page
 
@@ -53,7 +53,7 @@ class TestState:
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
         panel = url("panel", session, full)
-        assert "Waiting for a worker to summarize older messages…" in text_of(browser.get(panel))
+        assert "Older messages will be summarized soon. You can go on writing." in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING)
         assert "Summarizing older messages…" in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.READY, error_code=ErrorCode.TIMEOUT)
