@@ -176,7 +176,7 @@ class Bare(OnDjango):
 
         def create() -> None:
             values = {"token_count": tables.TOKENS, "path_tokens": tables.TOKENS, "depth": 1} | message(0)
-            ChatMessage(session=written.session, sib_order=next(orders), **values).save(force_insert=True)
+            ChatMessage(session=written.session, sib_order=next(orders), **values).save_base(force_insert=True)
 
         def turn() -> None:
             create()
@@ -236,7 +236,7 @@ class OnyxPattern(OnDjango):
                 role=role,
                 content=message(0)["content"],
             )
-            row.save(force_insert=True)
+            row.save_base(force_insert=True)
             return row
 
         def turn() -> None:
