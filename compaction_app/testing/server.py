@@ -7,15 +7,11 @@ can check how often a model was called and what it was sent::
     with ScriptedOpenAIServer() as server:
         server.script([steps.rate_limited(retry_after=2), steps.reply("## Recap …")])
         server.script([steps.refusal()], model="second-model")
-
-``python -m compaction_app.testing.server`` runs it in its own process.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -216,72 +212,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Write nothing: ``requests`` is the log."""
-
-
-def parse_step(text: str) -> Step:
-    """Parse a step of the command line: ``name`` or ``name=argument``, with the argument as JSON or plain text."""
-    name, has_argument, argument = text.partition("=")
-    if name not in STEP_NAMES:
-        raise argparse.ArgumentTypeError(f"unknown step {name!r}; use one of {', '.join(STEP_NAMES)}")
-    make: Callable[..., Step] = getattr(steps, name)
-    return make(_value(argument)) if has_argument else make()
-
-
-def _value(argument: str) -> Any:
-    try:
-        return json.loads(argument)
-    except ValueError:
-        return argument
-
-
-STEP_NAMES = (
-    "reply",
-    "fill_target",
-    "rate_limited",
-    "insufficient_quota",
-    "server_error",
-    "unauthorized",
-    "bad_request",
-    "hang",
-    "late",
-    "drip",
-    "drop",
-    "malformed",
-    "empty",
-    "length",
-    "refusal",
-    "tool_call",
-    "context_overflow",
-    "unsupported_parameter",
-)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    description = "A scripted OpenAI-compatible server. Prints its address, then serves until it is interrupted."
-    parser = argparse.ArgumentParser(prog="python -m compaction_app.testing.server", description=description)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="default 0: a free port")
-    parser.add_argument("--model", action="append", help="a model to list; may be repeated")
-    parser.add_argument(
-        "--step", action="append", type=parse_step, default=[], help="NAME or NAME=ARGUMENT; may be repeated"
-    )
-    parser.add_argument("--default", type=parse_step, help="the step when none is left")
-    options = parser.parse_args(arguments)
-    server = ScriptedOpenAIServer(
-        options.step,
-        default=options.default,
-        models=options.model or ("scripted",),
-        host=options.host,
-        port=options.port,
-    )
-    ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    with server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        ended.wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -15,8 +15,8 @@ class FakeSummarizer:
     """``SUMMARIZER = "compaction_app.testing.summarizers.FakeSummarizer"``.
 
     The app makes a new instance for each run, so its behavior is set on the class: use ``monkeypatch.setattr``, or call
-    :meth:`reset` afterwards. That does not reach another process, such as a Celery worker; use
-    ``compaction_app.testing.server`` there.
+    :meth:`reset` afterwards. That does not reach another process, such as a Celery worker: give that
+    the address of a :class:`compaction_app.testing.server.ScriptedOpenAIServer`.
     """
 
     #: The draft's text. None: a short recap with the number of covered messages and their first words.

@@ -1,9 +1,6 @@
 """The scripted server and the fake summarizer that ship for users' tests."""
 
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +11,7 @@ import pytest
 
 from compaction_app.summarizers.cascade import run_summarizer
 from compaction_app.testing import steps
-from compaction_app.testing.server import STEP_NAMES, ScriptedOpenAIServer, parse_step
+from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, SummaryDraft
@@ -141,35 +138,12 @@ class TestErrors:
         assert time.monotonic() - started < 5
 
 
-class TestProgram:
-    def test_it_runs_as_a_process_and_ends_on_a_signal(self):
-        command = [sys.executable, "-W", "error", "-m", "compaction_app.testing.server"]
-        command += ["--model", "tiny", "--step", "rate_limited=2", "--default", 'reply="from afar"']
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            client = openai.OpenAI(api_key="x", base_url=process.stdout.readline().strip(), max_retries=0)
-            with pytest.raises(openai.RateLimitError):
-                chat(client)
-            assert chat(client).choices[0].message.content == "from afar"
-            assert [model.id for model in client.models.list()] == ["tiny"]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=10) == 0
-
-    def test_it_takes_the_port_that_it_is_given(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with ScriptedOpenAIServer(port=port) as server:
-            assert server.url == f"http://127.0.0.1:{port}/v1"
-
-    @pytest.mark.parametrize("name", STEP_NAMES)
-    def test_every_named_step_can_be_given_on_the_command_line(self, name):
-        needed = {"late": "=1", "unsupported_parameter": "=temperature"}
-        assert callable(parse_step(name + needed.get(name, "")))
-
-    def test_an_unknown_step_is_refused(self):
-        with pytest.raises(Exception, match="unknown step 'explode'"):
-            parse_step("explode")
+def test_it_takes_the_port_that_it_is_given():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ScriptedOpenAIServer(port=port) as server:
+        assert server.url == f"http://127.0.0.1:{port}/v1"
 
 
 class TestFakeSummarizer:
