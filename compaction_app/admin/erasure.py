@@ -37,6 +37,8 @@ _LONGEST_REPLACEMENT = 1000
 _REPLACEMENT = "[redacted]"
 #: Characters of a message that are compared with a title, which has at most 255.
 _LONGEST_BEGINNING = 1000
+#: Characters by which people know a message that they selected.
+_LONGEST_SHOWN = 200
 
 
 class RedactForm(forms.Form):
@@ -164,7 +166,8 @@ class ErasingAdmin(RecordAdmin):
         wanted = [int(pk) for pk in request.GET.get("ids", "").split(",") if is_id(pk)]
         session = as_uuid(request.GET.get("session", ""))
         found = self.get_queryset(request).filter(kind=Kind.MESSAGE, session=session, pk__in=wanted[:MOST_AT_ONCE])
-        selected = list(found.defer(*self.texts).order_by("id"))
+        shown = found.annotate(beginning=Left("content", _LONGEST_SHOWN))
+        selected = list(shown.defer(*self.texts).order_by("id"))
         if not selected:
             self.message_user(request, "Nothing to redact: no message was selected.", notes.WARNING)
             return HttpResponseRedirect(self.list_link()[0])
@@ -206,10 +209,11 @@ class ErasingAdmin(RecordAdmin):
                 redacted.append(message)
         if redacted:
             is_one = len(redacted) == 1
-            words = '{}. {} Replies, edits and other branches may repeat it: <a href="{}">search this session</a>.'
+            words = '{}. {}: <a href="{}">search this session</a>.'
             done = f"{redacted[0]} is redacted" if is_one else f"{len(redacted)} messages are redacted"
-            only = "Only this message is erased." if is_one else "Only these messages are erased."
-            told = format_html(words, done, only, self._search_url(redacted[0]))
+            only, repeated = ("this message is", "it") if is_one else ("these messages are", "them")
+            copies = f"Only {only} erased. Replies, edits and other branches may repeat {repeated}"
+            told = format_html(words, done, copies, self._search_url(redacted[0]))
             requested = requested_after(self, [redacted[0].session])
             self.message_user(request, format_html("{} {}", told, requested), notes.SUCCESS)
         return HttpResponseRedirect(self.list_link()[0]) if gone == len(redacting) else None
@@ -237,7 +241,8 @@ class ErasingAdmin(RecordAdmin):
             affected.retired and plural(affected.retired, "retired summary", "retired summaries"),
         ]
         if runs := affected.open_runs + affected.ended_runs:
-            self.kept = f"{plural(runs, 'run')} as records, without instructions and links to the messages."
+            kept = plural(runs, "run as a record", "runs as records")
+            self.kept = f"{kept}, without instructions and links to the messages."
         if affected.open_runs:
             self.afterwards += (f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.",)
         if clears_title(objs[0]):

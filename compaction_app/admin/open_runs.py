@@ -11,13 +11,14 @@ from compaction_app.admin.display import joined
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.tree.branches import database_of
+from compaction_app.values import RunStatus
 
 #: Of more runs than this the list is linked.
 _MOST_NAMED = 3
 
 
 def being_compacted(admin: RecordAdmin, sessions: Collection[ChatSession]) -> str:
-    """Like "Being compacted now: Run 162 (waiting)."; "" where no run is open, or the user may not view runs.
+    """Like "Being compacted now: Run 162 (running)."; "" where no run is open, or the user may not view runs.
 
     One query. The sessions are of one database, and at least one.
     """
@@ -25,10 +26,12 @@ def being_compacted(admin: RecordAdmin, sessions: Collection[ChatSession]) -> st
         return ""
     runs = CompactionRun.objects.using(database_of(next(iter(sessions)))).filter(session__in=sessions).open()
     found = list(runs.only("status").order_by("pk")[: _MOST_NAMED + 1])
+    is_running = any(run.status == RunStatus.RUNNING for run in found)
+    words = "Being compacted now" if is_running else "Waiting for a worker"
     if len(found) > _MOST_NAMED:
-        return format_html("Being compacted now: {}.", _runs_of(admin, sessions, f"more than {_MOST_NAMED} runs"))
+        return format_html("{}: {}.", words, _runs_of(admin, sessions, f"more than {_MOST_NAMED} runs"))
     named = joined(map(admin.link_to_run_with_status, found), ", ")
-    return format_html("Being compacted now: {}.", named) if found else ""
+    return format_html("{}: {}.", words, named) if found else ""
 
 
 def requested_after(admin: RecordAdmin, sessions: Collection[ChatSession]) -> str:

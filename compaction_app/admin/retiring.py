@@ -34,7 +34,7 @@ class RetireForm(forms.Form):
     reason = forms.CharField(
         max_length=_LONGEST_REASON,
         widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
-        help_text="Stored with each of them.",
+        help_text="Stored with each summary that is retired.",
     )
 
 

@@ -212,7 +212,8 @@ class ContextThen:
         erased = [f"{row.pk} ({place(row.depth)})" for row in found if row.redacted_at and row.redacted_at > then]
         if erased:
             self.is_whole = False
-            self.notes.append(f"Redacted since, so the text that was sent is gone: message {', '.join(erased)}.")
+            messages = "message" if len(erased) == 1 else "messages"
+            self.notes.append(f"Redacted since, so the text that was sent is gone: {messages} {', '.join(erased)}.")
 
     # -- what was not sent --------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def test_what_is_said_is_what_happens(eraser, hung):
     [run] = CompactionRun.objects.open()
     assert told(response) == (
         f"{nodes[1]} is redacted. Only this message is erased. Replies, edits and other branches may repeat it: "
-        f"search this session. Being compacted now: Run {run.pk} (waiting)."
+        f"search this session. Waiting for a worker: Run {run.pk} (waiting)."
     )
     assert response.headers["Location"] == page_of(nodes[1])
     row = ChatMessage.objects.get(pk=nodes[1].pk)
@@ -112,7 +112,7 @@ def test_a_title_is_said_to_be_cleared_where_it_is(eraser):
     first = talk(session, ["Where does the Anna lie today?", "At berth 7."])
     said = "The session's title is the beginning of this message; it is cleared too."
     assert said in eraser.get(url("chatmessage_redact", first[0].pk)).text
-    assert "title" not in eraser.get(url("chatmessage_redact", first[1].pk)).text.partition("What happens:")[2]
+    assert "title" not in eraser.get(url("chatmessage_redact", first[1].pk)).text.partition("What happens</h3>")[2]
     other = talk(session, ["Where does the Anna lie tomorrow?"])
     assert said not in eraser.get(url("chatmessage_redact", first[0].pk)).text, "another one begins the same"
     both = url("chatmessage_redact_selected", session=session.pk, ids=f"{first[0].pk},{other[0].pk}")
@@ -137,6 +137,7 @@ def test_selected_messages_of_a_session_are_redacted_after_one_page(eraser, hung
     text = eraser.get(page).text
     for node in (nodes[1], nodes[3]):
         assert f'<a href="{page_of(node)}">{node}</a>' in text
+    assert text.count(f'<span dir="auto">{nodes[1].content[:20]}') == 1
     for line in ("Only these messages are erased.", "2 summaries are retired and emptied", "2 runs lose their"):
         assert line in text
     assert not ChatMessage.objects.filter(redacted_at__isnull=False).exists()

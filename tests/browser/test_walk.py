@@ -128,7 +128,7 @@ def test_a_summary_is_retired_with_a_reason(open_page, admin):
     assert f"Summary {newer.pk}" in page.get_by_role("table", name="Summaries that will be retired").inner_text()
     page.get_by_label("Reason").fill("It forgets berth 7.")
     press(page, "Retire")
-    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. Being compacted now: Run ")
+    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. Waiting for a worker: Run ")
     follow(page.locator(".messagelist"), f"Summary {newer.pk}")
     assert "It forgets berth 7." in page.locator("#content").inner_text()
     assert page.get_by_role("link", name="Retire", exact=True).count() == 0
