@@ -32,6 +32,10 @@ _NARROWED_TO = {
 }
 
 
+#: What only a list of one session's messages offers; an address of another list with one of these is refused.
+_WITHIN_SESSION = ["role__exact", "place", "lane", "from_depth", "to_depth"]
+
+
 # -- messages and summaries ---------------------------------------------------------------------------------
 
 
@@ -47,7 +51,7 @@ class KindFilter(admin.SimpleListFilter):
         for kind, title in self.lookup_choices:
             yield {
                 "selected": kind == shown_kind(self.value()),
-                "query_string": changelist.get_query_string({self.parameter_name: kind}),
+                "query_string": changelist.get_query_string({self.parameter_name: kind}, [*_WITHIN_SESSION, "state"]),
                 "display": title,
             }
 
@@ -141,6 +145,11 @@ class SessionOfMessagesFilter(RelatedFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
     title = parameter_name = "session"
+
+    def choices(self, changelist: ChangeList) -> Any:
+        everything, *others = super().choices(changelist)
+        yield {**everything, "query_string": changelist.get_query_string(remove=["session", *_WITHIN_SESSION])}
+        yield from others
 
     def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
         found: QuerySet[Any] = queryset.in_session(related)  # type: ignore[attr-defined]  # our own

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -48,9 +48,10 @@ def require_no_transaction(using: str) -> None:
         with transaction.atomic(using=using, durable=True, savepoint=False):
             pass
     except RuntimeError as error:
+        which = "" if using == DEFAULT_DB_ALIAS else f"(using={using!r})"
         raise DurableTransactionRequired(
             "This calls a model and must not run inside transaction.atomic(). With ATOMIC_REQUESTS, decorate the "
-            "view with transaction.non_atomic_requests, or use request_compaction, which works in the background."
+            f"view with transaction.non_atomic_requests{which}, or use request_compaction, which does not wait."
         ) from error
 
 

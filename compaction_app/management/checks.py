@@ -50,7 +50,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
-from django.db import connections, router
+from django.db import DEFAULT_DB_ALIAS, connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
@@ -92,7 +92,8 @@ def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: An
                 f"Database {alias!r} has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a "
                 "view, because no transaction may be open while a model is called."
             )
-            hint = "Decorate the views that call them with django.db.transaction.non_atomic_requests."
+            which = "" if alias == DEFAULT_DB_ALIAS else f"(using={alias!r})"
+            hint = f"Decorate the views that call them with django.db.transaction.non_atomic_requests{which}."
             found.append(Warning(warning, hint=hint, id="compaction_app.W002"))
         mode = str(settings.get("OPTIONS", {}).get("transaction_mode", "")).upper()
         # A deferred transaction that reads before it writes fails if another process wrote in between.

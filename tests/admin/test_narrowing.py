@@ -1,5 +1,6 @@
 """The list of messages narrowed to one session: by text, by lane, by depth; and what no address may ask for."""
 
+import html
 import json
 import re
 
@@ -132,6 +133,18 @@ def test_a_lane_and_depths_narrow_to_a_stretch(viewer, forked):
     assert listed(viewer, "chatmessage", session=session.pk, lane=fork[0].pk) == ids(fork)
     assert listed(viewer, "chatmessage", session=session.pk, from_depth=5, to_depth=5) == ids([trunk[4], fork[0]])
     assert listed(viewer, "chatmessage", session=session.pk, from_depth=10) == ids(trunk[9:])
+
+
+def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
+    """Of what only one session's messages can be filtered by, the other lists refuse the address."""
+    session, trunk, _ = forked
+    stretch = {"session": session.pk, "lane": trunk[0].pk, "from_depth": 3, "to_depth": 6, "role__exact": "user"}
+    for query in (stretch, {"session": session.pk, "place": "tip"}, {"kind": "summary", "state": "live"}):
+        page = viewer.get(url("chatmessage_changelist", **query)).text
+        sidebar = page[page.index('id="changelist-filter"') :]
+        links = [html.unescape(link) for link in re.findall(r'<a href="(\?[^"]*)"', sidebar)]
+        assert len(links) > 3
+        assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
 
 
 def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):

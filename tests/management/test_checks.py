@@ -195,7 +195,7 @@ def atomic_requests(alias: str) -> Warning:
     return Warning(
         f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
         "because no transaction may be open while a model is called.",
-        hint="Decorate the views that call them with django.db.transaction.non_atomic_requests.",
+        hint=f"Decorate the views that call them with django.db.transaction.non_atomic_requests(using='{alias}').",
         id="compaction_app.W002",
     )
 
