@@ -102,16 +102,15 @@ def bounded_count(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) 
 
 
 def fieldsets(sections: Sections, hidden: Collection[str] = (), collapsed: str = "") -> list[tuple[Any, Any]]:
-    """Sections as Django takes them, without the ``hidden`` fields; ``collapsed`` is the title of one."""
-    return [
-        (
-            title,
-            {
-                "fields": [tuple(line.split()) for line in lines if line not in hidden],
-                "classes": ["collapse"] if title and title == collapsed else [],
-            },
-        )
+    """Sections as Django takes them, without the ``hidden`` fields and what has no others; ``collapsed`` names one."""
+    shown = [
+        (title, [fields for line in lines if (fields := tuple(name for name in line.split() if name not in hidden))])
         for title, lines in sections
+    ]
+    return [
+        (title, {"fields": fields, "classes": ["collapse"] if title and title == collapsed else []})
+        for title, fields in shown
+        if fields
     ]
 
 

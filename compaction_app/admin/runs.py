@@ -71,13 +71,27 @@ SECTIONS: records.Sections = (
         ],
     ),
 )
-#: Fields that are left out where their column is empty: most runs have none of these.
-_RARE = {
+#: Fields that are left out where their column is empty: of a run that waits or failed, most are.
+_COLUMNS = {
     "error_text": "error_detail",
     "shortened": "shortened_inputs",
     "instructions_text": "instructions",
     "policy_text": "policy_line",
     "task_id": "task_id",
+    "base_link": "base_id",
+    "summary_link": "summary_id",
+    "continues": "previous_run_id",
+    "compaction": "generation",
+    "compacted": "messages_compacted",
+    "saved": "tokens_after",
+    "found_again": "retention_after",
+    "summarizer_name": "summarizer_model",
+    "cached_tokens_shown": "cached_tokens",
+    "enqueued": "enqueued_at",
+    "begun": "started_at",
+    "ended": "finished_at",
+    "next_attempt": "next_attempt_at",
+    "lease": "lease_expires_at",
 }
 #: Fields that may quote a conversation; budget, request and settings have numbers, ids and the host's own words.
 _QUOTING = {"error_text", "instructions_text", "policy_text"}
@@ -268,7 +282,7 @@ class CompactionRunAdmin(DatedAdmin):
     # -- a run's page -------------------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
-        hidden = {field for field, column in _RARE.items() if obj and not getattr(obj, column)}
+        hidden = {field for field, column in _COLUMNS.items() if obj and not getattr(obj, column)}
         if not self.may_view("chatmessage"):
             hidden |= _QUOTING
         return records.fieldsets(SECTIONS, hidden, collapsed="Technical")
