@@ -44,16 +44,16 @@ def _one_line(rows: list[Row]) -> str:
     """The README's line: held-out conversations at a fifth of their tokens, and all held-out traps."""
     (facts,) = _select(rows, system="extract", set="held out", budget=0.2, rounds=1)
     others = {name: _select(rows, system=name, set="held out", budget=0.2, rounds=1) for name in ("tail", "sumy")}
-    names = {"tail": "only the end of the text", "sumy": "the library sumy"}
+    names = {"tail": "the end of the text", "sumy": "the library sumy"}
     beside = ", ".join(f"{names[name]} {100 * _kept(found[0]):.0f}" for name, found in others.items() if found)
     traps = _select(rows, "traps", system="extract", set="held out")
     planted = [counts for row in traps for counts in row["claims"].values()]
     text = (
         "The extractive summarizer needs no model. On conversations that it was not tuned on, an extract of a fifth of "
-        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts; {beside}. Of {sum(counts[1] for counts in planted)} "
-        "statements that another one denies, limits or corrects, it tells "
-        f"{sum(counts[2] for counts in planted)} without the other one. What a model's summaries keep was not measured "
-        "([docs/evaluation.md](docs/evaluation.md))."
+        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts (for comparison: {beside}). It tells "
+        f"{sum(counts[1] for counts in planted)} statements that another one denies, limits or corrects, and for "
+        f"{sum(counts[2] for counts in planted)} of them leaves the other one out. What a model's summaries keep was "
+        "not measured ([docs/evaluation.md](docs/evaluation.md))."
     )
     return fill(text, 120, break_on_hyphens=False, break_long_words=False)
 

@@ -206,6 +206,9 @@ class TestTheChatView:
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             first = client.post("/chat/", {"content": "Ready?"}).json()
             question = ChatMessage.objects.get(content="Ready?")
+            assert first["question"] == question.pk
+            unstored = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "\x00"})
+            assert "question" not in unstored.json(), "it would be asked again with its old text"
             edited = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "All ready?"}).json()
             assert server.requests[-1]["messages"] == [{"role": "user", "content": "All ready?"}]
         assert edited["session"] == first["session"]
