@@ -26,6 +26,7 @@ from compaction_app.admin.display import plural
 from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, as_uuid, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
+from compaction_app.conversation.erase import is_title_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of, history_at
@@ -102,20 +103,18 @@ def affected_by(*messages: ChatMessage) -> Affected:
 
 def clears_title(*messages: ChatMessage) -> bool:
     """Whether redacting these messages of one session clears its title. At most two queries."""
-    # As ``chat.redact_message`` compares them.
     session, ids = messages[0].session, [message.pk for message in messages]
-    start = " ".join(session.title.rstrip("…").split())
-    if not start:
+    if not session.title:
         return False
     rows = ChatMessage.objects.using(database_of(session)).messages()
     # Another first message that begins the same keeps it.
     others = rows.filter(session=session, parent=None).exclude(pk__in=ids)
-    return _any_begins(rows.filter(pk__in=ids), start) and not _any_begins(others, start)
+    return _any_begins(rows.filter(pk__in=ids), session.title) and not _any_begins(others, session.title)
 
 
-def _any_begins(rows: QuerySet[ChatMessage], start: str) -> bool:
+def _any_begins(rows: QuerySet[ChatMessage], title: str) -> bool:
     beginnings = rows.annotate(beginning=Left("content", _LONGEST_BEGINNING)).values_list("beginning", flat=True)
-    return any(" ".join(beginning.split()).startswith(start) for beginning in beginnings)
+    return any(is_title_of(title, beginning) for beginning in beginnings)
 
 
 def _unseen_above(message: ChatMessage) -> Unseen | None:

@@ -161,21 +161,20 @@ def _numbers_in(usage: Any) -> Any:
 
 
 def _clear_title(session_id: Any, erased: str, using: str) -> None:
-    """Clear a title that was taken from an erased message, unless another first message begins the same.
-
-    Chat pages name a conversation after its first message, often cut short with an ellipsis.
-    """
+    """Clear a title that was taken from an erased message, unless another first message begins the same."""
     session = ChatSession.objects.using(using).filter(pk=session_id)
-    start = " ".join(session.values_list("title", flat=True)[0].rstrip("…").split())
-    if not start or not _begins(erased, start):
+    title = session.values_list("title", flat=True)[0]
+    if not is_title_of(title, erased):
         return
     roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
-    if not any(_begins(content, start) for content in roots.values_list("content", flat=True)):
+    if not any(is_title_of(title, content) for content in roots.values_list("content", flat=True)):
         session.update(title="")
 
 
-def _begins(content: str, start: str) -> bool:
-    return " ".join(content.split()).startswith(start)
+def is_title_of(title: str, content: str) -> bool:
+    """Whether a message begins with the title: chat pages name a conversation after one, cut short with an ellipsis."""
+    start = " ".join(title.rstrip("…").split())
+    return bool(start) and " ".join(content.split()).startswith(start)
 
 
 def _empty_summaries_below(row: ChatMessage, using: str) -> None:
