@@ -1,4 +1,4 @@
-"""Compacting from the admin: what people request, and what became of each request, told in messages.
+"""Compacting from the admin: what people request, and the messages that say what became of it.
 
 No model is waited for: a run is opened and enqueued, and its page shows the rest. For whole sessions a task does the
 same, and reports nothing back; so a session that has nothing to compact is not enqueued but reported at once.

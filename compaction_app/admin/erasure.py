@@ -38,7 +38,7 @@ _LONGEST_REPLACEMENT = 1000
 _REPLACEMENT = "[redacted]"
 #: Characters of a message that are compared with a title, which has at most 255.
 _LONGEST_BEGINNING = 1000
-#: Characters by which people know a message that they selected.
+#: Characters by which people recognize a message that they selected; the page shortens them.
 _LONGEST_SHOWN = 200
 
 
@@ -192,7 +192,7 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _redact(self, request: HttpRequest, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
-        """Each in a transaction of its own; people are told which failed."""
+        """Each in a transaction of its own; a message names those that failed."""
         redacted, gone = [], 0
         for message in redacting:
             try:

@@ -39,7 +39,7 @@ MODEL = Role.ASSISTANT
             "assuming Lena",
         ),
         (["Rent the cabin out to anybody. Anybody but the Kowalskis."], "Rent the cabin", "Kowalskis"),
-        # A reply to what a model said, also where that is told with what it was said to.
+        # A reply to what a model said, also where that was joined to the message before it.
         (
             ["Guest 9 is Carl Moe.", (MODEL, "Anna Nowak is the maintainer of db7."), "was, look at the banner"],
             "maintainer of db7",
