@@ -1,5 +1,5 @@
 """The tables, their managers, and all recursive SQL."""
 
-from compaction_app.models.tables import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.tables import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
 
-__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun"]
+__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun", "ReplyClaim"]

@@ -175,12 +175,36 @@ class ChatMessage(AL_Node):
     name = models.CharField(max_length=255, blank=True, default="")
     reasoning = models.JSONField(null=True, blank=True)
     attachments = models.JSONField(null=True, blank=True)
+    original = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="{format, endpoint, data}: what came, where the fields could not give it back.",
+    )
+    # The defaults of the database serve the code of before, which may still be running while this is migrated.
+    is_extract = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Of a summary: its text is quoted from the conversation, not written by a model.",
+    )
+    ledger = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of a summary: what is quoted beside the text, since the text does not tell it.",
+    )
     token_count = models.PositiveIntegerField(default=0, help_text="Tokens of what is sent, wrapper included.")
     path_tokens = models.PositiveBigIntegerField(default=0, help_text="Tokens from the root to here, inclusive.")
     depth = models.PositiveIntegerField(default=1, help_text="1 for a root.")
     sib_order = models.PositiveIntegerField(default=1)
     usage = models.JSONField(null=True, blank=True)
     model = models.CharField(max_length=255, blank=True, default="")
+    finish_reason = models.CharField(
+        max_length=255,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of a reply: how it ended, in the provider's word.",
+    )
     metadata = models.JSONField(default=dict, blank=True)
     sent_context = models.JSONField(
         null=True, blank=True, help_text="On replies: what was really sent to get this reply."
@@ -319,6 +343,21 @@ class ChatMessage(AL_Node):
         return type(self).objects.in_database_of(self).filter(pk=self.pk).delete(*args, **kwargs)
 
     delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
+
+
+class ReplyClaim(models.Model):
+    """A reply that is under way: the message that it answers has one row while a model is asked.
+
+    The database allows one for each message, so that a double click does not buy two replies. It expires with its
+    lease where the process that asks was killed.
+    """
+
+    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="reply_claim")
+    token = models.UUIDField()
+    lease_expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"Claim of the reply to message {self.message_id}"
 
 
 class CompactionRun(models.Model):
