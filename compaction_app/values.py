@@ -231,6 +231,8 @@ class Message:
     name: str = ""
     #: Provider-native reasoning blocks, opaque.
     reasoning: Json = None
+    #: ``{format, endpoint, data}``: what came, where these fields could not give it back.
+    original: Json = None
     #: ``{type, mime_type, name, url, tokens}`` each.
     attachments: tuple[Mapping[str, Json], ...] = ()
     #: When it was written; never used for order, and read for summarizers alone.
@@ -436,6 +438,8 @@ class ContextMessage:
     tool_call_id: str = ""
     name: str = ""
     reasoning: Json = None
+    #: What came, in its format; None where the fields say it all, or were redacted or shortened.
+    original: Json = None
     attachments: tuple[Mapping[str, Json], ...] = ()
     #: Bytes of the original that pruning left out.
     left_out_bytes: int = 0
@@ -476,14 +480,22 @@ class ChatContext:
         what is not shown."""
         return self.strategy == Strategy.TRUNCATED
 
-    def to_openai(self, include_reasoning: bool = False) -> list[dict[str, Any]]:
+    def to_openai(self, include_reasoning: bool = False, *, endpoint: str | None = None) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
 
-        A tool call without a result gets ``[no result]``, because providers refuse a request with an unanswered
-        call. With ``include_reasoning`` the provider-native reasoning blocks of tail messages are included under
-        ``reasoning``. With the setting ``ALTERNATE_ROLES`` consecutive messages of one role are joined.
+        What a model wrote goes back whole, unknown keys and all, to the ``endpoint`` (the client's base URL) that it
+        came from; to any other its text and calls go. A tool call without a result gets ``[no result]``, because
+        providers refuse a request with an unanswered call; so do they blank messages, arguments that are not JSON and
+        long ids, which are left out or mended. With ``include_reasoning`` the reasoning of tail messages that does not
+        go back whole is included under ``reasoning``. With the setting ``ALTERNATE_ROLES`` a user's message is first,
+        and consecutive messages of one role are joined.
         """
-        return to_openai(self.messages, include_reasoning=include_reasoning, alternate=self.alternate_roles)
+        return to_openai(
+            self.messages,
+            include_reasoning=include_reasoning,
+            alternate=self.alternate_roles,
+            endpoint=endpoint,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -396,7 +396,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         if report.refuses(session):
             report.send()
             return
-        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning")
+        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning", "original")
         newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
         for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
             if run := report.compact(tip, instructions):

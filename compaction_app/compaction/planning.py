@@ -159,15 +159,15 @@ class _Planner:
     def inside_points(self) -> list[int]:
         """Before each assistant message that is not the first reply of its turn and leaves ``preserve`` messages.
 
-        Earlier calls are closed there: an assistant message closes every open call. And the part before is never a
-        pin alone: it also contains the first reply of the turn.
+        Earlier calls are closed there: an assistant message closes every open call, unless it goes on calling. And the
+        part before is never a pin alone: it also contains the first reply of the turn.
         """
         points = []
         replied = bool(self.base and self.base.pinned)
         for index, message in enumerate(self.tail):
             if message.starts_turn:
                 replied = False
-            elif message.role == Role.ASSISTANT:
+            elif message.role == Role.ASSISTANT and not (index and message.tool_calls and self.tail[index - 1].tool_calls):
                 if index and replied and len(self.tail) - index >= self.settings.preserve_recent_messages:
                     points.append(index)
                 replied = True

@@ -187,6 +187,7 @@ def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> Contex
         tool_call_id=message.tool_call_id,
         name=message.name,
         reasoning=message.reasoning,
+        original=None if left_out_bytes else message.original,
         attachments=message.attachments,
         left_out_bytes=left_out_bytes,
     )

@@ -18,7 +18,7 @@ from itertools import accumulate, chain, pairwise
 
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
-from compaction_app.tokens import Count
+from compaction_app.tokens import Count, count_messages
 from compaction_app.values import Message, Role
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
@@ -45,8 +45,9 @@ class Pruned:
 def recount(message: Message, content: str, count: Count) -> Message:
     """The message with other content. Only the difference is counted: its count may also include results supplied
     for unanswered calls."""
-    before, after = count([message.content, content])
-    return replace(message, content=content, tokens=message.tokens - before + after)
+    kept = {"content": message.content, "original": message.original}
+    before, after = count_messages([kept, {"content": content}], count)
+    return replace(message, content=content, original=None, tokens=message.tokens - before + after)
 
 
 def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
@@ -131,10 +132,12 @@ class Fitted:
 
 
 def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages that are kept or dropped together: an assistant message and the results of its calls."""
+    """Messages that are kept or dropped together: assistant messages with calls and the results of these."""
     groups: list[list[Message]] = []
     for message in messages:
-        if message.role == Role.TOOL and groups and groups[-1][0].tool_calls:
+        last = groups[-1][-1] if groups else None
+        answers = message.role == Role.TOOL and last is not None and groups[-1][0].tool_calls
+        if last is not None and (answers or (message.tool_calls and last.tool_calls)):
             groups[-1].append(message)
         else:
             groups.append([message])

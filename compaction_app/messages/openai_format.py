@@ -1,9 +1,16 @@
-"""A context in the OpenAI chat format. Pure."""
+"""A context in the OpenAI chat format, valid for its providers whatever was stored. Pure.
+
+What a model wrote goes back as it came to the endpoint that it came from (``original``), and as its fields to any
+other. Either way arguments are the JSON of an object, ids are short, different and the same for call and result, and
+nothing is blank.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compaction_app.exceptions import InvalidMessage
@@ -16,23 +23,96 @@ NO_RESULT = "[no result]"
 #: OpenAI accepts names that match ``^[^\s<|\\/>]+$``, up to this length.
 _FORBIDDEN_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 _LONGEST_NAME = 64
+#: OpenAI accepts ids of calls of up to 40 characters. Mistral's have exactly nine letters and digits, and Anthropic's
+#: no signs: by a word in the address of the endpoint.
+_ID_FORM = re.compile(r"[!-~]{1,40}")
+_ID_FORMS = {"mistral": re.compile(r"[A-Za-z0-9]{9}"), "anthropic": re.compile(r"[A-Za-z0-9_-]{1,40}")}
+_ID_CHARS = 9
+_FORBIDDEN_IN_FUNCTIONS = re.compile(r"[^\w.:/-]+", re.ASCII)
+#: In place of a user's message, where a conversation must begin with one and does not.
+CONVERSATION_BEGINS = "[the conversation begins]"
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]")
 
 
 def to_openai(
-    messages: Sequence[ContextMessage], *, include_reasoning: bool = False, alternate: bool = False
+    messages: Sequence[ContextMessage],
+    *,
+    include_reasoning: bool = False,
+    alternate: bool = False,
+    endpoint: str | None = None,
 ) -> list[dict[str, Any]]:
-    """``alternate``: consecutive messages of one role become one."""
+    """``alternate``: a user's message first, and consecutive messages of one role become one."""
     result: list[dict[str, Any]] = []
-    open_calls: list[str] = []
+    #: Of the calls without a result, in order: the stored id → the ids that were sent for it.
+    waiting: dict[str, list[str]] = {}
+    #: Where the calls are that have no result at all yet: calls that follow at once are of the same message.
+    asking: dict[str, Any] | None = None
+    reasons = False
     for message in messages:
+        whole = _whole(message, endpoint or "")
+        data = _openai_message(message, whole, include_reasoning)
         if message.role == "tool":
-            open_calls = [call for call in open_calls if call != message.tool_call_id]
-        else:
-            result.extend({"role": "tool", "tool_call_id": call, "content": NO_RESULT} for call in open_calls)
-            open_calls = [str(call.get("id", "")) for call in message.tool_calls]
-        result.append(_openai_message(message, include_reasoning))
+            sent = waiting.get(message.tool_call_id) or [_short_id(message.tool_call_id, endpoint)]
+            data["tool_call_id"] = sent.pop(0)
+            if not sent:
+                waiting.pop(message.tool_call_id, None)
+            result.append(data)
+            asking = None
+            continue
+        if asking is None or not message.tool_calls:
+            missing = (one for ids in waiting.values() for one in ids)
+            result.extend({"role": "tool", "tool_call_id": one, "content": NO_RESULT} for one in missing)
+            waiting, asking = {}, None
+        used = {one for ids in waiting.values() for one in ids}
+        for call, made in zip(message.tool_calls, data.get("tool_calls", ()), strict=False):
+            stored = str(call.get("id", ""))
+            made["id"] = _unused(made["id"] if whole else _short_id(stored, endpoint), used)
+            waiting.setdefault(stored, []).append(made["id"])
+        if not data["content"] and not message.tool_calls and not data.get("audio"):
+            continue
+        # DeepSeek refuses a prompt in which some replies have this key and later ones have not.
+        reasons = reasons or "reasoning_content" in data
+        if reasons and message.role == "assistant":
+            data.setdefault("reasoning_content", "")
+        if asking is not None:
+            data = _joined(asking, data)
+            result.pop()
+        result.append(data)
+        asking = data if message.tool_calls else None
     return _alternating(result) if alternate else result
+
+
+def _whole(message: ContextMessage, endpoint: str) -> Mapping[str, Any] | None:
+    """What came from this endpoint in this format, with the role that the message has here."""
+    original = message.original
+    if not isinstance(original, Mapping) or (original.get("format"), original.get("endpoint")) != ("openai", endpoint):
+        return None
+    data = original.get("data")
+    return data if isinstance(data, Mapping) and data.get("role", message.role) == message.role else None
+
+
+def _unused(call_id: str, used: set[str]) -> str:
+    number, chosen = 1, call_id
+    while chosen in used:
+        number += 1
+        chosen = _digest(f"{call_id} {number}")
+    used.add(chosen)
+    return chosen
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_CHARS]
+
+
+def is_sendable_id(call_id: str) -> bool:
+    """Whether any endpoint is sent this id as it is."""
+    return _ID_FORM.fullmatch(call_id) is not None
+
+
+def _short_id(call_id: str, endpoint: str | None) -> str:
+    """The id, or one made of it that the endpoint accepts: the same for the call and its result."""
+    form = next((form for word, form in _ID_FORMS.items() if word in (endpoint or "")), _ID_FORM)
+    return call_id if form.fullmatch(call_id) else _digest(call_id)
 
 
 def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -40,15 +120,29 @@ def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     result: list[dict[str, Any]] = []
     for message in messages:
         last = result[-1] if result else {}
+        if message["role"] == "assistant" and last.get("role") in (None, "system", "developer"):
+            result.append({"role": "user", "content": CONVERSATION_BEGINS})
+            last = {}
         # Results of tools answer one call each, and nothing may come between a call and its result.
         if message["role"] != last.get("role") or message["role"] == "tool" or last.get("tool_calls"):
             result.append(message)
-            continue
-        joined = {**last, **message, "content": _both(last["content"], message["content"])}
-        if last.get("name") != message.get("name"):
-            joined.pop("name", None)
-        result[-1] = joined
+        else:
+            result[-1] = _joined(last, message)
     return result
+
+
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Two messages of one role as one."""
+    joined = {**first, **second, "content": _both(first["content"], second["content"])}
+    for key in first.keys() & second.keys() - {"role", "content", "name"}:
+        one, other = first[key], second[key]
+        if isinstance(one, list) and isinstance(other, list):
+            joined[key] = one + other
+        elif isinstance(one, str) and isinstance(other, str):
+            joined[key] = _both(one, other)
+    if first.get("name") != second.get("name"):
+        joined.pop("name", None)
+    return joined
 
 
 def _both(first: Any, second: Any) -> Any:
@@ -61,45 +155,39 @@ def _both(first: Any, second: Any) -> Any:
     return [part for both in parts for part in both]
 
 
-def _openai_message(message: ContextMessage, include_reasoning: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {"role": str(message.role), "content": message.content}
-    if message.attachments:
-        data["content"] = _content_with_attachments(message)
-    if message.name and message.role != "tool":
-        data["name"] = sent_name(message.name)
+def _openai_message(
+    message: ContextMessage, whole: Mapping[str, Any] | None, include_reasoning: bool
+) -> dict[str, Any]:
+    """The message without the ids of its calls; ``whole`` is what came, where that goes back."""
+    data: dict[str, Any] = {"role": str(message.role)}
+    if whole is not None:
+        data = {key: value for key, value in whole.items() if value is not None and key != "function_call"}
+        data["content"] = whole.get("content") or message.content
+        if isinstance(audio := data.get("audio"), Mapping):
+            data["audio"] = {"id": audio.get("id")}
+    else:
+        data["content"] = _content_with_attachments(message) if message.attachments else message.content
+        if message.name and message.role != "tool":
+            data["name"] = sent_name(message.name)
+        if include_reasoning and message.reasoning is not None:
+            data["reasoning"] = message.reasoning
     if message.tool_calls:
-        data["tool_calls"] = [_openai_call(call) for call in message.tool_calls]
-        if not message.content:
-            data["content"] = None
-    if message.role == "tool":
-        data["tool_call_id"] = message.tool_call_id
-    if include_reasoning and message.reasoning is not None:
-        data["reasoning"] = message.reasoning
+        given = data.get("tool_calls")
+        calls = given if isinstance(given, list) and len(given) == len(message.tool_calls) else ()
+        data["tool_calls"] = [
+            _openai_call(call, calls[place] if calls else None) for place, call in enumerate(message.tool_calls)
+        ]
+    if message.role != "tool":
+        data["content"] = _without_blanks(data["content"]) or (None if message.tool_calls else "")
     return data
 
 
-def split_content(parts: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
-    """Content parts as a message stores them: their texts joined, everything else as attachments."""
-    texts: list[str] = []
-    attachments: list[dict[str, Any]] = []
-    for number, part in enumerate(parts, start=1):
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        if not isinstance(part, Mapping):
-            raise InvalidMessage(
-                f"Part {number} of content must be an object, not {type(part).__name__}.", field="content"
-            )
-        text = part.get("text", part.get("refusal"))
-        if text is None:
-            attachments.append(_attachment_of(part, number, len(attachments) + 1))
-        elif isinstance(text, str):
-            texts.append(text)
-        else:
-            raise InvalidMessage(
-                f"The text of part {number} of content must be a string, not {type(text).__name__}.", field="content"
-            )
-    return "\n\n".join(texts), attachments
+def _without_blanks(content: Any) -> Any:
+    """Some providers refuse every prompt with a blank text."""
+    if isinstance(content, str):
+        return content if content.strip() else ""
+    texts = (part.get("text", "-") if isinstance(part, Mapping) else part for part in content)
+    return [part for part, text in zip(content, texts, strict=True) if not isinstance(text, str) or text.strip()]
 
 
 def _attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
@@ -160,10 +248,57 @@ def attachment_line(attachment: Mapping[str, Any]) -> str:
     return f"[attached: {described or kind}]"
 
 
-def _openai_call(call: Mapping[str, Any]) -> dict[str, Any]:
+def _openai_call(call: Mapping[str, Any], raw: Any) -> dict[str, Any]:
+    """``raw``: the call as it came, where that goes back; its unknown keys (a thought signature) go with it."""
     function = call.get("function") or {}
-    return {
-        "id": str(call.get("id", "")),
-        "type": "function",
-        "function": {"name": str(function.get("name", "")), "arguments": str(function.get("arguments", ""))},
-    }
+    raw = raw if isinstance(raw, Mapping) else {}
+    call_id = raw.get("id") if isinstance(raw.get("id"), str) and raw["id"] else call.get("id")
+    data = {**raw, "id": str(call_id or "")}
+    data.pop("index", None)
+    custom = raw.get("custom")
+    if raw.get("type") == "custom" and isinstance(custom, Mapping) and isinstance(custom.get("input"), str):
+        return data
+    own = raw.get("function")
+    name = _FORBIDDEN_IN_FUNCTIONS.sub("_", str(function.get("name", "")))
+    data |= {"type": "function", "function": dict(own) if isinstance(own, Mapping) else {}}
+    data["function"] |= {"name": name, "arguments": sent_arguments(str(function.get("arguments", "")))}
+    return data
+
+
+def sent_arguments(text: str) -> str:
+    """The arguments of a call as the JSON of an object: providers refuse a prompt with anything else.
+
+    What the model wrote instead stays visible to it, or it would not know what to mend.
+    """
+    if parse_arguments(text) is not None:
+        return text
+    return json.dumps({"invalid_arguments": text}, ensure_ascii=False) if text.strip() else "{}"
+
+
+def parse_arguments(text: Any) -> dict[str, Any] | None:
+    """The arguments of a call; None where they are not the JSON of an object that every reader accepts."""
+    try:
+        parsed = json.loads(text, parse_constant=_refuse_constant)
+        texts = "".join(strings(parsed))
+        texts.encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) and "\0" not in texts else None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def strings(value: Any, *, keys: bool = True) -> Iterator[str]:
+    """Every string in a JSON value, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if keys:
+                yield str(key)
+            yield from strings(item, keys=keys)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings(item, keys=keys)

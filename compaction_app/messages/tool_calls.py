@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.tool_outcomes import find_error, outcome_of, shell_outcome
 from compaction_app.messages.truncate import one_line
 
@@ -121,17 +122,12 @@ def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
 
 def _arguments(call: Mapping[str, Any]) -> Arguments:
     raw = _raw_arguments(call)
-    if isinstance(raw, str):
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError):
-            return {}
-    return raw if isinstance(raw, Mapping) else {}
+    return raw if isinstance(raw, Mapping) else parse_arguments(raw) or {}
 
 
 def _raw_arguments(call: Mapping[str, Any]) -> Any:
     function = _function(call)
-    return function.get("arguments") or function.get("input") or ""
+    return next((function[key] for key in ("arguments", "input", "args", "action") if function.get(key)), "")
 
 
 def _first(arguments: Arguments, keys: tuple[str, ...]) -> str:

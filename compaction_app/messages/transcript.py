@@ -161,12 +161,16 @@ def reasoning_text(blocks: Any) -> str:
 
 def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, int, int]]:
     """(index of a result, index of its caller, position of its call), for the first result of each call."""
-    open_calls: dict[str, tuple[int, int]] = {}
+    open_calls: dict[str, list[tuple[int, int]]] = {}
     for i, message in enumerate(messages):
-        if message.role != Role.TOOL:
-            open_calls = {str(call.get("id", "")): (i, n) for n, call in enumerate(message.tool_calls)}
-        elif message.tool_call_id in open_calls:
-            yield (i, *open_calls.pop(message.tool_call_id))
+        if message.role == Role.TOOL:
+            if waiting := open_calls.get(message.tool_call_id):
+                yield (i, *waiting.pop(0))
+            continue
+        if not (message.tool_calls and i and messages[i - 1].tool_calls):
+            open_calls = {}
+        for n, call in enumerate(message.tool_calls):
+            open_calls.setdefault(str(call.get("id", "")), []).append((i, n))
 
 
 def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:

@@ -23,6 +23,9 @@ _LIVE_SUMMARY = (
 # count the walk would stop too early and lose messages that fit. %(pruned)s is the lower bound of a pruned result.
 _LEAST = "CASE WHEN p.role = 'tool' AND p.token_count > %(pruned)s THEN %(pruned)s ELSE p.token_count END"
 
+# Whether a message calls tools. Messages with calls that follow each other are one group.
+_CALLS = "CASE WHEN {row}.tool_calls IS NULL THEN 0 ELSE 1 END"
+
 
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
 # n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within the tip's own call group; users: user
@@ -32,12 +35,12 @@ _LEAST = "CASE WHEN p.role = 'tool' AND p.token_count > %(pruned)s THEN %(pruned
 # carry it out.
 def _walk(which: str = "") -> str:
     return f"""
-walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id) AS (
-    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST('tool' AS varchar), 0, CAST(0 AS bigint), 1, 0,
+walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_id) AS (
+    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST('tool' AS varchar), 0, 0, CAST(0 AS bigint), 1, 0,
            CAST(NULL AS bigint)
     UNION ALL
-    SELECT p.id, p.parent_message_id, p.depth, p.role, w.n + 1, w.shown + {_LEAST},
-           CASE WHEN w.newest_group = 1 AND w.role = 'tool' THEN 1 ELSE 0 END,
+    SELECT p.id, p.parent_message_id, p.depth, p.role, {_CALLS.format(row="p")}, w.n + 1, w.shown + {_LEAST},
+           CASE WHEN w.newest_group = 1 AND (w.role = 'tool' OR w.calls + {_CALLS.format(row="p")} = 2) THEN 1 ELSE 0 END,
            w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
            COALESCE(w.summary_id, {_LIVE_SUMMARY.format(which=which)})
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
@@ -49,15 +52,18 @@ walk(id, parent_id, depth, role, n, shown, newest_group, users, summary_id) AS (
 
 # The columns of ``tree.rows.Row``. Where only positions are needed, content is not read; times are for summarizers.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
-    m.tool_call_id, m.name, {reasoning} AS reasoning, m.attachments, m.token_count, m.path_tokens, m.depth,
-    {created_at} AS created_at"""
-VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", created_at="m.created_at")
-_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", created_at="NULL")
+    m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
+    m.path_tokens, m.depth, {created_at} AS created_at"""
+VALUES = _COLUMNS.format(
+    content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at"
+)
+_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", original="NULL", created_at="NULL")
 # A cutoff can be a long tool result.
 _ALL, _WITHOUT_TIMES = (
     _COLUMNS.format(
         content="CASE WHEN shown.part = 'cutoff' THEN '' ELSE m.content END",
         reasoning="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.reasoning END",
+        original="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.original END",
         created_at=created_at,
     )
     for created_at in ("m.created_at", "NULL")
@@ -137,7 +143,7 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
 #: The same as values, in order.
 PATH_VALUES = PATH + f"SELECT {VALUES} FROM path JOIN {MESSAGES} m ON m.id = path.id ORDER BY m.depth"
-_TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
+_TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata")
 _LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in _TEXTS)
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
 #: the first. Sixteen large messages are more than a response should contain.
@@ -220,13 +226,15 @@ DELETE FROM {MESSAGES} WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
 LOCK = f"UPDATE {SESSIONS} SET updated_at = %(now)s WHERE id = %(session)s"
 
 #: What a new child needs to know: its parent's row, and the parent's call group, that is the tool results directly
-#: above and the assistant message they answer.
+#: above and the assistant messages they answer.
 CALL_GROUP = f"""
-WITH RECURSIVE grp(id, parent_id, role, depth) AS (
-    SELECT m.id, m.parent_message_id, m.role, m.depth FROM {MESSAGES} m WHERE m.id = %(parent)s
+WITH RECURSIVE grp(id, parent_id, role, calls, depth) AS (
+    SELECT m.id, m.parent_message_id, m.role, {_CALLS.format(row="m")}, m.depth
+    FROM {MESSAGES} m WHERE m.id = %(parent)s
     UNION ALL
-    SELECT p.id, p.parent_message_id, p.role, p.depth
-    FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id WHERE grp.role = 'tool'
+    SELECT p.id, p.parent_message_id, p.role, {_CALLS.format(row="p")}, p.depth
+    FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id
+    WHERE grp.role = 'tool' OR grp.calls + {_CALLS.format(row="p")} = 2
 )
 SELECT m.depth, m.id, m.session_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.path_tokens, m.lane_id,
        EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s AND c.kind = 'message')

@@ -178,7 +178,7 @@ def tips_below(session: ChatSession, message_id: int) -> list[ChatMessage]:
 
 def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
     found: QuerySet[ChatMessage] = ChatMessage.objects.using(database_of(session)).tips_of(session.pk)
-    return found.order_by("id").defer("reasoning")
+    return found.order_by("id").defer("reasoning", "original")
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:
@@ -204,6 +204,7 @@ def message_value(row: Row | ChatMessage) -> Message:
         tool_call_id=row.tool_call_id,
         name=row.name,
         reasoning=canonical(row.reasoning),
+        original=canonical(row.original),
         attachments=tuple(canonical(row.attachments)) if row.attachments else (),
         created_at=_in_default_time_zone(row.created_at),
     )

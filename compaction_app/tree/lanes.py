@@ -105,7 +105,7 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
     # A message that was deleted may have left its place on the lane to others.
     found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
-    return found.select_related("session").defer("reasoning").order_by("-id").first()
+    return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
 
 
 def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:

@@ -29,6 +29,7 @@ class Row(NamedTuple):
     tool_call_id: str
     name: str
     reasoning: Any
+    original: Any
     attachments: Any
     token_count: int
     path_tokens: int
@@ -39,7 +40,7 @@ class Row(NamedTuple):
 
 
 #: Whose values are not those of the driver on every database.
-_CONVERTED = ("tool_calls", "reasoning", "attachments", "created_at")
+_CONVERTED = ("tool_calls", "reasoning", "original", "attachments", "created_at")
 
 
 def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list[Row]:

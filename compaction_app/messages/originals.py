@@ -1,0 +1,441 @@
+"""What came, read into the fields of a message, whatever its format. Pure.
+
+The fields are a reading: text, calls, results, reasoning and attachments, as far as they are found in the shapes that
+providers and frameworks use (chat completions, Responses items, Anthropic's blocks, pydantic-ai, LangChain). Where the
+fields could not give it back, what came is kept beside them as ``original``. What is not understood leaves a one-line
+marker in the text, so that a summarizer knows of it. A model's reply is never refused for its form; a host's message
+is refused where it contradicts itself, since a host can correct it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.openai_format import _attachment_of, is_sendable_id, strings
+from compaction_app.messages.tool_calls import tool_marker
+from compaction_app.messages.truncate import one_line
+from compaction_app.messages.validation import MAX_JSON_DEPTH, make_storable
+
+#: Who wrote what is read: a client of the JSON API may send only what its documentation names; a host may send
+#: anything that does not contradict itself; a model anything at all.
+Writer = Literal["client", "host", "model"]
+
+OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = "openai", "openai-responses", "anthropic", "pydantic-ai", "langchain"
+
+_MARKER_CHARS = 240
+#: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
+_NAMES = frozenset({"id", "type", "role", "name", "index", "format", "status", "object", "model", "mime_type"})
+_NAME_ENDS = ("_id", "signature")
+#: Kinds of parts whose text goes on in the next chunk of a stream.
+_FLOWING = re.compile(r"text|think|reason|summary", re.IGNORECASE)
+_SEALED = re.compile(r"encrypt|redact", re.IGNORECASE)
+_CALLS = frozenset({"tool_use", "tool-call", "tool_call", "function_call", "custom_tool_call"})
+_RESULTS = frozenset({"tool_result", "tool-return"})
+_REASONING_KEYS = ("reasoning", "reasoning_content", "thinking_blocks", "reasoning_details")
+_MEDIA = ("image", "audio", "file", "document", "binary")
+#: Keys of a message, of a part and of a call that the fields give back.
+_READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls", "tool_call_id", "name", "index"})
+_PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool", "system": "system"}
+#: Strings of an original that nobody reads as text: see :func:`original_texts`.
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
+_WHOLE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", *_REASONING_KEYS[1:])
+_UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "index", "format", "status"})
+
+
+# -- one plain, storable value ------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A client's own object as dicts and lists, with the keys that it does not know and without those it made up."""
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json", exclude_unset=True, warnings=False)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return plain(vars(value)) if hasattr(value, "__dict__") else value
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """JSON that both databases take, as near to ``value`` as it can be."""
+    if isinstance(value, str):
+        return make_storable(value)
+    if isinstance(value, Mapping | list | tuple):
+        # Inside ``original`` there are levels above it.
+        if depth > MAX_JSON_DEPTH - 5:
+            return None
+        if isinstance(value, Mapping):
+            return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
+        return [storable(item, depth + 1) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value.bit_length() <= 64 else make_storable(hex(value))
+    return value if value is None or isinstance(value, bool) else make_storable(str(value))
+
+
+def merged(pieces: Iterable[Any]) -> Any:
+    """The pieces of a stream as one value: texts joined, objects and lists merged item by item, of others the last."""
+    given = [piece for piece in pieces if piece is not None]
+    if not given:
+        return None
+    if all(isinstance(piece, str) for piece in given):
+        return "".join(given)
+    if all(isinstance(piece, Mapping) for piece in given):
+        keys = dict.fromkeys(key for piece in given for key in piece)
+        return {key: _merged_key(key, [piece[key] for piece in given if key in piece]) for key in keys}
+    if any(isinstance(piece, list) for piece in given):
+        return _merged_lists(given)
+    return given[-1]
+
+
+def _merged_key(key: str, pieces: list[Any]) -> Any:
+    if key in _NAMES or key.endswith(_NAME_ENDS):
+        return next((piece for piece in reversed(pieces) if piece not in (None, "")), pieces[-1])
+    return merged(pieces)
+
+
+def _merged_lists(given: list[Any]) -> list[Any]:
+    """Items with an index by their index; else the first item of a chunk continues the last one of its kind."""
+    slots: list[list[Any]] = []
+    for piece in given:
+        items = piece if isinstance(piece, list) else [{"type": "text", "text": piece}] if piece else []
+        open_slots = len(slots)
+        for place, item in enumerate(items):
+            slot = _slot_of(item, slots[:open_slots], is_first=place == 0)
+            if slot is None:
+                slots.append([item])
+            else:
+                slot.append(item)
+    return [merged(slot) for slot in slots]
+
+
+def _slot_of(item: Any, slots: Sequence[list[Any]], *, is_first: bool) -> list[Any] | None:
+    if not isinstance(item, Mapping):
+        return None
+    kind, index = item.get("type"), item.get("index")
+    if isinstance(index, int):
+        same = (s for s in slots if isinstance(s[0], Mapping) and (s[0].get("index"), s[0].get("type")) == (index, kind))
+        return next(same, None)
+    last = slots[-1] if slots and isinstance(slots[-1][0], Mapping) else None
+    if not is_first or last is None or last[0].get("type") != kind or last[-1].get("signature"):
+        return None
+    flows = _FLOWING.search(str(kind)) and not _SEALED.search(str(kind))
+    return last if flows and "id" not in item else None
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of a message or a part."""
+
+    writer: Writer
+    #: Texts in order; None where something that is no text stood between two.
+    texts: list[str | None] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    #: Of results: the call's id, the tool's name, the text, the attachments, and the part itself.
+    results: list[tuple[str, str, Reading, Any]] = field(default_factory=list)
+    reasoning: list[Any] = field(default_factory=list)
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+    #: Parts that are no results.
+    others: list[Any] = field(default_factory=list)
+    format: str = OPENAI
+    #: Whether the fields could give it back.
+    is_exact: bool = True
+
+    def text(self, role: str = "user") -> str:
+        """Parts of a reply go on where the one before ended; those of others are paragraphs."""
+        between = "" if role == "assistant" else "\n\n"
+        runs: list[list[str]] = [[]]
+        for text in self.texts:
+            if text is None:
+                runs.append([])
+            elif text:
+                runs[-1].append(text)
+        return "\n\n".join(between.join(run) for run in runs if run)
+
+    def read_content(self, content: Any) -> None:
+        if isinstance(content, str):
+            self.texts.append(content)
+        elif isinstance(content, list | tuple):
+            for number, part in enumerate(content, start=1):
+                self._read_part(part, number)
+        elif content is not None:
+            self.is_exact = False
+            self.texts.append(json.dumps(content, ensure_ascii=False))
+
+    def _read_part(self, part: Any, number: int) -> None:
+        if isinstance(part, str) and self.writer != "client":
+            self.texts.append(part)
+            self.is_exact = False
+            return
+        if not isinstance(part, Mapping):
+            self._refuse(f"Part {number} of content must be an object, not {type(part).__name__}.", part)
+            return
+        kind = str(part.get("type") or part.get("part_kind") or part.get("kind") or next(iter(part), ""))
+        results = len(self.results)
+        known = self.writer != "client" and self._read_known(part, kind)
+        if not known:
+            text = part.get("text", part.get("refusal"))
+            if isinstance(text, str):
+                self.texts.append(text)
+            elif text is not None:
+                words = f"The text of part {number} of content must be a string, not {type(text).__name__}."
+                self._refuse(words, part)
+            else:
+                self._read_media(part, kind, number)
+        if len(self.results) == results:
+            self.others.append(part)
+        if known or not set(part) <= _PART_KEYS:
+            self.is_exact = False
+
+    def _read_known(self, part: Mapping[str, Any], kind: str) -> bool:
+        """Items of all formats but OpenAI's own parts; whether it is one."""
+        call_id = str(part.get("call_id") or part.get("tool_call_id") or part.get("tool_use_id") or part.get("id") or "")
+        if "part_kind" in part:
+            self.format = PYDANTIC_AI
+        elif kind in ("tool_use", "tool_result", "redacted_thinking") or "signature" in part or "source" in part:
+            self.format = ANTHROPIC
+        elif kind in ("function_call", "message", "reasoning", "output_text", "input_text") or "_call" in kind[1:]:
+            self.format = LANGCHAIN if kind == "tool_call" else RESPONSES
+        if kind in _CALLS or (kind.endswith("_call") and part.get("call_id")):
+            self.add_call({**part, "id": call_id, "name": part.get("name") or part.get("tool_name") or kind})
+        elif kind in _RESULTS or kind.endswith("_call_output") or (kind == "retry-prompt" and part.get("tool_name")):
+            inner = Reading(self.writer)
+            inner.read_content(part.get("output", part.get("content")))
+            self.results.append((call_id, str(part.get("name") or part.get("tool_name") or ""), inner, part))
+        elif "thinking" in kind or kind.startswith("reasoning"):
+            self.reasoning.append(dict(part))
+        elif kind == "message" or ("part_kind" in part and not set(part) & {"text", "data"}):
+            self.read_content(part.get("content"))
+            return True
+        elif kind == "server_tool_use" or kind.endswith(("_call", "builtin-tool-call")):
+            self.texts.append(tool_marker({**part, "name": part.get("name") or part.get("tool_name") or kind}, None))
+        else:
+            return False
+        # What comes behind it is a paragraph of its own.
+        self.texts.append(None)
+        return True
+
+    def _read_media(self, part: Mapping[str, Any], kind: str, number: int) -> None:
+        source = part.get("source")
+        if isinstance(source, Mapping):
+            data = f"data:{source.get('media_type')};base64,{source.get('data')}"
+            part = {"type": kind, kind: {"url": source.get("url") or data, "filename": part.get("title")}}
+            self.is_exact = False
+        if any(label in kind for label in _MEDIA) or self.writer == "client":
+            try:
+                self.attachments.append(_attachment_of(part, number, len(self.attachments) + 1))
+            except InvalidMessage:
+                if self.writer != "model" and kind in ("image_url", "text") or self.writer == "client":
+                    raise
+            else:
+                return
+        self.is_exact = False
+        self.texts.append(_marker(kind, part))
+
+    def _refuse(self, words: str, part: Any) -> None:
+        if self.writer != "model":
+            raise InvalidMessage(words, field="content")
+        self.is_exact = False
+        self.texts.append(_marker("part", part))
+
+    def add_call(self, call: Any, salt: str = "") -> None:
+        """A call in any shape, with an id, a name and arguments as text, whatever came."""
+        given = call if isinstance(call, Mapping) else {}
+        inner = next((given[key] for key in ("function", "custom") if isinstance(given.get(key), Mapping)), given)
+        arguments = next((inner[key] for key in ("arguments", "args", "input", "action") if inner.get(key)), "")
+        is_custom = inner is given.get("custom") or given.get("type") == "custom_tool_call"
+        if is_custom and isinstance(arguments, str):
+            arguments = {"input": arguments}
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        name = inner.get("name") if isinstance(inner.get("name"), str) and inner["name"] else "unnamed"
+        known = {one["id"] for one in self.calls}
+        call_id = given.get("id")
+        if not isinstance(call_id, str) or not call_id.strip() or call_id in known:
+            place = len(self.calls)
+            call_id = hashlib.sha256(json.dumps([salt, place, name, text]).encode()).hexdigest()[:9]
+        made = {"id": call_id, "type": "custom" if is_custom else "function", "function": {"name": name, "arguments": text}}
+        self.calls.append(storable(made))
+        own = {**given, "type": given.get("type") or "function", "function": dict(inner)}
+        own = {key: value for key, value in own.items() if value not in (None, [], {}) and key != "index"}
+        if own != self.calls[-1] or not is_sendable_id(call_id):
+            self.is_exact = False
+
+
+def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str = "") -> Reading:
+    """A message of the OpenAI chat format, or in the form of another that is like it.
+
+    ``salt``: makes the ids of calls without one differ between messages.
+    """
+    reading = Reading(writer)
+    reading.read_content(data.get("content"))
+    role = str(data.get("role") or "assistant")
+    if role == "assistant" and isinstance(data.get("content"), list | tuple):
+        reading.is_exact = False
+    if isinstance(parts := data.get("parts"), list | tuple):
+        reading.read_content(parts)
+    audio = data.get("audio")
+    said = [data.get("refusal"), audio.get("transcript") if isinstance(audio, Mapping) else None]
+    if not reading.text().strip() and (text := next((t for t in said if isinstance(t, str) and t), "")):
+        reading.texts.append(text)
+    for number, image in enumerate(data.get("images") or () if isinstance(data.get("images"), list) else (), start=1):
+        if isinstance(image, Mapping):
+            reading._read_part(image, number)
+    calls = data.get("tool_calls")
+    calls = [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list | tuple) else []
+    legacy = data.get("function_call")
+    # LangChain repeats the calls of its content.
+    repeated = {str(call.get("id")) for call in reading.calls}
+    for call in [*calls, *([legacy] if isinstance(legacy, Mapping) else [])]:
+        if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and call.get("id") in repeated):
+            reading.add_call(call, salt)
+    reasoning = next((data[key] for key in _REASONING_KEYS if data.get(key)), None)
+    if reasoning is not None:
+        reading.reasoning[:0] = [reasoning]
+    if any(data[key] not in (None, "", [], {}) for key in data if key not in _READ_KEYS):
+        reading.is_exact = False
+    return reading
+
+
+def fields_of(data: Mapping[str, Any], *, writer: Writer, endpoint: str = "", salt: str = "") -> dict[str, Any]:
+    """What a model wrote, in the keywords of ``append_message``; it is kept where they could not give it back."""
+    data = storable(data)
+    reading = read_message(data, writer=writer, salt=salt)
+    fields: dict[str, Any] = {
+        "content": reading.text("assistant"),
+        "tool_calls": reading.calls,
+        "reasoning": one_or_all(reading.reasoning),
+        "attachments": reading.attachments or None,
+        "original": None,
+    }
+    if not reading.is_exact:
+        fields["original"] = {"format": OPENAI, "endpoint": endpoint, "data": data}
+    return fields
+
+
+def one_or_all(blocks: list[Any]) -> Any:
+    """Reasoning as it came: the one value that holds it, or the blocks."""
+    if len(blocks) == 1 and not (isinstance(blocks[0], Mapping)):
+        return blocks[0]
+    return blocks or None
+
+
+def _marker(kind: str, part: Any) -> str:
+    words = " ".join(text for text in _readable(part) if text.strip())
+    return one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]"
+
+
+def _readable(value: Any) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        value = {key: item for key, item in value.items() if key not in _UNREAD}
+    return (text for text in strings(value, keys=False) if not _is_blob(text))
+
+
+# -- whole messages of other formats --------------------------------------------------------------------------
+
+
+def native_format(message: Mapping[str, Any]) -> str:
+    """The format of a message that is not in the OpenAI chat format; "" of one that is."""
+    kind = message.get("type")
+    if "role" not in message and isinstance(message.get("parts"), list | tuple):
+        return PYDANTIC_AI
+    if not isinstance(kind, str):
+        return ""
+    return LANGCHAIN if kind in _LANGCHAIN_ROLES else RESPONSES
+
+
+def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with consecutive items of one Responses answer (reasoning, calls, text) as one message."""
+    joined: list[Mapping[str, Any]] = []
+    answer: list[Any] | None = None
+    for message in messages:
+        if native_format(message) != RESPONSES:
+            joined, answer = [*joined, message], None
+        elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
+            role = "tool" if "role" not in message else message["role"]
+            joined, answer = [*joined, {"role": role, "content": [message]}], None
+        elif answer is None:
+            answer = [message]
+            joined.append({"role": "assistant", "content": answer})
+        else:
+            answer.append(message)
+    return joined
+
+
+def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, Any]]:
+    """One message in any format as the messages that store it: each result of a tool is a message of its own.
+
+    What is no reading (``metadata``, ``external_id`` and the like) goes to the last of them.
+    """
+    form, given = native_format(message) if writer != "client" else "", message
+    if form == LANGCHAIN:
+        inner = message["data"] if isinstance(message.get("data"), Mapping) else message
+        extra = inner.get("additional_kwargs")
+        given = {key: inner[key] for key in ("content", "tool_calls", "tool_call_id", "name") if inner.get(key)}
+        given |= {key: extra[key] for key in _REASONING_KEYS if isinstance(extra, Mapping) and extra.get(key)}
+        given["role"] = _LANGCHAIN_ROLES[str(message["type"])]
+    elif form == PYDANTIC_AI:
+        kinds = {str(part.get("part_kind")) for part in message["parts"] if isinstance(part, Mapping)}
+        role = "assistant" if message.get("kind") == "response" else "system" if kinds == {"system-prompt"} else "user"
+        given = {"role": role, "content": message["parts"]}
+    elif form == RESPONSES:
+        return messages_of(items_joined([message])[0], writer)
+    reading = read_message(given, writer=writer)
+    form = form or reading.format
+    rest = {key: given[key] for key in given if key not in ("content", "tool_calls", *_REASONING_KEYS[1:])}
+    whole = message if given is not message else {key: given[key] for key in given if key in _WHOLE_KEYS and given[key]}
+
+    def kept(parts: list[Any]) -> dict[str, Any]:
+        data: Any = {**whole, "parts" if form == PYDANTIC_AI else "content": parts}
+        if form == RESPONSES:
+            data = parts
+        elif len(parts) == len(reading.others) + len(reading.results):
+            data = whole
+        return {"format": form, "endpoint": "", "data": storable(data)}
+
+    stored: list[dict[str, Any]] = []
+    for call_id, name, result, part in reading.results:
+        texts = {"content": result.text(), "tool_call_id": call_id, "name": name}
+        attachments = {"attachments": result.attachments} if result.attachments else {}
+        stored.append({"role": "tool", **texts, **attachments, "original": kept([part])})
+    if not stored or reading.others:
+        attachments = {"attachments": [*(given.get("attachments") or ()), *reading.attachments]}
+        own = {**rest, "content": reading.text(str(rest.get("role"))), "tool_calls": reading.calls, **attachments}
+        if reading.reasoning:
+            own["reasoning"] = one_or_all(reading.reasoning)
+        if not own.get("original") and writer != "client" and (form != OPENAI or not reading.is_exact):
+            own["original"] = kept(reading.others)
+        stored.append(own)
+    else:
+        stored[-1] = {**rest, **stored[-1]}
+    return stored
+
+
+def original_texts(original: Any) -> list[str]:
+    """The texts that an original is sent as, for counting.
+
+    Of a signature, of encrypted reasoning and of other base64 a quarter is counted: four of its characters stand for
+    three bytes, and the providers that read them back count about that. Addresses with data count with the attachment.
+    """
+    if not isinstance(original, Mapping):
+        return []
+    data = original.get("data")
+    if isinstance(data, Mapping):
+        data = {key: item for key, item in data.items() if key not in (*_UNREAD, "audio", "images")}
+    texts = strings(data, keys=False)
+    return [text[: len(text) // 4] if _is_blob(text) else text for text in texts if not text.startswith("data:")]
+
+
+def _is_blob(text: str) -> bool:
+    return text.startswith("data:") or _BLOB.fullmatch(text) is not None
