@@ -104,24 +104,24 @@ class InvalidReply(CompactionError):
     """The chat model's endpoint did not return a valid chat completion. Nothing was stored.
 
     You may have paid for it, so it is attached: ``completion`` is the client's own object, or None (a stream, a page
-    that is not JSON). ``reply`` is what could be read of it, in the keywords of ``append_message`` (content,
-    tool_calls, reasoning, usage, model); its values are the provider's, unchecked.
+    that is not JSON). ``reply`` is what could be read of it, in the keywords of ``append_message``, which takes it
+    unless it is larger than ``MAX_MESSAGE_BYTES``. ``finish_reason`` is the provider's: "error" or "content_filter"
+    where it failed or took the reply back.
     """
 
     code = "invalid_reply"
     completion: Any = None
     reply: Mapping[str, Any] = {}
+    finish_reason: str = ""
 
 
 class EmptyReply(InvalidReply):
     """The model's reply is empty: neither content nor a tool call. Nothing was stored.
 
-    ``finish_reason`` is the provider's ("length": reasoning may have used up all output tokens), ``usage`` is what
-    it reports.
+    With the ``finish_reason`` "length" reasoning may have used up all output tokens; ``usage`` is what it reports.
     """
 
     code = "empty_reply"
-    finish_reason: str = ""
     usage: Mapping[str, Any] = {}
 
 

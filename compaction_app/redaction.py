@@ -8,7 +8,7 @@ code and are not redacted. ``redact_secrets`` is the redactor that ships with th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ AnyMessage = TypeVar("AnyMessage", Message, ContextMessage)
 
 #: Replaces an argument that the redactor changed into something that is not JSON.
 UNREADABLE = "[removed]"
+_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 
 
 def redactor_of(settings: Settings) -> Redact | None:
@@ -77,14 +78,17 @@ def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Messa
 
 
 def _texts(message: Message) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments")}
+    return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments", "original")}
 
 
 def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
-    """Content, name, tool calls, reasoning and attachments redacted. Ids are kept: results refer to calls by them."""
+    """Content, name, tool calls, reasoning and attachments redacted. Ids are kept: results refer to calls by them.
+
+    What came is read too. If anything in it or in the fields is redacted, it is not sent as it came.
+    """
     if redact is None:
         return message
-    return replace(
+    redacted = replace(
         message,
         content=redact(message.content),
         name=redact(message.name),
@@ -92,16 +96,24 @@ def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
         reasoning=redact_json(message.reasoning, redact),
         attachments=tuple(redact_json(attachment, redact) for attachment in message.attachments),
     )
+    if message.original is not None:
+        data = message.original["data"]
+        if redacted != message or redact_json(data, redact, _IDS) != data:
+            return replace(redacted, original=None)
+    return redacted
 
 
-def redact_json(value: Json, redact: Redact) -> Any:
-    """Every string in ``value`` except keys."""
+def redact_json(value: Json, redact: Redact, kept: Collection[str] = ()) -> Any:
+    """Every string in ``value`` except keys, and the strings under the keys ``kept``."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {key: redact_json(item, redact) for key, item in value.items()}
+        return {
+            key: item if key in kept and isinstance(item, str) else redact_json(item, redact, kept)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [redact_json(item, redact) for item in value]
+        return [redact_json(item, redact, kept) for item in value]
     return value
 
 

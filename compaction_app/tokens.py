@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from compaction_app.messages.openai_format import attachment_line, sent_name
+from compaction_app.messages.originals import original_texts
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
@@ -72,16 +73,21 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
     The counter is called once for all texts.
     """
     texts: list[str] = []
-    spans: list[tuple[int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for message in messages:
         start = len(texts)
         texts += message_texts(message)
         texts += [attachment_line(a) for a in message.get("attachments") or ()]
-        spans.append((start, len(texts)))
+        middle = len(texts)
+        texts += original_texts(message.get("original"))
+        spans.append((start, middle, len(texts)))
     counts = count(texts)
+    # Either the fields are sent or the original.
     return [
-        TOKENS_PER_MESSAGE + sum(counts[start:end]) + attachment_tokens(message.get("attachments") or ())
-        for message, (start, end) in zip(messages, spans, strict=True)
+        TOKENS_PER_MESSAGE
+        + max(sum(counts[start:middle]), sum(counts[middle:end]))
+        + attachment_tokens(message.get("attachments") or ())
+        for message, (start, middle, end) in zip(messages, spans, strict=True)
     ]
 
 

@@ -42,10 +42,10 @@ _MOST_CALLS = 50
 #: Neighbors that a page links to.
 _MOST_NEIGHBORS = 50
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = ("content", "tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
+_TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 
 SECTIONS: records.Sections = (
-    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned"]),
+    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned", "as_it_came"]),
     (
         "Place",
         ["parent_link variants", "following", "summaries_here", "runs_here", "depth_shown own_tokens from_root"],
@@ -62,6 +62,7 @@ _SHOWN_IF_SET = {
     "name": "name",
     "attached": "attachments",
     "reasoned": "reasoning",
+    "as_it_came": "original",
     "model": "model",
     "usage_block": "usage",
     "sent": "sent_context",
@@ -91,7 +92,7 @@ def _has_text(text: str) -> Q:
     """
     within = (text, *_in_json(text))
     written = dict.fromkeys(form for inner in within for form in _in_json(inner))
-    columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "attachments", "metadata")]
+    columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "original", "attachments", "metadata")]
     conditions = [Q(IContains(column, form)) for column in columns for form in written]
     return Q(Q(content__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR)
 
@@ -151,6 +152,7 @@ class MessageFields(records.RecordAdmin):
     redacted = display.shown("redacted_at", display.exact_moment)
     attached = _json_field("attachments")
     reasoned = _json_field("reasoning")
+    as_it_came = _json_field("original")
     usage_block = _json_field("usage")
     sent = _json_field("sent_context")
     metadata_block = _json_field("metadata")

@@ -44,7 +44,9 @@ SECTIONS: Sections = (
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
-_WITHOUT_TEXTS = ChatMessage.objects.defer("content", "tool_calls", "reasoning", "attachments", "usage", "metadata")
+_WITHOUT_TEXTS = ChatMessage.objects.defer(
+    "content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
+)
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
     Prefetch("made_by", CompactionRun.objects.order_by("-id").prefetch_related(EVENTS)),

@@ -148,7 +148,7 @@ def transcript_of(
 
 def _read(rows: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:
     """Without what a page does not show: a text may be four megabytes long."""
-    lean = rows.defer("content", "reasoning", "usage", "metadata", "sent_context")
+    lean = rows.defer("content", "reasoning", "original", "usage", "metadata", "sent_context")
     found: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
     return found
 

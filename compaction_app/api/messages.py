@@ -88,7 +88,7 @@ class MessageIn(Body):
         default=None,
         description="As in the OpenAI chat format: `id`, `type`, `function` with `name` and `arguments` (JSON text).",
     )
-    tool_call_id: ShortText = Field(default="", description="On tool messages: the open call that this answers.")
+    tool_call_id: str = Field(default="", description="On tool messages: the open call that this answers.")
     name: ShortText = ""
     reasoning: str | JsonObject | list[Any] | None = Field(
         default=None, description="The provider's reasoning blocks, opaque."
@@ -210,7 +210,9 @@ def append_message(
     context = None
     if body.context is not None:
         context = ChatContext(messages=(), **body.context.model_dump() | {"strategy": Strategy(body.context.strategy)})
-    appended = append_once(session, parent, fields, context=context, idempotency_key=idempotency_key or "")
+    appended = append_once(
+        session, parent, fields, context=context, idempotency_key=idempotency_key or "", writer="client"
+    )
     message = appended.message
     if not appended.is_new:
         response[REPLAYED] = "true"

@@ -167,7 +167,9 @@ class _Planner:
         for index, message in enumerate(self.tail):
             if message.starts_turn:
                 replied = False
-            elif message.role == Role.ASSISTANT and not (index and message.tool_calls and self.tail[index - 1].tool_calls):
+            elif message.role == Role.ASSISTANT and not (
+                index and message.tool_calls and self.tail[index - 1].tool_calls
+            ):
                 if index and replied and len(self.tail) - index >= self.settings.preserve_recent_messages:
                     points.append(index)
                 replied = True

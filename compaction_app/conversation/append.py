@@ -21,7 +21,7 @@ from compaction_app.conf import site_setting
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
 from compaction_app.messages import validation
-from compaction_app.messages.openai_format import split_content
+from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, native_format
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role, RoleName
@@ -34,9 +34,11 @@ _MESSAGE_KEYS = (
     "tool_call_id",
     "name",
     "reasoning",
+    "original",
     "attachments",
     "usage",
     "model",
+    "finish_reason",
     "metadata",
     "created_at",
     "external_id",
@@ -115,22 +117,29 @@ def append_message(
     tool_call_id: str = "",
     name: str = "",
     reasoning: Any = None,
+    original: Mapping[str, Any] | None = None,
     attachments: Sequence[Mapping[str, Any]] | None = None,
     usage: Mapping[str, Any] | None = None,
     model: str = "",
+    finish_reason: str = "",
     metadata: Mapping[str, Any] | None = None,
     context: ChatContext | None = None,
     created_at: Any = None,
     external_id: str | None = None,
     idempotency_key: str = "",
+    lenient: bool = False,
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
-    - ``content``: a text, or content parts in the OpenAI chat format; their texts are joined, images and files become
-      attachments.
+    - ``content``: a text, or content parts: their texts are joined, images and files become attachments. Anthropic's
+      blocks and Responses items are read too (calls, results, reasoning); of what is unknown there is a line in the
+      text, and what came is kept in ``original``.
     - ``tool_calls``: of an assistant's message, ``[{"id": "call_1", "type": "function", "function": {"name": "weather",
       "arguments": "{}"}}]``. ``tool_call_id``: of a tool's message, the call that it answers.
     - ``name``: of a participant or a tool. ``reasoning``: the provider's reasoning blocks, as they are.
+    - ``original``: ``{"format": "anthropic", "endpoint": "", "data": …}``, what came, where the fields could not give
+      it back; where no content, calls or reasoning are passed, they are read from it. ``finish_reason``: how a reply
+      ended.
     - ``attachments``: ``[{"type": "image", "name": "roof.jpg", "url": "https://…", "mime_type": "image/jpeg",
       "tokens": 255}]``; all keys are optional.
     - ``usage``: the provider's report, ``{"prompt_tokens": 812, "completion_tokens": 40}``. ``model``: which answered.
@@ -141,8 +150,11 @@ def append_message(
       zone it is in ``TIME_ZONE``, whichever zone is active.
     - ``idempotency_key``: with the same message again it returns the stored one, with another one it raises
       :class:`IdempotencyConflict`.
+    - ``lenient``: a tool's result that answers no open call is stored as a quoted text of the user role. Else it is
+      refused.
 
-    Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored; :class:`InvalidParent`
+    A call without an id, or with that of another call of the message, gets an id; arguments are stored as they are,
+    an object as its JSON. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored; :class:`InvalidParent`
     where it cannot follow ``parent``; :class:`DuplicateExternalId` where another message of the session has its
     ``external_id``.
     """
@@ -153,14 +165,17 @@ def append_message(
         "tool_call_id": tool_call_id,
         "name": name,
         "reasoning": reasoning,
+        "original": original,
         "attachments": attachments,
         "usage": usage,
         "model": model,
+        "finish_reason": finish_reason,
         "metadata": metadata,
         "created_at": created_at,
         "external_id": external_id,
     }
-    return append_once(session, parent, message, context=context, idempotency_key=idempotency_key).message
+    key = idempotency_key
+    return append_once(session, parent, message, context=context, idempotency_key=key, lenient=lenient).message
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +193,14 @@ def append_once(
     *,
     context: ChatContext | None = None,
     idempotency_key: str = "",
+    lenient: bool = False,
+    writer: Writer = "host",
 ) -> Appended:
     """:func:`append_message` of a dict with its keywords, for callers that need to know whether it was new."""
-    node = _node(session, message)
+    node, *others = _nodes(session, message, writer)
+    if others:
+        words = "The content has several results of tools: each is a message, so pass it to append_messages."
+        raise InvalidMessage(words, field="content")
     report = read_report(node.usage, node.metadata)
     if context is not None:
         if not isinstance(context, ChatContext):
@@ -198,7 +218,9 @@ def append_once(
             return Appended(found, is_new=False)
     try:
         with transaction.atomic(using=using):
-            stored = ChatMessage.objects.db_manager(using).append_chain(parent, [node], savepoint=False)[0]
+            stored = ChatMessage.objects.db_manager(using).append_chain(
+                parent, [node], savepoint=False, lenient=lenient
+            )[0]
             record_reply(session, stored, report, context, using)
     except IntegrityError as error:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
@@ -220,6 +242,9 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
     if found.redacted_at is not None:
         # Its text is removed, so the rest is all that can be compared.
         compared = list(_KEPT_BY_REDACTION)
+    if node.role == Role.TOOL and found.role == Role.USER:
+        # It may have been stored leniently.
+        become_text(node)
     same = all(_is_same(getattr(found, name), getattr(node, name)) for name in compared)
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
@@ -240,11 +265,13 @@ def _is_same(kept: Any, given: Any) -> bool:
 
 
 def append_messages(
-    session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]]
+    session: ChatSession, parent: ChatMessage | None, messages: Sequence[Mapping[str, Any]], *, lenient: bool = False
 ) -> list[ChatMessage]:
     """Store a chain of messages below ``parent``, each below the one before it: all of them or none.
 
-    ``messages``: dicts with the arguments of :func:`append_message`, without ``context`` and ``idempotency_key``.
+    ``messages``: dicts with the arguments of :func:`append_message`, without ``context`` and ``idempotency_key``; also
+    messages of pydantic-ai and LangChain as their libraries dump them, and items of the Responses API. One that holds
+    several results of tools (Anthropic's user message, a request of pydantic-ai) becomes a message for each.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
     without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
     text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`::
@@ -258,12 +285,12 @@ def append_messages(
     check_instance(session, ChatSession, "session")
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
-    nodes = [_node(session, message) for message in messages]
+    nodes = [node for message in items_joined(messages) for node in _nodes(session, message)]
     using = database_of(session)
     system_prompt = None
     with transaction.atomic(using=using):
         opens = parent is None and nodes and nodes[0].role == Role.SYSTEM
-        if opens and _becomes_system_prompt(nodes[0], messages[0], using):
+        if opens and _becomes_system_prompt(nodes[0], using):
             system_prompt = nodes.pop(0).content
         given = Counter(node.external_id for node in nodes if node.external_id)
         for external_id, times in given.items():
@@ -272,7 +299,8 @@ def append_messages(
         same = ChatMessage.objects.using(using).filter(session_id=session.pk, external_id__in=given)
         try:
             with transaction.atomic(using=using):
-                stored = ChatMessage.objects.db_manager(using).append_chain(parent, nodes, savepoint=False)
+                objects = ChatMessage.objects.db_manager(using)
+                stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient)
         except IntegrityError as error:
             _raise_typed(error, same)
     if system_prompt is not None:
@@ -281,13 +309,14 @@ def append_messages(
     return stored
 
 
-def _becomes_system_prompt(node: ChatMessage, message: Mapping[str, Any], using: str) -> bool:
+def _becomes_system_prompt(node: ChatMessage, using: str) -> bool:
     """Store the message as its session's system prompt, if the session has none; one statement decides and locks."""
     validation.validate_message(vars(node), max_bytes=site_setting("MAX_MESSAGE_BYTES"))
     without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
     if not without.update(system_prompt=node.content):
         return False
-    if lost := [key for key, value in _with_text(message).items() if value and key not in ("role", "content")]:
+    others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
+    if lost := [key for key in others if getattr(node, key)]:
         raise InvalidMessage(
             "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
             f"leave out {', '.join(lost)}.",
@@ -296,22 +325,26 @@ def _becomes_system_prompt(node: ChatMessage, message: Mapping[str, Any], using:
     return True
 
 
-def _with_text(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message with its content as text: content parts that are no text are added to its attachments."""
-    parts = message.get("content")
-    if not isinstance(parts, list | tuple):
-        return message
-    text, attachments = split_content(parts)
-    given = message.get("attachments") or []
-    validation.check_list_of_dicts(given, "attachments", "dicts")
-    return {**message, "content": text, "attachments": [*given, *attachments]}
+def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "host") -> list[ChatMessage]:
+    check_instance(session, ChatSession, "session")
+    if not (writer == "host" and native_format(message)):
+        if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
+            raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
+        validation.check_list_of_dicts(message.get("attachments") or [], "attachments", "dicts")
+    original = message.get("original")
+    if original and not any(message.get(key) for key in ("content", "tool_calls", "reasoning", "tool_call_id")):
+        validation.check_original(original)
+        data = original["data"]
+        came = {"content": data} if isinstance(data, list) else data if isinstance(data, Mapping) else {}
+        read = [
+            {**one, "role": message.get("role")} for one in messages_of({"role": message.get("role"), **came}, writer)
+        ]
+        given = {key: value for key, value in message.items() if value not in (None, "", [])}
+        return [_node(session, {**{key: one[key] for key in one if key in _MESSAGE_KEYS}, **given}) for one in read]
+    return [_node(session, one) for one in messages_of(message, writer)]
 
 
 def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
-    check_instance(session, ChatSession, "session")
-    if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
-        raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
-    message = _with_text(message)
     values = {key: message[key] for key in _MESSAGE_KEYS if message.get(key) not in (None, "")}
     for key in ("tool_calls", "attachments"):
         if key in values and isinstance(values[key], list | tuple):

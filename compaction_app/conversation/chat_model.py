@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
+from compaction_app.messages.openai_format import parse_arguments
+from compaction_app.messages.originals import fields_of, merged, plain, read_message
+from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
 
 #: In place of a chunk: there are no more.
@@ -33,6 +39,10 @@ class Reply:
     reasoning: Any
     usage: dict[str, Any]
     model: str
+    finish_reason: str = ""
+    attachments: Any = None
+    #: What came, where the fields could not give it back.
+    original: Any = None
     #: What the provider reports about its own context management, None where it reports nothing.
     context_management: Any = None
     #: The client's own object; None for a reply that was streamed.
@@ -41,8 +51,12 @@ class Reply:
     @property
     def as_attributes(self) -> dict[str, Any]:
         """The attributes of the :class:`InvalidReply` that carries it."""
-        names = ("content", "tool_calls", "reasoning", "usage", "model")
-        return {"reply": {name: getattr(self, name) for name in names}, "completion": self.completion}
+        return {"reply": self.fields, "completion": self.completion, "finish_reason": self.finish_reason}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        names = ("content", "tool_calls", "reasoning", "usage", "model", "finish_reason", "attachments", "original")
+        return {name: getattr(self, name) for name in names}
 
 
 class ProviderOverflow(Exception):
@@ -95,7 +109,7 @@ def ask(client: Any, request: Mapping[str, Any]) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
         completion = (client or _default_client()).chat.completions.create(**request)
-    return _reply_of(completion)
+    return _reply_of(completion, endpoint_of(client))
 
 
 async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
@@ -103,7 +117,7 @@ async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
     with _errors_translated():
         client = client or await _default_async_client()
         completion = await client.chat.completions.create(**request)
-    return _reply_of(completion)
+    return _reply_of(completion, endpoint_of(client))
 
 
 @dataclass(slots=True)
@@ -149,14 +163,34 @@ def _streaming(request: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _require_something(reply: Reply, finish_reason: str) -> Reply:
-    """An empty reply would be an empty message in every later prompt."""
-    if reply.content.strip() or reply.tool_calls:
+#: Words in a finish_reason of a reply that is none: the provider failed, or took back what the model wrote.
+_NO_END = re.compile(
+    r"error|filter|safety|sensitive|abort|cancel|fail|malformed|prohibited|recitation|insufficient|block"
+)
+
+
+def endpoint_of(client: Any) -> str:
+    """Where a client's replies come from, without key, query and the last slash; of None that of the environment."""
+    default = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    parts = urlsplit(str(default if client is None else getattr(client, "base_url", "")))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: Any) -> Reply:
+    """A reply from what came; raises where it is none, with what was received."""
+    salt = str(others.pop("salt", ""))
+    reply = Reply(**fields_of(data, writer="model", endpoint=endpoint, salt=salt), **others)
+    ending = f" (finish_reason {reply.finish_reason})" if reply.finish_reason else ""
+    if error or _NO_END.search(reply.finish_reason.lower()):
+        told = openai.APIError(str(error or ""), request=None, body=error)  # type: ignore[arg-type]
+        if error and is_overflow(told):
+            raise ProviderOverflow from told
+        raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
+    # An empty reply would be an empty message in every later prompt.
+    if reply.content.strip() or reply.tool_calls or reply.attachments:
         return reply
-    ending = f" (finish_reason {finish_reason})" if finish_reason else ""
     raise EmptyReply(
         f"The model's reply is empty: neither content nor a tool call{ending}.",
-        finish_reason=finish_reason,
         usage=reply.usage,
         **reply.as_attributes,
     )
@@ -168,11 +202,6 @@ def _usage_of(part: Any) -> dict[str, Any]:
     if not isinstance(usage, openai.BaseModel):
         return {}
     return usage.model_dump(mode="json", exclude_none=True)
-
-
-def _reasoning_of(message: Any) -> Any:
-    """Reasoning of a message or a delta, under either of the two names that providers use."""
-    return getattr(message, "reasoning", None) or getattr(message, "reasoning_content", None)
 
 
 def _reported_by(part: Any, message: Any) -> Any:
@@ -216,52 +245,37 @@ def _errors_translated() -> Iterator[None]:
         raise
 
 
-def _reply_of(completion: Any) -> Reply:
+def _reply_of(completion: Any, endpoint: str) -> Reply:
     """A completion as a reply; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
     choice = _first_choice(completion)
     message = getattr(choice, "message", None)
-    if message is None or not hasattr(message, "content"):
+    error = getattr(completion, "error", None) or getattr(choice, "error", None)
+    if not error and (message is None or not hasattr(message, "content")):
         raise InvalidReply(_UNREADABLE, completion=completion)
-    reply = Reply(
-        content=message.content or getattr(message, "refusal", None) or "",
-        tool_calls=[_call(call, completion) for call in _calls(message, completion)],
-        reasoning=_reasoning_of(message),
+    return _read_reply(
+        plain(message) if message is not None else {},
+        endpoint,
+        plain(error),
+        salt=getattr(completion, "id", ""),
         usage=_usage_of(completion),
-        model=getattr(completion, "model", None) or "",
+        model=make_storable(_text_of(getattr(completion, "model", None)))[:255],
+        finish_reason=make_storable(_text_of(getattr(choice, "finish_reason", None)))[:255],
         context_management=_reported_by(completion, message),
         completion=completion,
     )
-    if not isinstance(reply.content, str):
-        kind = type(reply.content).__name__
-        raise InvalidReply(f"The content of the model's reply must be text, not {kind}.", **reply.as_attributes)
-    return _require_something(reply, str(getattr(choice, "finish_reason", None) or ""))
-
-
-def _calls(message: Any, completion: Any) -> list[Any]:
-    calls = getattr(message, "tool_calls", None) or []
-    if not isinstance(calls, list):
-        raise InvalidReply("The model's reply has tool calls that are not a list.", completion=completion)
-    return calls
-
-
-def _call(call: Any, completion: Any) -> dict[str, Any]:
-    function = getattr(call, "function", None)
-    if function is None:
-        message = "The model called a tool that is not a function; only functions can be stored."
-        raise InvalidReply(message, completion=completion)
-    name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
-    return {"id": getattr(call, "id", None), "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 class ReplyDraft:
     """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: str = "") -> None:
         #: Of the first choice; "" until the provider says how the reply ended.
         self.finish_reason = ""
-        self._content: list[str] = []
-        self._refusal: list[str] = []
-        self._reasoning: list[Any] = []
+        self._endpoint = endpoint
+        self._id = ""
+        self._error: Any = None
+        self._deltas: list[dict[str, Any]] = []
+        self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_CallDraft] = []
         self._usage: dict[str, Any] = {}
         self._model = ""
@@ -270,76 +284,132 @@ class ReplyDraft:
     @property
     def text(self) -> str:
         """The content so far; where there is none, the refusal."""
-        return "".join(self._content) or "".join(self._refusal)
+        return "".join(self._texts["content"]) or "".join(self._texts["refusal"])
 
     def add(self, chunk: Any) -> None:
         self._usage = _usage_of(chunk) or self._usage
         self._model = self._model or _text_of(getattr(chunk, "model", None))
+        self._id = self._id or _text_of(getattr(chunk, "id", None))
         choice = _first_choice(chunk)
-        self._context_management = _reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
-        if choice is None:
-            return
-        self._add_delta(getattr(choice, "delta", None))
+        delta = getattr(choice, "delta", None)
+        self._context_management = _reported_by(chunk, delta) or self._context_management
+        self._error = self._error or getattr(chunk, "error", None) or getattr(choice, "error", None)
         self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason
+        if delta is not None:
+            self._add_delta(plain(delta))
 
     def _add_delta(self, delta: Any) -> None:
-        self._content.append(_text_of(getattr(delta, "content", None)))
-        self._refusal.append(_text_of(getattr(delta, "refusal", None)))
-        if reasoning := _reasoning_of(delta):
-            self._reasoning.append(reasoning)
-        for call in getattr(delta, "tool_calls", None) or ():
-            self._add_call(call)
+        if not isinstance(delta, Mapping):
+            return
+        calls = delta.get("tool_calls") or ()
+        self._deltas.append({key: value for key, value in delta.items() if key != "tool_calls"})
+        for key, texts in self._texts.items():
+            texts.append(read_message({"role": "user", "content": delta.get(key)}, writer="model").text())
+        begun = len(self._calls)
+        for call in [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list) else ():
+            if isinstance(call, Mapping):
+                self._add_call(call, begun)
 
-    def _add_call(self, delta: Any) -> None:
-        index, call_id = getattr(delta, "index", None), _text_of(getattr(delta, "id", None))
-        started = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
-        # Some servers send every call whole with index 0, or with none: another id is another call.
-        if started is None or (call_id and started.id and call_id != started.id):
-            started = _CallDraft(index)
-            self._calls.append(started)
-        started.add(call_id, getattr(delta, "function", None))
+    def _add_call(self, piece: Mapping[str, Any], begun: int) -> None:
+        """``begun``: how many calls there were before this chunk, which has at most one piece of each."""
+        index, call_id = piece.get("index"), piece.get("id")
+        alike = [call for call in self._calls if index is None or call.index == index]
+        same = next((call for call in reversed(alike) if call_id and call.id == call_id), None)
+        current = same or (alike[-1] if alike else None)
+        if current is None or current.is_followed_by(piece, in_one_chunk=current in self._calls[begun:]):
+            current = _CallDraft(index)
+            self._calls.append(current)
+        current.add(piece)
 
     def reply(self) -> Reply:
         """The whole reply; :class:`EmptyReply` if there is nothing in it."""
-        reply = Reply(
-            content=self.text,
-            tool_calls=[call.whole() for call in self._calls],
-            reasoning=_joined(self._reasoning),
+        data = merged(self._deltas) or {}
+        if self._calls:
+            data["tool_calls"] = [call.whole() for call in self._calls]
+        return _read_reply(
+            {"role": "assistant", **data},
+            self._endpoint,
+            plain(self._error),
+            salt=self._id,
             usage=self._usage,
-            model=self._model,
+            model=make_storable(self._model)[:255],
+            finish_reason=make_storable(self.finish_reason)[:255],
             context_management=self._context_management,
         )
-        return _require_something(reply, self.finish_reason)
 
 
 class _CallDraft:
-    """A tool call whose arguments come in pieces."""
+    """A tool call that comes in pieces, in any of the ways in which servers cut it.
+
+    Its arguments come as parts of a text, as a text that grows with each piece, as one text, or as an object.
+    """
 
     def __init__(self, index: Any) -> None:
         self.index = index
         self.id = ""
-        self._name = ""
-        self._arguments: list[str] = []
+        self.name = ""
+        self._pieces: list[dict[str, Any]] = []
+        self._arguments: list[Any] = []
 
-    def add(self, call_id: str, function: Any) -> None:
-        self.id = self.id or call_id
-        # The name comes whole, with the first piece; a few servers repeat it with each one.
-        self._name = self._name or _text_of(getattr(function, "name", None))
-        self._arguments.append(_text_of(getattr(function, "arguments", None)))
+    def add(self, piece: Mapping[str, Any]) -> None:
+        inner = _inner(piece)
+        self.id = self.id or _text_of(piece.get("id"))
+        self.name = self.name or _text_of(inner.get("name"))
+        if (arguments := inner.get("arguments")) not in (None, ""):
+            self._arguments.append(arguments)
+        function = (
+            {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
+        )
+        self._pieces.append({**{key: piece[key] for key in piece if key != "function"}, **function})
+
+    def is_followed_by(self, piece: Mapping[str, Any], *, in_one_chunk: bool) -> bool:
+        """Whether a piece under the same index begins another call: some servers number none, or all of them 0."""
+        inner = _inner(piece)
+        name, arguments, call_id = _text_of(inner.get("name")), inner.get("arguments"), _text_of(piece.get("id"))
+        if call_id and self.id and call_id != self.id:
+            # A few servers make a new id for each piece of one call.
+            return bool(name) or in_one_chunk or self._is_complete
+        if in_one_chunk or (name and self.name and name != self.name):
+            return not (call_id and call_id == self.id and name == self.name and not arguments)
+        if arguments in (None, "") or not self._is_complete:
+            return False
+        # The last piece again, or a growing text that has grown enough.
+        repeats = arguments == self._arguments[-1] and (len(self._arguments) > 1 or (call_id and call_id == self.id))
+        grows = isinstance(arguments, Mapping) and not name
+        begins = isinstance(arguments, Mapping) or str(arguments).lstrip()[:1] == "{"
+        return begins and not repeats and not grows
+
+    @property
+    def _is_complete(self) -> bool:
+        if not self._arguments:
+            return False
+        last = self._arguments[-1]
+        return not isinstance(last, str) or (
+            last.rstrip()[-1:] == "}" and parse_arguments(self._whole_arguments) is not None
+        )
+
+    @property
+    def _whole_arguments(self) -> Any:
+        pieces = self._arguments
+        if not all(isinstance(piece, str) for piece in pieces):
+            objects = [piece for piece in pieces if isinstance(piece, Mapping)]
+            return {key: value for piece in objects for key, value in piece.items()} if objects else pieces[-1]
+        text = "".join(pieces)
+        grows = len(pieces) > 1 and all(after.startswith(before) for before, after in pairwise(pieces))
+        return pieces[-1] if grows and parse_arguments(text) is None else text
 
     def whole(self) -> dict[str, Any]:
-        function = {"name": self._name, "arguments": "".join(self._arguments)}
-        return {"id": self.id, "type": "function", "function": function}
+        data: dict[str, Any] = merged(self._pieces)
+        data.pop("index", None)
+        if "function" in data:
+            data["function"] = {**(data["function"] or {}), "name": self.name, "arguments": self._whole_arguments}
+        return {"id": self.id, "type": "function", **data}
+
+
+def _inner(piece: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = piece.get("function") or piece.get("custom")
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Reasoning as it would be in one piece: text joined, lists of blocks one after the other."""
-    if not parts:
-        return None
-    if all(isinstance(part, str) for part in parts):
-        return "".join(parts)
-    return [block for part in parts for block in (part if isinstance(part, list) else [part])]

@@ -62,16 +62,16 @@ def complete(
     ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
-    :class:`ContextOverflow`. A reply without content and tool calls raises :class:`EmptyReply`, one that cannot be read
-    or stored (arguments of a call that are not JSON) :class:`InvalidReply`, which carries it; nothing is written. So
-    does the :class:`MessageNotFound` of a tip that was deleted while the model answered.
+    :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
+    content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
+    which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted while the model answered.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = start_turn(tip, request, include_reasoning, params)
+    turn = start_turn(tip, request, include_reasoning, params, client)
     turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
     return finish_turn(turn, reply)
 
@@ -90,7 +90,7 @@ async def acomplete(
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
     chat_model.require_client(client, is_awaited=True)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
+    turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
     turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
     return await sync_to_async(finish_turn)(turn, reply)
 
@@ -105,6 +105,8 @@ class Turn:
     request: ContextRequest
     params: Mapping[str, Any]
     include_reasoning: bool
+    #: What came from there goes back as it came.
+    endpoint: str
     context: ChatContext
 
     @property
@@ -115,13 +117,15 @@ class Turn:
     def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
         arguments: dict[str, Any] = {**self.params, "model": self.model}
-        arguments["messages"] = self.context.to_openai(include_reasoning=self.include_reasoning)
+        arguments["messages"] = self.context.to_openai(self.include_reasoning, endpoint=self.endpoint)
         if self.request.tools:
             arguments["tools"] = list(self.request.tools)
         return arguments
 
 
-def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
+def start_turn(
+    tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any], client: Any
+) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     check_tip(tip)
     _check_params(params)
@@ -141,6 +145,7 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
         request=request,
         params=params,
         include_reasoning=include_reasoning,
+        endpoint=chat_model.endpoint_of(client),
         context=context,
     )
     give_back_connection(using)
@@ -232,11 +237,8 @@ def _overflow(turn: Turn) -> ContextOverflow:
 def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
     """Append the reply and request the next compaction."""
     message = {
+        **reply.fields,
         "role": Role.ASSISTANT,
-        "content": reply.content,
-        "tool_calls": reply.tool_calls,
-        "reasoning": reply.reasoning,
-        "usage": reply.usage,
         "model": reply.model or turn.model,
         "metadata": report_of(reply.context_management) or None,
     }

@@ -33,11 +33,19 @@ from compaction_app.values import EventKind, Kind, Role
 logger = logging.getLogger("compaction_app.erasure")
 
 _BATCH = 500
+#: Of which the names in a usage report are made.
+_USAGE_WORDS = frozenset(
+    "prompt completion total input output cache cached creation read write reasoning thoughts audio image text video "
+    "accepted rejected prediction tool use server web search requests ephemeral 1h 5m iterations tokens token details "
+    "count cost upstream inference completions duration time queue".split()
+)
 #: The fields that a redaction writes.
 _BLANKED_FIELDS = [
     "content",
     "tool_calls",
     "reasoning",
+    "original",
+    "finish_reason",
     "attachments",
     "name",
     "usage",
@@ -135,7 +143,8 @@ def _blank(row: ChatMessage, replacement: str) -> int:
     own_before = count_messages([vars(row)], get_token_counter())[0]
     row.content = replacement
     row.tool_calls = [_blanked_call(call) for call in row.tool_calls or ()] or None
-    row.reasoning = row.attachments = None
+    row.reasoning = row.attachments = row.original = None
+    row.finish_reason = ""
     row.metadata, row.usage = {}, _numbers_in(row.usage)
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
@@ -148,14 +157,14 @@ def _blank(row: ChatMessage, replacement: str) -> int:
 
 def _blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """What a tool result and a provider need of a call; anything else may quote the conversation."""
-    kept = {key: call[key] for key in ("id", "type") if key in call}
-    return {**kept, "function": {"name": call["function"]["name"], "arguments": "{}"}}
+    return {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"], "arguments": "{}"}}
 
 
 def _numbers_in(usage: Any) -> Any:
-    """The numbers of a provider's usage report, which were paid for, without its texts."""
+    """The numbers of a provider's usage report, which were paid for, without its texts and unknown names."""
     if isinstance(usage, Mapping):
-        kept = {key: _numbers_in(value) for key, value in usage.items()}
+        known = (key for key in usage if _USAGE_WORDS.issuperset(key.split("_")))
+        kept = {key: _numbers_in(usage[key]) for key in known}
         return {key: value for key, value in kept.items() if value is not None}
     return usage if isinstance(usage, int | float) else None
 

@@ -48,7 +48,7 @@ def stream(
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = start_turn(tip, request, include_reasoning, params)
+    turn = start_turn(tip, request, include_reasoning, params, client)
     turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
     return ReplyStream(turn, opened)
 
@@ -72,21 +72,21 @@ def astream(
 
     async def open_it() -> tuple[Turn, OpenedStream]:
         request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
+        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
         return await aask_with_recovery(turn, lambda asked: chat_model.aopen_stream(client, asked.arguments))
 
-    return AsyncReplyStream(open_it)
+    return AsyncReplyStream(open_it, chat_model.endpoint_of(client))
 
 
 class _ReplyCollector:
     """The reply of a stream, sync or async."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: str) -> None:
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         #: What was sent; of an asynchronous stream None until it is open.
         self.context: ChatContext | None = None
-        self._draft = ReplyDraft()
+        self._draft = ReplyDraft(endpoint)
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[ChatCompletionChunk] = deque()
@@ -137,7 +137,7 @@ class ReplyStream(_ReplyCollector):
     """
 
     def __init__(self, turn: Turn, opened: OpenedStream) -> None:
-        super().__init__()
+        super().__init__(turn.endpoint)
         self._turn = turn
         self.context = turn.context
         self._opened = opened
@@ -206,8 +206,8 @@ class AsyncReplyStream(_ReplyCollector):
       connection to the provider stays open until the iterator is collected.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[tuple[Turn, OpenedStream]]]) -> None:
-        super().__init__()
+    def __init__(self, open_it: Callable[[], Awaitable[tuple[Turn, OpenedStream]]], endpoint: str) -> None:
+        super().__init__(endpoint)
         self._open_it = open_it
         self._opened: tuple[Turn, OpenedStream] | None = None
 

@@ -27,7 +27,13 @@ from compaction_app.messages.validation import MAX_JSON_DEPTH, make_storable
 #: anything that does not contradict itself; a model anything at all.
 Writer = Literal["client", "host", "model"]
 
-OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = "openai", "openai-responses", "anthropic", "pydantic-ai", "langchain"
+OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = (
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "pydantic-ai",
+    "langchain",
+)
 
 _MARKER_CHARS = 240
 #: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
@@ -43,7 +49,13 @@ _MEDIA = ("image", "audio", "file", "document", "binary")
 #: Keys of a message, of a part and of a call that the fields give back.
 _READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls", "tool_call_id", "name", "index"})
 _PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
-_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool", "system": "system"}
+_LANGCHAIN_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "tool": "tool",
+    "system": "system",
+}
 #: Strings of an original that nobody reads as text: see :func:`original_texts`.
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 _WHOLE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", *_REASONING_KEYS[1:])
@@ -123,7 +135,9 @@ def _slot_of(item: Any, slots: Sequence[list[Any]], *, is_first: bool) -> list[A
         return None
     kind, index = item.get("type"), item.get("index")
     if isinstance(index, int):
-        same = (s for s in slots if isinstance(s[0], Mapping) and (s[0].get("index"), s[0].get("type")) == (index, kind))
+        same = (
+            s for s in slots if isinstance(s[0], Mapping) and (s[0].get("index"), s[0].get("type")) == (index, kind)
+        )
         return next(same, None)
     last = slots[-1] if slots and isinstance(slots[-1][0], Mapping) else None
     if not is_first or last is None or last[0].get("type") != kind or last[-1].get("signature"):
@@ -201,7 +215,9 @@ class Reading:
 
     def _read_known(self, part: Mapping[str, Any], kind: str) -> bool:
         """Items of all formats but OpenAI's own parts; whether it is one."""
-        call_id = str(part.get("call_id") or part.get("tool_call_id") or part.get("tool_use_id") or part.get("id") or "")
+        call_id = str(
+            part.get("call_id") or part.get("tool_call_id") or part.get("tool_use_id") or part.get("id") or ""
+        )
         if "part_kind" in part:
             self.format = PYDANTIC_AI
         elif kind in ("tool_use", "tool_result", "redacted_thinking") or "signature" in part or "source" in part:
@@ -265,8 +281,13 @@ class Reading:
         if not isinstance(call_id, str) or not call_id.strip() or call_id in known:
             place = len(self.calls)
             call_id = hashlib.sha256(json.dumps([salt, place, name, text]).encode()).hexdigest()[:9]
-        made = {"id": call_id, "type": "custom" if is_custom else "function", "function": {"name": name, "arguments": text}}
-        self.calls.append(storable(made))
+        made = {
+            "id": call_id,
+            "type": "custom" if is_custom else "function",
+            "function": {"name": name, "arguments": text},
+        }
+        # What a client of the API writes beside them is nowhere else.
+        self.calls.append(storable({**given, **made} if self.writer == "client" else made))
         own = {**given, "type": given.get("type") or "function", "function": dict(inner)}
         own = {key: value for key, value in own.items() if value not in (None, [], {}) and key != "index"}
         if own != self.calls[-1] or not is_sendable_id(call_id):
@@ -420,6 +441,19 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     else:
         stored[-1] = {**rest, **stored[-1]}
     return stored
+
+
+def become_text(result: Any) -> None:
+    """Make a tool's result without its call a text of the user role, which is valid anywhere. In place.
+
+    Each line is quoted: a tool wrote it, and nobody may take it for what a person asked for.
+    """
+    data = {"role": "tool", "tool_call_id": result.tool_call_id, "content": result.content}
+    result.original = result.original or {"format": OPENAI, "endpoint": "", "data": data}
+    about = one_line(f"{result.name} {result.tool_call_id}".strip(), 80)
+    quoted = "".join(f"\n> {line}" for line in result.content.splitlines())
+    result.role, result.content = "user", f"[result of a tool call: {about}]{quoted}"
+    result.tool_call_id = result.name = ""
 
 
 def original_texts(original: Any) -> list[str]:

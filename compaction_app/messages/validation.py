@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,8 +20,10 @@ from compaction_app.values import ContextMessage, Message, Role
 #: JSON nested deeper than this is refused: parsers recurse.
 MAX_JSON_DEPTH = 100
 _SHORT_TEXT = 255
-_TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "model")
-_JSON = ("tool_calls", "reasoning", "attachments", "usage", "metadata", "sent_context")
+_TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "model", "finish_reason")
+#: A call's id may carry the thoughts behind it.
+_LONG_TEXTS = ("content", "tool_call_id")
+_JSON = ("tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 _SESSION_TEXTS = {
     "title": _SHORT_TEXT,
     "model": _SHORT_TEXT,
@@ -50,7 +53,7 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
     if not isinstance(content, str):
         raise InvalidMessage(f"content must be a string, not {_type_of(content)}.", field="content")
     for name in _TEXTS:
-        check_text(message.get(name, ""), name, longest=None if name == "content" else _SHORT_TEXT)
+        check_text(message.get(name, ""), name, longest=None if name in _LONG_TEXTS else _SHORT_TEXT)
     _check_calls(role, message.get("tool_calls"))
     if role == Role.TOOL and not message.get("tool_call_id"):
         raise InvalidMessage("A tool message needs the tool_call_id of the call it answers.", field="tool_call_id")
@@ -61,6 +64,7 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
         raise InvalidMessage("metadata must be a dict.", field="metadata")
     for name in _JSON:
         check_json(message.get(name), name)
+    check_original(message.get("original"))
     _check_size(message, max_bytes)
 
 
@@ -72,31 +76,47 @@ def validate_session(session: Mapping[str, Any]) -> None:
         check_json(session.get(name), name)
 
 
-def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> list[str]:
+class _JustCalled(tuple[str, ...]):
+    """Open calls of which none is answered yet: an assistant message that follows adds its own."""
+
+
+def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> Sequence[str]:
     """The ids of calls without a result after ``message``, given those before it.
 
-    Raises where a tool message answers none of them. Any message but a tool result closes all open calls for good.
+    Raises where a tool message answers none of them. Any other message closes all open calls for good, unless it goes
+    on calling right after them: some clients append the calls of one reply one by one.
     """
     if message.get("role") != Role.TOOL:
-        return [str(call.get("id")) for call in message.get("tool_calls") or ()]
+        called = tuple(str(call.get("id")) for call in message.get("tool_calls") or ())
+        return _JustCalled((*open_calls, *called) if goes_on_calling(open_calls, message) else called)
     answered = str(message.get("tool_call_id"))
     if answered not in open_calls:
         waiting = ", ".join(open_calls) or "none"
         raise InvalidMessage(
             f"No open call {answered!r} here; open calls on this path: {waiting}.", field="tool_call_id"
         )
-    return [call for call in open_calls if call != answered]
+    left = list(open_calls)
+    left.remove(answered)
+    return tuple(left)
+
+
+def goes_on_calling(open_calls: Sequence[str] | None, message: Mapping[str, Any]) -> bool:
+    """Whether a message's calls are of one group with those of the message before."""
+    return isinstance(open_calls, _JustCalled) and bool(open_calls) and bool(message.get("tool_calls"))
 
 
 def open_calls_at_end(messages: Sequence[Message | ContextMessage]) -> list[str]:
     """The ids of the calls of the last call group that still wait for a result."""
-    answered = set()
+    answered: Counter[str] = Counter()
+    called: list[str] = []
     for message in reversed(messages):
-        if message.role != Role.TOOL:
-            called = (str(call.get("id")) for call in message.tool_calls)
-            return [call_id for call_id in called if call_id not in answered]
-        answered.add(message.tool_call_id)
-    return []
+        if message.role == Role.TOOL and not called:
+            answered[message.tool_call_id] += 1
+        elif message.tool_calls:
+            called[:0] = [str(call.get("id")) for call in message.tool_calls]
+        else:
+            break
+    return list((Counter(called) - answered).elements())
 
 
 def check_json(value: Any, field: str) -> None:
@@ -238,17 +258,17 @@ def _check_call(call: Any) -> None:
     function = call.get("function")
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
         raise InvalidMessage(f"Tool call {call['id']!r} needs a function with a name.", field="tool_calls")
-    arguments = function.get("arguments", "")
-    if not isinstance(arguments, str):
-        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a string of JSON.", field="tool_calls")
-    if not arguments:
+    if not isinstance(function.get("arguments", ""), str):
+        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a string.", field="tool_calls")
+
+
+def check_original(original: Any) -> None:
+    if original is None:
         return
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
-        message = f"Arguments of tool call {call['id']!r} are not JSON: {error}."
-        raise InvalidMessage(message, field="tool_calls") from error
-    check_json(parsed, "tool_calls")
+    keys = set(original) if isinstance(original, Mapping) else ()
+    if keys != {"format", "endpoint", "data"} or not all(isinstance(original[k], str) for k in ("format", "endpoint")):
+        words = "original must be {'format': a text, 'endpoint': a text, 'data': what came}."
+        raise InvalidMessage(words, field="original")
 
 
 def _check_attachments(attachments: Any) -> None:
@@ -262,7 +282,7 @@ def _check_attachments(attachments: Any) -> None:
 
 
 def _check_size(message: Mapping[str, Any], max_bytes: int) -> None:
-    sizes = {"content": len(message["content"].encode())}
+    sizes = {name: len(str(message.get(name) or "").encode()) for name in _LONG_TEXTS}
     for name in _JSON:
         if message.get(name):
             sizes[name] = len(json.dumps(message[name], ensure_ascii=False).encode())

@@ -66,4 +66,9 @@ class Migration(migrations.Migration):
                 null=True,
             ),
         ),
+        migrations.AlterField(
+            model_name="chatmessage",
+            name="tool_call_id",
+            field=models.TextField(blank=True, default=""),
+        ),
     ]

@@ -9,7 +9,7 @@ begins with an UPDATE of the session row: on SQLite ``select_for_update`` does n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -24,7 +24,8 @@ from treebeard.utils import check_create_args as _check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
-from compaction_app.messages.validation import open_calls_after, validate_message
+from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
+from compaction_app.messages.originals import become_text
 from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
@@ -313,12 +314,17 @@ class ChatMessageManager(_NodeManager):
         return self.append_chain(self._stub(target), [node])[0]
 
     def append_chain(
-        self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], *, savepoint: bool = True
+        self,
+        parent: ChatMessage | None,
+        nodes: Sequence[ChatMessage],
+        *,
+        savepoint: bool = True,
+        lenient: bool = False,
     ) -> list[ChatMessage]:
         """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
         Besides the inserts this takes two statements: lock the session, read the parent. ``savepoint``: False where the
-        caller's own transaction ends with this call's error.
+        caller's own transaction ends with this call's error. ``lenient``: a result without its call becomes a text.
         """
         if not nodes:
             return []
@@ -328,6 +334,9 @@ class ChatMessageManager(_NodeManager):
             lock_session(nodes[0].session_id, using)
             position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
             for node in nodes:
+                if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
+                    become_text(node)
+                    node.token_count = count_messages([vars(node)], get_token_counter())[0]
                 position.assign_to(node)
                 node.save_base(using=using, force_insert=True)
                 position = position.after(node)
@@ -406,7 +415,7 @@ class _Position:
     depth: int = 0
     path_tokens: int = 0
     last_order: int = 0
-    open_calls: list[str] = field(default_factory=list)
+    open_calls: Sequence[str] = ()
     #: The parent's lane; None above a root.
     lane_id: int | None = None
     #: Whether the parent has a message already: another one begins a lane of its own.
@@ -430,7 +439,7 @@ class _Position:
             raise InvalidParent("The parent belongs to another session.", field="parent")
         if last.kind == Kind.SUMMARY:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
-        open_calls: list[str] = []
+        open_calls: Sequence[str] = ()
         for member in group:
             called = calls.from_db_value(member.tool_calls, None, connection)
             values = {"role": member.role, "tool_calls": called, "tool_call_id": member.tool_call_id}
@@ -457,7 +466,7 @@ class _Position:
         node.lane_id = None if self.has_messages else self.lane_id
         unanswered = self.open_calls
         self.open_calls = open_calls_after(unanswered, vars(node))
-        if node.role != Role.TOOL:
+        if node.role != Role.TOOL and not goes_on_calling(unanswered, vars(node)):
             # A context supplies a result for each call that this message leaves unanswered.
             node.token_count += len(unanswered) * TOKENS_PER_MISSING_RESULT
         if not 0 <= node.token_count <= MAX_INTEGER:

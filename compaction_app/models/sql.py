@@ -54,9 +54,7 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
     m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
     m.path_tokens, m.depth, {created_at} AS created_at"""
-VALUES = _COLUMNS.format(
-    content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at"
-)
+VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at")
 _STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", original="NULL", created_at="NULL")
 # A cutoff can be a long tool result.
 _ALL, _WITHOUT_TIMES = (

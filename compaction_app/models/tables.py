@@ -115,7 +115,8 @@ class ChatMessage(AL_Node):
     moved, and never changed except by redaction and deletion.
 
     ``content``, ``tool_calls``, ``tool_call_id``, ``name``, ``reasoning``, ``attachments``, ``usage``, ``model``,
-    ``metadata`` and ``external_id`` are what was appended. ``parent`` is the message above, None for a first one; of a
+    ``metadata`` and ``external_id`` are what was appended; ``original`` is what came, where these could not give it
+    back, and ``finish_reason`` how a reply ended. ``parent`` is the message above, None for a first one; of a
     summary it is the anchor, and ``last_summarized_message`` the cutoff.
     """
 
@@ -171,7 +172,7 @@ class ChatMessage(AL_Node):
     role = models.CharField(max_length=10, choices=display_words(Role))
     content = models.TextField(blank=True, default="")
     tool_calls = models.JSONField(null=True, blank=True)
-    tool_call_id = models.CharField(max_length=255, blank=True, default="")
+    tool_call_id = models.TextField(blank=True, default="")
     name = models.CharField(max_length=255, blank=True, default="")
     reasoning = models.JSONField(null=True, blank=True)
     attachments = models.JSONField(null=True, blank=True)

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.messages.openai_format import split_content
+from compaction_app.messages.originals import read_message
 from compaction_app.messages.validation import check_datetime, open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
@@ -31,7 +31,7 @@ _DIGEST_CHARACTERS = 40
 _OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
 _OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
 #: Stored as they are; every unknown key of a message goes to its metadata, so that nothing of a file is lost.
-_OPENAI_STORED = ("tool_calls", "tool_call_id", "name", "reasoning", "usage", "model")
+_OPENAI_STORED = ("tool_calls", "tool_call_id", "name", "reasoning", "original", "usage", "model", "finish_reason")
 _OPENAI_KEYS = frozenset({*_OPENAI_STORED, "role", "content", "id", "parent", "created_at", "attachments", "metadata"})
 
 _KNOWN = (
@@ -267,13 +267,12 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) ->
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
         raise InvalidMessage("function_call is not supported; write it as tool_calls and messages of role tool.")
-    content: Any = item.get("content")
-    attachments: list[dict[str, Any]] = []
-    if isinstance(content, list):
-        content, attachments = split_content(content)
+    came = {key: item[key] for key in ("role", "content", "tool_calls") if item.get(key) is not None}
+    reading = read_message(came, writer="client" if isinstance(item.get("content"), list) else "host")
+    content = reading.text() if isinstance(item.get("content"), list) else item.get("content")
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
-        fields["tool_calls"] = [_with_text_arguments(call) for call in fields["tool_calls"]]
+        fields["tool_calls"] = reading.calls
     given = item.get("attachments") or []
     if not isinstance(given, list):
         raise InvalidMessage("attachments must be a list of objects.")
@@ -286,18 +285,10 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
         "content": "" if content is None else content,
         "external_id": _text_id(item.get("id")),
         "created_at": _moment(item.get("created_at")),
-        "attachments": [*given, *attachments] or None,
+        "attachments": [*given, *reading.attachments] or None,
         "metadata": {**others, **metadata},
     }
     return ImportedMessage(fields=fields, parent=parent, place=place)
-
-
-def _with_text_arguments(call: Any) -> Any:
-    """Some programs write a call's arguments as an object; the format requires JSON text."""
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
-        return call
-    return {**call, "function": {**function, "arguments": json.dumps(function["arguments"], ensure_ascii=False)}}
 
 
 # -- Both formats ---------------------------------------------------------------------------------------
@@ -404,7 +395,7 @@ def _checked_conversation(conversation: Conversation, max_bytes: int) -> Convers
 def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None:
     """Check every message, from the roots down: a result must answer an open call of its own path."""
     ids: set[str] = set()
-    open_calls: dict[int | None, list[str]] = {None: []}
+    open_calls: dict[int | None, Sequence[str]] = {None: ()}
     for index in _from_the_roots(messages):
         message = messages[index]
         with _at(message.place):

@@ -22,7 +22,7 @@ from uuid import UUID
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.transcript import summary_message
-from compaction_app.messages.validation import open_calls_after, validate_message
+from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus
@@ -34,7 +34,7 @@ _ATTEMPTS = 3
 _ANY_SIZE = 2**62
 
 _MESSAGE_FIELDS = (
-    "id parent_message_id kind role content tool_calls tool_call_id name attachments token_count path_tokens depth"
+    "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens depth"
     " lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at"
 ).split()
 _RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
@@ -333,7 +333,7 @@ class _Verification:
         node.open_calls = self._open_calls(node, row, waiting) if valid else None
         if tokens is None or (waiting is None and node.role != Role.TOOL):
             return int(row["token_count"])
-        closed = 0 if node.role == Role.TOOL else len(waiting or ())
+        closed = 0 if node.role == Role.TOOL or goes_on_calling(waiting, row) else len(waiting or ())
         return tokens + closed * TOKENS_PER_MISSING_RESULT
 
     def _open_calls(self, node: _Node, row: dict[str, Any], waiting: Sequence[str] | None) -> Sequence[str] | None:
