@@ -154,7 +154,9 @@ def append_message(
       refused.
 
     A call without an id, or with that of another call of the message, gets an id; arguments are stored as they are,
-    an object as its JSON. Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored; :class:`InvalidParent`
+    an object as its JSON.
+
+    Raises :class:`InvalidMessage`, and writes nothing, for a message that cannot be stored; :class:`InvalidParent`
     where it cannot follow ``parent``; :class:`DuplicateExternalId` where another message of the session has its
     ``external_id``.
     """

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.originals import fields_of, merged, plain, read_message
+from compaction_app.messages.originals import fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
 
@@ -253,9 +253,9 @@ def _reply_of(completion: Any, endpoint: str) -> Reply:
     if not error and (message is None or not hasattr(message, "content")):
         raise InvalidReply(_UNREADABLE, completion=completion)
     return _read_reply(
-        plain(message) if message is not None else {},
+        storable(message) if message is not None else {},
         endpoint,
-        plain(error),
+        storable(error),
         salt=getattr(completion, "id", ""),
         usage=_usage_of(completion),
         model=make_storable(_text_of(getattr(completion, "model", None)))[:255],
@@ -296,7 +296,7 @@ class ReplyDraft:
         self._error = self._error or getattr(chunk, "error", None) or getattr(choice, "error", None)
         self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason
         if delta is not None:
-            self._add_delta(plain(delta))
+            self._add_delta(storable(delta))
 
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, Mapping):
@@ -329,7 +329,7 @@ class ReplyDraft:
         return _read_reply(
             {"role": "assistant", **data},
             self._endpoint,
-            plain(self._error),
+            storable(self._error),
             salt=self._id,
             usage=self._usage,
             model=make_storable(self._model)[:255],

@@ -64,7 +64,7 @@ def complete(
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
-    which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted while the model answered.
+    which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.

@@ -186,8 +186,12 @@ def _without_blanks(content: Any) -> Any:
     """Some providers refuse every prompt with a blank text."""
     if isinstance(content, str):
         return content if content.strip() else ""
-    texts = (part.get("text", "-") if isinstance(part, Mapping) else part for part in content)
-    return [part for part, text in zip(content, texts, strict=True) if not isinstance(text, str) or text.strip()]
+    parts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
+    return [
+        part
+        for part in parts
+        if isinstance(part, Mapping) and (part.get("type") != "text" or str(part.get("text") or "").strip())
+    ]
 
 
 def _attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:

@@ -65,33 +65,29 @@ _UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_
 # -- one plain, storable value ------------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
-    """A client's own object as dicts and lists, with the keys that it does not know and without those it made up."""
-    if callable(dump := getattr(value, "model_dump", None)):
-        return dump(mode="json", exclude_unset=True, warnings=False)
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return plain(vars(value)) if hasattr(value, "__dict__") else value
-
-
 def storable(value: Any, depth: int = 0) -> Any:
-    """JSON that both databases take, as near to ``value`` as it can be."""
+    """The JSON of any value that both databases take, as near to it as can be.
+
+    Of a client's own objects it has what came: the keys that the client does not know, and none that it made up.
+    """
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, str):
         return make_storable(value)
-    if isinstance(value, Mapping | list | tuple):
-        # Inside ``original`` there are levels above it.
-        if depth > MAX_JSON_DEPTH - 5:
-            return None
-        if isinstance(value, Mapping):
-            return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, int | float):
+        small = math.isfinite(value) if isinstance(value, float) else value.bit_length() <= 64
+        return value if small else str(value)[:80] if isinstance(value, float) else hex(value)[:80]
+    # Inside ``original`` there are levels above it.
+    if depth > MAX_JSON_DEPTH - 5:
+        return None
+    if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value if value.bit_length() <= 64 else make_storable(hex(value))
-    return value if value is None or isinstance(value, bool) else make_storable(str(value))
+    if isinstance(came := getattr(value, "model_fields_set", None), set):
+        known = {name: getattr(value, name) for name in type(value).model_fields if name in came}
+        value = {**known, **(value.model_extra or {})}
+    elif not isinstance(value, Mapping):
+        value = getattr(value, "__dict__", None) or {"text": str(value)}
+    return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
 
 
 def merged(pieces: Iterable[Any]) -> Any:
@@ -183,12 +179,12 @@ class Reading:
             self.texts.append(content)
         elif isinstance(content, list | tuple):
             for number, part in enumerate(content, start=1):
-                self._read_part(part, number)
+                self.read_part(part, number)
         elif content is not None:
             self.is_exact = False
             self.texts.append(json.dumps(content, ensure_ascii=False))
 
-    def _read_part(self, part: Any, number: int) -> None:
+    def read_part(self, part: Any, number: int) -> None:
         if isinstance(part, str) and self.writer != "client":
             self.texts.append(part)
             self.is_exact = False
@@ -233,10 +229,12 @@ class Reading:
         elif "thinking" in kind or kind.startswith("reasoning"):
             self.reasoning.append(dict(part))
         elif kind == "message" or ("part_kind" in part and not set(part) & {"text", "data"}):
+            others = len(self.others)
             self.read_content(part.get("content"))
+            del self.others[others:]
             return True
         elif kind == "server_tool_use" or kind.endswith(("_call", "builtin-tool-call")):
-            self.texts.append(tool_marker({**part, "name": part.get("name") or part.get("tool_name") or kind}, None))
+            self.texts += [None, tool_marker({**part, "name": part.get("name") or part.get("tool_name") or kind}, None)]
         else:
             return False
         # What comes behind it is a paragraph of its own.
@@ -253,18 +251,18 @@ class Reading:
             try:
                 self.attachments.append(_attachment_of(part, number, len(self.attachments) + 1))
             except InvalidMessage:
-                if self.writer != "model" and kind in ("image_url", "text") or self.writer == "client":
+                if self.writer == "client" or (self.writer == "host" and kind in ("image_url", "text")):
                     raise
             else:
                 return
         self.is_exact = False
-        self.texts.append(_marker(kind, part))
+        self.texts += [None, _marker(kind, part), None]
 
     def _refuse(self, words: str, part: Any) -> None:
         if self.writer != "model":
             raise InvalidMessage(words, field="content")
         self.is_exact = False
-        self.texts.append(_marker("part", part))
+        self.texts += [None, _marker("part", part), None]
 
     def add_call(self, call: Any, salt: str = "") -> None:
         """A call in any shape, with an id, a name and arguments as text, whatever came."""
@@ -312,7 +310,7 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
         reading.texts.append(text)
     for number, image in enumerate(data.get("images") or () if isinstance(data.get("images"), list) else (), start=1):
         if isinstance(image, Mapping):
-            reading._read_part(image, number)
+            reading.read_part(image, number)
     calls = data.get("tool_calls")
     calls = [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list | tuple) else []
     legacy = data.get("function_call")
@@ -384,8 +382,7 @@ def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
         if native_format(message) != RESPONSES:
             joined, answer = [*joined, message], None
         elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
-            role = "tool" if "role" not in message else message["role"]
-            joined, answer = [*joined, {"role": role, "content": [message]}], None
+            joined, answer = [*joined, {"role": message.get("role", "tool"), "content": [message]}], None
         elif answer is None:
             answer = [message]
             joined.append({"role": "assistant", "content": answer})
@@ -412,7 +409,10 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
         given = {"role": role, "content": message["parts"]}
     elif form == RESPONSES:
         return messages_of(items_joined([message])[0], writer)
-    reading = read_message(given, writer=writer)
+    if not isinstance(given.get("content"), str | list | tuple | None):
+        kind = type(given["content"]).__name__
+        raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)
     form = form or reading.format
     rest = {key: given[key] for key in given if key not in ("content", "tool_calls", *_REASONING_KEYS[1:])}
     whole = message if given is not message else {key: given[key] for key in given if key in _WHOLE_KEYS and given[key]}

@@ -40,7 +40,8 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
            CAST(NULL AS bigint)
     UNION ALL
     SELECT p.id, p.parent_message_id, p.depth, p.role, {_CALLS.format(row="p")}, w.n + 1, w.shown + {_LEAST},
-           CASE WHEN w.newest_group = 1 AND (w.role = 'tool' OR w.calls + {_CALLS.format(row="p")} = 2) THEN 1 ELSE 0 END,
+           CASE WHEN w.newest_group = 1 AND (w.role = 'tool' OR w.calls + {_CALLS.format(row="p")} = 2)
+                THEN 1 ELSE 0 END,
            w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
            COALESCE(w.summary_id, {_LIVE_SUMMARY.format(which=which)})
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id

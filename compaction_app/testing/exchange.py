@@ -159,7 +159,7 @@ class Exchange:
 def content_text(content: Any) -> str:
     """Return the text of a message's ``content``, which may be a list of parts."""
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content)
+        return "\n".join(str(part.get("text", "") if isinstance(part, Mapping) else part) for part in content)
     return str(content or "")
 
 

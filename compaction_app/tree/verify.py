@@ -34,8 +34,8 @@ _ATTEMPTS = 3
 _ANY_SIZE = 2**62
 
 _MESSAGE_FIELDS = (
-    "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens depth"
-    " lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at"
+    "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens"
+    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at"
 ).split()
 _RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
 

@@ -83,7 +83,7 @@ class TestAppend:
     @pytest.mark.parametrize(
         ("more", "named"),
         [
-            ({"external_id": "m-1", "metadata": {"a": 1}}, "external_id, metadata"),
+            ({"external_id": "m-1", "metadata": {"a": 1}}, "metadata, external_id"),
             ({"content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]}, "attachments"),
         ],
     )

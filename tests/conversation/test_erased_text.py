@@ -90,8 +90,8 @@ def marked_reply(session: ChatSession, parent: ChatMessage) -> ChatMessage:
     """A reply with a mark in everything that a message can hold."""
     call = {
         "id": "call_1",
-        "type": "function",
         "function": {"name": "pay", "arguments": f'{{"card": "{mark("argument")}"}}'},
+        "type": mark("type"),
         "extra_content": {"thought": mark("extra")},
     }
     return chat.append_message(
@@ -103,7 +103,10 @@ def marked_reply(session: ChatSession, parent: ChatMessage) -> ChatMessage:
         name=mark("name"),
         reasoning=[{"type": "thinking", "thinking": mark("reasoning")}],
         attachments=[{"type": "file", "name": mark("attachment"), "url": f"https://host/{mark('url')}"}],
-        usage={"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4, "note": mark("usage")}},
+        usage={
+            "prompt_tokens": 10,
+            "prompt_tokens_details": {"cached_tokens": 4, "note": mark("usage"), mark("key"): 1},
+        },
         metadata={"preview": mark("metadata")},
     )
 
@@ -137,7 +140,10 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
 
 
 EVERYWHERE = {
-    *(f"{MESSAGES}.{c}" for c in ("content", "tool_calls", "name", "reasoning", "attachments", "usage", "metadata")),
+    *(
+        f"{MESSAGES}.{c}"
+        for c in ("content", "name", "reasoning", "original", "attachments", "usage", "metadata", "tool_calls")
+    ),
     f"{MESSAGES}.retired_reason",
     *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
 }
@@ -201,12 +207,12 @@ class TestRedaction:
     def test_a_message_of_any_size_can_be_redacted(self, session: ChatSession) -> None:
         """It was refused as too large for what was left of a message with many calls or a long usage report."""
         calls = [{"id": f"c{n}", "function": {"name": "look", "arguments": "{}"}} for n in range(50)]
-        usage = {f"figure_{n}": n for n in range(200)}
+        usage = {"iterations": [{"input_tokens": n} for n in range(200)]}
         message = chat.append_message(
             session, grow(session, None, "u")[0], role="assistant", tool_calls=calls, usage=usage, content=mark("x")
         )
         redacted = chat.redact_message(message)
-        assert ([call["id"] for call in redacted.tool_calls], redacted.usage) == ([c["id"] for c in calls], usage)
+        assert ([call["id"] for call in redacted.tool_calls], redacted.usage) == ([c["id"] for c in calls], {})
         assert columns_with(MARK) == set()
 
     @pytest.mark.parametrize("replacement", ["\ud800", "\x00", 7])

@@ -244,15 +244,6 @@ class TestAborted:
             drain(tip, server)
         assert ChatMessage.objects.count() == 1
 
-    def test_what_can_not_be_stored_is_not(self, tip, server, drain):
-        server.script([steps.tool_call("look", '{"at": ')])
-        with pytest.raises(InvalidReply, match="cannot be stored: Arguments of tool call") as caught:
-            drain(tip, server)
-        assert isinstance(caught.value.__cause__, InvalidMessage)
-        [call] = caught.value.reply["tool_calls"]
-        assert call["function"] == {"name": "look", "arguments": '{"at": '}
-        assert ChatMessage.objects.count() == 1
-
     def test_an_error_before_the_first_chunk_is_the_clients_own(self, tip, server, drain):
         server.script([steps.server_error(), steps.error_event("Overloaded.")])
         with pytest.raises(openai.InternalServerError):

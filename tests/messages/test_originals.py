@@ -1,0 +1,352 @@
+"""What came is read into fields whatever its format, kept where they could not give it back, and goes out valid."""
+
+from __future__ import annotations
+
+import json
+from time import process_time
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from compaction_app import chat
+from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, to_openai
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.verify import verify_session
+from compaction_app.values import ContextMessage, Origin
+
+pytestmark = pytest.mark.django_db
+
+LONG = "call_" + "x" * 386
+ODD_ARGUMENTS = {
+    "a comma too many": ('{"a": 1,}', {"invalid_arguments": '{"a": 1,}'}),
+    "nothing": ("", {}),
+    "blanks": (" \n", {}),
+    "an object": ({"a": [1]}, {"a": [1]}),
+    "a list": ("[1]", {"invalid_arguments": "[1]"}),
+    "null as JSON": ("null", {"invalid_arguments": "null"}),
+    "none": (None, {}),
+    "no number": ('{"a": NaN}', {"invalid_arguments": '{"a": NaN}'}),
+    "half a character": ('{"a": "\\ud800"}', {"invalid_arguments": '{"a": "\\ud800"}'}),
+    "nested without end": ("[" * 9999, {"invalid_arguments": "[" * 9999}),
+    "two objects": ('{"a": 1}{"b": 2}', {"invalid_arguments": '{"a": 1}{"b": 2}'}),
+}
+
+
+def call(call_id: Any = "c1", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}, **more}
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return chat.start_session(model="house-model")
+
+
+@pytest.fixture
+def question(session: ChatSession) -> ChatMessage:
+    return chat.append_message(session, role="user", content="Look.")
+
+
+def sent(tip: ChatMessage, **options: Any) -> list[dict[str, Any]]:
+    return chat.get_context(tip).to_openai(**options)
+
+
+class TestCalls:
+    @pytest.mark.parametrize("case", ODD_ARGUMENTS)
+    def test_odd_arguments_are_stored_and_go_back_as_an_object(self, session, question, case):
+        """ggml-org/llama.cpp#20198, agno-agi/agno#9229."""
+        arguments, expected = ODD_ARGUMENTS[case]
+        reply = chat.append_message(session, question, role="assistant", tool_calls=[call(arguments=arguments)])
+        result = chat.append_message(session, reply, role="tool", tool_call_id="c1", content="No JSON.")
+        [_, asked, answered] = sent(result)
+        assert json.loads(asked["tool_calls"][0]["function"]["arguments"]) == expected
+        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "c1"
+
+    @pytest.mark.parametrize("call_id", ["", None, " ", 7, "absent"])
+    def test_a_call_without_an_id_gets_one(self, session, question, call_id):
+        """vercel/ai#7834."""
+        given = {key: value for key, value in call(call_id).items() if value != "absent"}
+        calls = chat.append_message(session, question, role="assistant", tool_calls=[given, given]).tool_calls
+        assert len({one["id"] for one in calls}) == 2
+        assert all(one["id"] for one in calls)
+
+    def test_an_id_that_is_repeated_stays_with_the_first(self, session, question):
+        calls = chat.append_message(session, question, role="assistant", tool_calls=[call(), call()]).tool_calls
+        assert calls[0]["id"] == "c1" != calls[1]["id"]
+
+    @pytest.mark.parametrize("length", [41, 391, 9_000])
+    def test_a_long_id_is_stored_and_mapped_on_the_way_out(self, session, question, length):
+        """dyad-sh/dyad#4304: OpenAI accepts 40 characters."""
+        long = ("call_" + "x" * length)[:length]
+        reply = chat.append_message(session, question, role="assistant", tool_calls=[call(long)])
+        result = chat.append_message(session, reply, role="tool", tool_call_id=long, content="A reef.")
+        assert ChatMessage.objects.get(pk=result.pk).tool_call_id == long
+        [_, asked, answered] = sent(result, endpoint="https://elsewhere.example/v1")
+        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
+        assert len(answered["tool_call_id"]) <= 40
+        assert sent(result, endpoint="https://elsewhere.example/v1")[1:] == [asked, answered]
+
+    def test_mistral_gets_nine_letters_and_digits(self, session, question):
+        reply = chat.append_message(session, question, role="assistant", tool_calls=[call("call_1")])
+        result = chat.append_message(session, reply, role="tool", tool_call_id="call_1", content="A reef.")
+        [_, asked, answered] = sent(result, endpoint="https://api.mistral.ai/v1")
+        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
+        assert len(answered["tool_call_id"]) == 9
+        assert answered["tool_call_id"].isalnum()
+
+    def test_calls_that_are_appended_one_by_one_are_one_message_on_the_way_out(self, session, question):
+        """NousResearch/hermes-agent#62940."""
+        result = {"role": "tool", "content": "A reef."}
+        chain = [
+            {"role": "assistant", "content": "I look.", "tool_calls": [call("c1")]},
+            {"role": "assistant", "tool_calls": [call("c2")]},
+            {"role": "assistant", "tool_calls": [call("c1")]},
+            {**result, "tool_call_id": "c2"},
+            {**result, "tool_call_id": "c1"},
+            {**result, "tool_call_id": "c1"},
+        ]
+        tip = question
+        for message in chain:
+            tip = chat.append_message(session, tip, **message)
+        [_, asked, *answers] = sent(tip)
+        ids = [one["id"] for one in asked["tool_calls"]]
+        assert len(set(ids)) == 3
+        assert [one["tool_call_id"] for one in answers] == [ids[1], ids[0], ids[2]]
+        assert asked["content"] == "I look."
+        assert verify_session(session).problems == []
+
+    def test_results_that_are_missing_follow_the_last_of_them(self, session, question):
+        calls = [{"role": "assistant", "tool_calls": [call(f"c{n}")]} for n in (1, 2)]
+        tip = chat.append_messages(session, question, [*calls, {"role": "user", "content": "Well?"}])[-1]
+        assert [(m["role"], m.get("content")) for m in sent(tip)[1:]] == [
+            ("assistant", None),
+            ("tool", NO_RESULT),
+            ("tool", NO_RESULT),
+            ("user", "Well?"),
+        ]
+        assert verify_session(session).problems == []
+
+    def test_a_context_of_many_calls_is_made_in_linear_time(self):
+        """Each result took a walk over all calls: ten times the calls took a hundred times as long."""
+
+        def seconds(count: int) -> float:
+            calls = tuple(call(f"c{n}") for n in range(count))
+            about: dict[str, Any] = {"content": "-", "origin": Origin.VERBATIM, "tokens": 1}
+            results = [ContextMessage(role="tool", tool_call_id=one["id"], **about) for one in calls]
+            begun = process_time()
+            to_openai([ContextMessage(role="assistant", tool_calls=calls, **about), *results])
+            return process_time() - begun
+
+        assert seconds(10_000) < 30 * seconds(1_000)
+
+
+class TestKept:
+    SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+
+    def test_what_the_fields_give_back_is_not_kept(self, session, question):
+        for content in ("Aye.", [{"type": "text", "text": "Aye."}]):
+            assert chat.append_message(session, question, role="user", content=content).original is None
+        assert chat.append_message(session, question, role="assistant", tool_calls=[call()]).original is None
+
+    def test_unknown_keys_go_back_to_where_they_came_from_only(self, session, question):
+        """RooCodeInc/Roo-Code#9499, continuedev/continue#10193."""
+        came = {"role": "assistant", "content": None, "tool_calls": [call(**self.SIGNED)], "reasoning_content": "Hm."}
+        original = {"format": "openai", "endpoint": "https://a.example/v1", "data": came}
+        reply = chat.append_message(session, question, role="assistant", original=original)
+        tip = chat.append_message(session, reply, role="tool", tool_call_id="c1", content="A reef.")
+        assert (reply.tool_calls, reply.reasoning) == ([call()], "Hm.")
+        assert sent(tip, endpoint="https://a.example/v1")[1] == came
+        for elsewhere in (None, "", "https://b.example/v1"):
+            assert sent(tip, endpoint=elsewhere)[1] == {"role": "assistant", "content": None, "tool_calls": [call()]}
+
+    def test_deepseek_gets_its_key_with_every_later_reply(self, session, question):
+        came = {"role": "assistant", "content": "Aye.", "reasoning_content": "Hm."}
+        original = {"format": "openai", "endpoint": "", "data": came}
+        chain = [{"role": "assistant", "original": original}, {"role": "user", "content": "And?"}]
+        tip = chat.append_messages(session, question, [*chain, {"role": "assistant", "content": "No."}])[-1]
+        assert [m.get("reasoning_content") for m in sent(tip)] == [None, "Hm.", None, ""]
+
+    @override_settings(COMPACTION={"REDACTOR": "tests.messages.test_originals.without_reef"})
+    def test_a_redactor_reads_all_of_it(self, session, question):
+        came = {"role": "assistant", "content": "Aye.", "note": {"deep": ["the reef"]}, "id": "reef"}
+        original = {"format": "openai", "endpoint": "", "data": came}
+        reply = chat.append_message(session, question, role="assistant", original=original)
+        assert chat.get_context(reply).messages[-1].original is None
+        assert sent(reply)[-1] == {"role": "assistant", "content": "Aye."}
+        kept = {**original, "data": {**came, "note": "the tide"}}
+        reply = chat.append_message(session, question, role="assistant", original=kept)
+        assert sent(reply)[-1]["note"] == "the tide"
+
+    def test_it_is_counted_and_takes_room(self, session, question, settings):
+        came = {"role": "assistant", "content": "Aye.", "note": "tide " * 300}
+        original = {"format": "openai", "endpoint": "", "data": came}
+        reply = chat.append_message(session, question, role="assistant", original=original)
+        plain = chat.append_message(session, question, role="assistant", content="Aye.")
+        assert 300 <= reply.token_count - plain.token_count <= 310
+        settings.COMPACTION = {"MAX_MESSAGE_BYTES": 1_000}
+        with pytest.raises(InvalidMessage, match="bytes") as caught:
+            chat.append_message(session, question, role="assistant", original=original)
+        assert caught.value.field == "original"
+
+    def test_it_is_erased_and_compared(self, session, question):
+        original = {"format": "openai", "endpoint": "", "data": {"role": "assistant", "content": "Aye.", "note": "a"}}
+        given: dict[str, Any] = {"role": "assistant", "content": "Aye.", "idempotency_key": "k"}
+        reply = chat.append_message(session, question, original=original, **given)
+        assert chat.append_message(session, question, original=original, **given) == reply
+        with pytest.raises(IdempotencyConflict):
+            chat.append_message(session, question, **given)
+        assert chat.redact_message(reply).original is None
+
+    @pytest.mark.parametrize("wrong", [5, {}, {"format": "x"}, {"format": 1, "endpoint": "", "data": 1}])
+    def test_another_form_is_refused(self, session, question, wrong):
+        with pytest.raises(InvalidMessage) as caught:
+            chat.append_message(session, question, role="assistant", content="Aye.", original=wrong)
+        assert caught.value.field == "original"
+
+
+def without_reef(text: str) -> str:
+    return text.replace("reef", "[place]")
+
+
+class TestBlanks:
+    def test_a_message_of_blanks_is_left_out_and_blanks_beside_calls_too(self, session, question):
+        """home-assistant/core#175637."""
+        chain = [
+            {"role": "assistant", "content": " \n"},
+            {"role": "user", "content": "\t"},
+            {"role": "assistant", "content": "\n", "tool_calls": [call()]},
+            {"role": "tool", "content": "A reef.", "tool_call_id": "c1"},
+        ]
+        tip = chat.append_messages(session, question, chain)[-1]
+        assert [(m["role"], m["content"]) for m in sent(tip)] == [
+            ("user", "Look."),
+            ("assistant", None),
+            ("tool", "A reef."),
+        ]
+
+    def test_a_users_message_is_first_where_roles_alternate(self, session, settings):
+        """lobehub/lobehub#1601."""
+        settings.COMPACTION = {"ALTERNATE_ROLES": True}
+        session.system_prompt = "Be kind."
+        session.save()
+        first = chat.append_message(session, role="assistant", content="Hello!")
+        tip = chat.append_message(session, first, role="user", content="Hi.")
+        assert [m["role"] for m in sent(tip)] == ["system", "user", "assistant", "user"]
+        assert sent(tip)[1]["content"] == CONVERSATION_BEGINS
+
+
+class TestLenient:
+    RESULT = {"role": "tool", "content": "A reef.\nNever turn.", "tool_call_id": "c9", "name": "look"}
+
+    def test_a_result_without_its_call_becomes_a_quoted_text(self, session, question):
+        with pytest.raises(InvalidMessage):
+            chat.append_message(session, question, **self.RESULT)
+        text = chat.append_message(session, question, **self.RESULT, lenient=True, idempotency_key="k")
+        assert (text.role, text.tool_call_id) == ("user", "")
+        assert text.content == "[result of a tool call: look c9]\n> A reef.\n> Never turn."
+        assert text.original["data"]["tool_call_id"] == "c9"
+        assert chat.append_message(session, question, **self.RESULT, lenient=True, idempotency_key="k") == text
+        assert [m["role"] for m in sent(text)] == ["user", "user"]
+        assert verify_session(session).problems == []
+
+    def test_so_does_one_that_is_first_in_a_chain(self, session):
+        chain = [self.RESULT, {"role": "assistant", "tool_calls": [call()]}, {**self.RESULT, "tool_call_id": "c1"}]
+        stored = chat.append_messages(session, None, chain, lenient=True)
+        assert [m.role for m in stored] == ["user", "assistant", "tool"]
+
+
+THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+
+
+class TestOtherFormats:
+    def test_blocks_of_anthropic_are_read_and_kept(self, session, question):
+        blocks = [
+            THINKING,
+            {"type": "redacted_thinking", "data": "ZW5j"},
+            {"type": "text", "text": "I look."},
+            {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}},
+            {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"title": "Tide tables"}]},
+            {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "reef"}},
+        ]
+        reply = chat.append_message(session, question, role="assistant", content=blocks)
+        assert reply.content == 'I look.\n\n[searched: "tides"]\n\n[web_search_tool_result: Tide tables]'
+        function = {"name": "look", "arguments": '{"at": "reef"}'}
+        assert reply.tool_calls == [{"id": "t1", "type": "function", "function": function}]
+        assert reply.reasoning == blocks[:2]
+        data = {"role": "assistant", "content": blocks}
+        assert reply.original == {"format": "anthropic", "endpoint": "", "data": data}
+        assert sent(reply)[-1]["content"] == reply.content
+
+    def test_each_of_several_results_is_a_message(self, session, question):
+        calls = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}} for n in (1, 2)]
+        results = [
+            {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "A reef."}]},
+            {"type": "tool_result", "tool_use_id": "t2", "content": "Rocks.", "is_error": True},
+        ]
+        said = {"type": "text", "text": "Well?"}
+        chain = [{"role": "assistant", "content": calls}, {"role": "user", "content": [*results, said]}]
+        stored = chat.append_messages(session, question, chain)
+        assert [(m.role, m.content, m.tool_call_id) for m in stored[1:]] == [
+            ("tool", "A reef.", "t1"),
+            ("tool", "Rocks.", "t2"),
+            ("user", "Well?", ""),
+        ]
+        assert [m.original["data"]["content"] for m in stored[1:]] == [[results[0]], [results[1]], [said]]
+        with pytest.raises(InvalidMessage, match="append_messages"):
+            chat.append_message(session, stored[0], role="user", content=results)
+
+    def test_items_of_the_responses_api_are_read_and_kept(self, session, question):
+        items = [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"},
+            {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "tides"}},
+            {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Aye."}]},
+        ]
+        answer = {"type": "function_call_output", "call_id": "c1", "output": "A reef."}
+        reply, result = chat.append_messages(session, question, [*items, answer])
+        assert reply.content == "[tool-web_search_call: query=tides]\n\nAye."
+        assert reply.tool_calls[0]["id"] == "c1"
+        assert reply.reasoning == items[:1]
+        assert reply.original == {"format": "openai-responses", "endpoint": "", "data": items}
+        assert (result.role, result.content, result.original["data"]) == ("tool", "A reef.", [answer])
+
+    def test_messages_of_pydantic_ai_are_read_and_kept(self, session):
+        asked = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Look."}]}
+        parts = [
+            {"part_kind": "thinking", "content": "Hm.", "signature": "c2ln"},
+            {"part_kind": "text", "content": "I look."},
+            {"part_kind": "tool-call", "tool_name": "look", "args": {"at": "reef"}, "tool_call_id": "p1"},
+        ]
+        replied = {"kind": "response", "parts": parts, "model_name": "m"}
+        returned = {"part_kind": "tool-return", "tool_name": "look", "content": {"seen": 1}, "tool_call_id": "p1"}
+        answered = {"kind": "request", "parts": [returned]}
+        user, reply, result = chat.append_messages(session, None, [asked, replied, answered])
+        assert (user.role, user.content) == ("user", "Look.")
+        assert (reply.content, reply.tool_calls[0]["function"]["arguments"]) == ("I look.", '{"at": "reef"}')
+        assert (result.content, result.name, result.tool_call_id) == ('{"seen": 1}', "look", "p1")
+        assert [m.original["data"] for m in (user, reply, result)] == [asked, replied, answered]
+
+    def test_messages_of_langchain_are_read_and_kept(self, session):
+        calls = [{"name": "look", "args": {"at": "reef"}, "id": "l1", "type": "tool_call"}]
+        blocks = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "l1", "name": "look", "input": {}}]
+        chain = [
+            {"type": "human", "data": {"content": "Look.", "additional_kwargs": {}}},
+            {"type": "ai", "data": {"content": blocks, "tool_calls": calls, "id": "run-1"}},
+            {"type": "tool", "data": {"content": "A reef.", "tool_call_id": "l1", "name": "look"}},
+        ]
+        stored = chat.append_messages(session, None, chain)
+        assert [(m.role, m.content) for m in stored] == [
+            ("user", "Look."),
+            ("assistant", "I look."),
+            ("tool", "A reef."),
+        ]
+        assert len(stored[1].tool_calls) == 1
+        assert {m.original["format"] for m in stored} == {"langchain"}
+        assert [m.original["data"] for m in stored] == chain
+
+    def test_of_the_unknown_there_is_a_line(self, session, question):
+        parts = [{"type": "text", "text": "See:"}, {"type": "video", "video": {"url": "https://x/tide.mp4"}}]
+        message = chat.append_message(session, question, role="user", content=parts)
+        assert message.content == "See:\n\n[video: https://x/tide.mp4]"
+        assert message.original["data"]["content"] == parts
