@@ -291,8 +291,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         found.title = filters.KIND_WORDS[self.kind(request)]
         if "session" in request.GET:
             found.search_help_text = (
-                "Text, name, tool calls, reasoning, attachments and metadata of this session's messages; message ids; "
-                "whole external ids."
+                "Text, name, tool calls, reasoning, what came, attachments and metadata of this session's messages; "
+                "message ids; whole external ids."
             )
         return found
 

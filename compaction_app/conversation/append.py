@@ -332,7 +332,6 @@ def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "h
     if not (writer == "host" and native_format(message)):
         if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
             raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
-        validation.check_list_of_dicts(message.get("attachments") or [], "attachments", "dicts")
     original = message.get("original")
     if original and not any(message.get(key) for key in ("content", "tool_calls", "reasoning", "tool_call_id")):
         validation.check_original(original)

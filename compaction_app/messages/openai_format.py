@@ -161,8 +161,9 @@ def _openai_message(
     """The message without the ids of its calls; ``whole`` is what came, where that goes back."""
     data: dict[str, Any] = {"role": str(message.role)}
     if whole is not None:
-        data = {key: value for key, value in whole.items() if value is not None and key != "function_call"}
-        data["content"] = whole.get("content") or message.content
+        data |= {key: value for key, value in whole.items() if value is not None and key != "function_call"}
+        came = whole.get("content")
+        data["content"] = came if came and isinstance(came, str | list) else message.content
         if isinstance(audio := data.get("audio"), Mapping):
             data["audio"] = {"id": audio.get("id")}
     else:
@@ -171,8 +172,8 @@ def _openai_message(
             data["name"] = sent_name(message.name)
         if include_reasoning and message.reasoning is not None:
             data["reasoning"] = message.reasoning
+    given = data.pop("tool_calls", None)
     if message.tool_calls:
-        given = data.get("tool_calls")
         calls = given if isinstance(given, list) and len(given) == len(message.tool_calls) else ()
         data["tool_calls"] = [
             _openai_call(call, calls[place] if calls else None) for place, call in enumerate(message.tool_calls)

@@ -21,7 +21,7 @@ from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.openai_format import _attachment_of, is_sendable_id, strings
 from compaction_app.messages.tool_calls import tool_marker
 from compaction_app.messages.truncate import one_line
-from compaction_app.messages.validation import MAX_JSON_DEPTH, make_storable
+from compaction_app.messages.validation import MAX_JSON_DEPTH, check_list_of_dicts, make_storable
 
 #: Who wrote what is read: a client of the JSON API may send only what its documentation names; a host may send
 #: anything that does not contradict itself; a model anything at all.
@@ -312,11 +312,13 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
         if isinstance(image, Mapping):
             reading.read_part(image, number)
     calls = data.get("tool_calls")
-    calls = [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list | tuple) else []
+    if calls and not isinstance(calls, list | tuple):
+        reading.is_exact = False
+        calls = [calls] if isinstance(calls, Mapping) else []
     legacy = data.get("function_call")
     # LangChain repeats the calls of its content.
     repeated = {str(call.get("id")) for call in reading.calls}
-    for call in [*calls, *([legacy] if isinstance(legacy, Mapping) else [])]:
+    for call in [*(calls or ()), *([legacy] if isinstance(legacy, Mapping) else [])]:
         if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and call.get("id") in repeated):
             reading.add_call(call, salt)
     reasoning = next((data[key] for key in _REASONING_KEYS if data.get(key)), None)
@@ -412,6 +414,7 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     if not isinstance(given.get("content"), str | list | tuple | None):
         kind = type(given["content"]).__name__
         raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    check_list_of_dicts(given.get("attachments") or [], "attachments", "dicts")
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)
     form = form or reading.format
     rest = {key: given[key] for key in given if key not in ("content", "tool_calls", *_REASONING_KEYS[1:])}
