@@ -329,9 +329,9 @@ def _becomes_system_prompt(node: ChatMessage, using: str) -> bool:
 
 def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "host") -> list[ChatMessage]:
     check_instance(session, ChatSession, "session")
-    if not (writer == "host" and native_format(message)):
-        if unknown := sorted(set(message) - set(_MESSAGE_KEYS)):
-            raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
+    unknown = sorted(set(message) - set(_MESSAGE_KEYS))
+    if unknown and not (writer == "host" and native_format(message)):
+        raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
     original = message.get("original")
     if original and not any(message.get(key) for key in ("content", "tool_calls", "reasoning", "tool_call_id")):
         validation.check_original(original)

@@ -355,7 +355,8 @@ class _CallDraft:
         inner = _inner(piece)
         self.id = self.id or _text_of(piece.get("id"))
         self.name = self.name or _text_of(inner.get("name"))
-        if (arguments := inner.get("arguments")) not in (None, ""):
+        arguments = inner.get("arguments")
+        if arguments not in (None, "") and not self._is_repeated_by(arguments, _text_of(piece.get("id"))):
             self._arguments.append(arguments)
         function = (
             {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
@@ -373,11 +374,15 @@ class _CallDraft:
             return not (call_id and call_id == self.id and name == self.name and not arguments)
         if arguments in (None, "") or not self._is_complete:
             return False
-        # The last piece again, or a growing text that has grown enough.
-        repeats = arguments == self._arguments[-1] and (len(self._arguments) > 1 or (call_id and call_id == self.id))
+        # An object or a text that has grown enough.
         grows = isinstance(arguments, Mapping) and not name
         begins = isinstance(arguments, Mapping) or str(arguments).lstrip()[:1] == "{"
-        return begins and not repeats and not grows
+        return begins and not grows and not self._is_repeated_by(arguments, call_id)
+
+    def _is_repeated_by(self, arguments: Any, call_id: str) -> bool:
+        """Whether a piece is the whole again, as some servers end a call; one piece may be that of an equal call."""
+        surely = len(self._arguments) > 1 or bool(call_id and call_id == self.id)
+        return surely and self._is_complete and arguments == self._whole_arguments
 
     @property
     def _is_complete(self) -> bool:

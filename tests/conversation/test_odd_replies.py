@@ -223,6 +223,10 @@ PARALLEL: dict[str, tuple[Step, list[str]]] = {
         pieces(*[piece(text, "look", **ZERO) for text in ('{"n"', '{"n": 1', '{"n": 1}', '{"n": 1}')]),
         ['{"n": 1}'],
     ),
+    "all of it again at the end": (
+        pieces(piece('{"n"', "look", id="a", **ZERO), piece(": 1}", **ZERO), piece('{"n": 1}', "look", id="a", **ZERO)),
+        ['{"n": 1}'],
+    ),
     "an argument that begins like the whole": (
         pieces(piece('{"n": ', "look", **ZERO), piece('{"n": 1}', **ZERO), piece("}", **ZERO)),
         ['{"n": {"n": 1}}'],
