@@ -37,6 +37,7 @@ _MESSAGE_KEYS = (
     "attachments",
     "usage",
     "model",
+    "finish_reason",
     "metadata",
     "created_at",
     "external_id",
