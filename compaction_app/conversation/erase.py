@@ -96,7 +96,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         if row is None:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         blank_message(row, replacement, using)
-        empty_summaries(row.session_id, ids_below(row.pk, using), using, row.pk)
+        empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
         row.refresh_from_db(using=using)
     return row
 
@@ -118,24 +118,20 @@ def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: s
 
 
 def _compact_after_commit(session_id: Any, message_id: int | None, using: str) -> None:
-    """Ask for what is now needed at or below a message (None: in the session) whose summaries are out of use."""
+    """Ask for what is now needed at or below a message whose summaries are out of use."""
     signals.after_commit(_compact_below, session_id, message_id, using, using=using)
 
 
 def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
     """Compact the branches that contain a message in the background, where they are over their threshold."""
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
-    if session is None or get_settings(session.settings).mode == Mode.OFF:
+    if session is None or message_id is None or get_settings(session.settings).mode == Mode.OFF:
         return
     is_inline = get_settings(session.settings).mode == Mode.DETERMINISTIC
     if is_inline or not tasks.enqueue_session(session, message_id):
         # Without a broker the run is the record of what is needed, which the sweep finds.
-        rows = ChatMessage.objects.using(using)
-        if message_id is None:
-            tip = rows.tips_of(session.pk).order_by("-id").first()
-        else:
-            message = rows.filter(pk=message_id).first()
-            tip = newest_tip_below(message) if message else None
+        message = ChatMessage.objects.using(using).filter(pk=message_id).first()
+        tip = newest_tip_below(message) if message else None
         if tip is not None:
             request_compaction(tip)
 
@@ -192,10 +188,10 @@ def ids_below(message_id: int, using: str) -> list[int]:
     return _select_ids(sql.SUBTREE_IDS, {"node": message_id, "levels": UNLIMITED}, using)
 
 
-def empty_summaries(session_id: Any, ids: Sequence[int], using: str, message_id: int | None) -> None:
+def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
-    ``message_id``: what was redacted, None for more than one message: its branches may have to be compacted again.
+    ``tops``: messages at or above all of them, whose branches may have to be compacted again.
     """
     emptied, retired, now = 0, [], timezone.now()
     for start in range(0, len(ids), _BATCH):
@@ -209,10 +205,12 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, message_id:
         _blank_runs(using, batch)
     _count_erasure(session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}
+    message_id = tops[0] if len(tops) == 1 else None
     record_event(session_id, EventKind.INVALIDATED, using=using, message_id=message_id, payload=payload)
     if retired:
         _announce_retired(session_id, retired, "redaction", using)
-        _compact_after_commit(session_id, message_id, using)
+        for top in tops:
+            _compact_after_commit(session_id, top, using)
     log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
 
 

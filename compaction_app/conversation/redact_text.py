@@ -79,8 +79,11 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         for name, value in changed.items():
             setattr(session, name, value)
     if found.messages or found.summaries or found.runs or found.session:
-        # A run that has read any of it can not commit.
-        empty_summaries(session.pk, sorted({*search.below, *(one.id for one in found.summaries)}), using, None)
+        quoting = [one.id for one in found.summaries]
+        manager = ChatMessage.objects.db_manager(using)
+        roots = {manager.get_root(row).pk for row in rows.filter(pk__in=[*search.tops, *quoting])}
+        # Counted in any case: a run that has read any of it cannot commit.
+        empty_summaries(session.pk, sorted({*search.below, *quoting}), using, sorted(roots))
 
 
 class _Search:
@@ -90,7 +93,8 @@ class _Search:
         self.session = session
         self.using = database_of(session)
         self.wanted = wanted
-        #: Messages and summaries at or below a message that quotes it.
+        #: Messages that quote it below none that does, and all messages and summaries at or below them.
+        self.tops: list[int] = []
         self.below: set[int] = set()
         self._last = 0
         self._messages: dict[int, tuple[str, ...]] = {}
@@ -113,6 +117,7 @@ class _Search:
     def found(self) -> TextFound:
         for message_id in sorted(self._messages, key=self._depths.__getitem__):
             if message_id not in self.below:
+                self.tops.append(message_id)
                 self.below.update(ids_below(message_id, self.using))
         summaries = {pk: places for pk, places in self._summaries.items() if places or pk in self.below}
         runs = CompactionRun.objects.using(self.using).filter(session=self.session.pk).only(*_OF_RUNS)
