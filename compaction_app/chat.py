@@ -14,10 +14,12 @@ from asgiref.sync import sync_to_async
 
 from compaction_app.conf import warm_up
 from compaction_app.context.reading import get_context, should_compact
+from compaction_app.conversation.annotate import annotate_message
 from compaction_app.conversation.append import append_message, append_messages, start_session
 from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
 from compaction_app.conversation.complete import acomplete, complete
 from compaction_app.conversation.erase import delete_message, delete_session, redact_message, retire_summary
+from compaction_app.conversation.redact_text import redact_text
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
 from compaction_app.tree.branches import get_branch, tips, variants
@@ -27,12 +29,14 @@ from compaction_app.tree.lanes import newest_tip
 astart_session = sync_to_async(start_session)
 aappend_message = sync_to_async(append_message)
 aappend_messages = sync_to_async(append_messages)
+aannotate_message = sync_to_async(annotate_message)
 aget_branch = sync_to_async(get_branch)
 aget_context = sync_to_async(get_context)
 afind_summary = sync_to_async(find_summary)
 ashould_compact = sync_to_async(should_compact)
 aretire_summary = sync_to_async(retire_summary)
 aredact_message = sync_to_async(redact_message)
+aredact_text = sync_to_async(redact_text)
 adelete_message = sync_to_async(delete_message)
 adelete_session = sync_to_async(delete_session)
 atips = sync_to_async(tips)
@@ -44,6 +48,7 @@ __all__ = [
     "MAX_INSTRUCTIONS",
     "AsyncReplyStream",
     "ReplyStream",
+    "aannotate_message",
     "aappend_message",
     "aappend_messages",
     "acompact",
@@ -54,9 +59,11 @@ __all__ = [
     "aget_branch",
     "aget_context",
     "anewest_tip",
+    "annotate_message",
     "append_message",
     "append_messages",
     "aredact_message",
+    "aredact_text",
     "arequest_compaction",
     "aretire_summary",
     "ashould_compact",
@@ -73,6 +80,7 @@ __all__ = [
     "get_context",
     "newest_tip",
     "redact_message",
+    "redact_text",
     "request_compaction",
     "retire_summary",
     "should_compact",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 
@@ -133,6 +134,18 @@ class StreamInterrupted(InvalidReply):
 
     code = "stream_interrupted"
     partial: str = ""
+
+
+class ReplyUnderWay(CompactionError):
+    """A reply to this message is under way: another call asks a model for it. Nothing was asked or stored.
+
+    ``message_id`` is the message that is answered. ``expires_at`` is when the other call is taken for lost unless it
+    says before that it lives.
+    """
+
+    code = "reply_under_way"
+    message_id: int | None = None
+    expires_at: datetime | None = None
 
 
 class RedactionFailed(CompactionError):

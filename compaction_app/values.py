@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from compaction_app.messages.openai_format import to_openai
 
@@ -508,3 +508,22 @@ class PolicyDecision:
     action: Literal["allow", "defer", "force"] = "allow"
     reason: str = ""
     prompt_line: str = ""
+
+
+class QuotedIn(NamedTuple):
+    """A row that quotes a text, and the columns where it does; without any, it is below one that does."""
+
+    id: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextFound:
+    """What of a conversation quotes a text, without the text itself."""
+
+    #: Of ``title``, ``system_prompt`` and ``metadata``.
+    session: tuple[str, ...]
+    messages: tuple[QuotedIn, ...]
+    #: Those that are emptied: they quote it, or may have been told of a message that does.
+    summaries: tuple[QuotedIn, ...]
+    runs: tuple[QuotedIn, ...]

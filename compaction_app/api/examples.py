@@ -135,6 +135,7 @@ NODE = {**_NODE, "sib_order": 2, "cutoff_id": None, "pinned_id": None, "retired_
 SUMMARY_NODE = {**NODE, "id": 42, "kind": "summary", "sib_order": 1, "token_count": 3_012, "path_tokens": 90_112} | {
     "cutoff_id": 39
 }
+FEEDBACK = {"feedback": {"rating": "up", "words": "Just what I asked."}}
 REDACT = {"replacement": "[removed at the author's request]"}
 
 # -- compactions -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from datetime import datetime
@@ -52,6 +53,8 @@ PAGE_CHARACTERS = 1_000_000
 REPLAYED = "Idempotency-Replayed"
 #: In characters.
 MAX_REPLACEMENT = 10_000
+#: Of the feedback on a message, as JSON.
+MAX_FEEDBACK_BYTES = 10_000
 #: Tokens as the provider counted them; null: not reported.
 Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
 
@@ -173,6 +176,14 @@ class RedactIn(Body):
     replacement: str = Field(default="[redacted]", max_length=MAX_REPLACEMENT, description="Replaces the text.")
 
 
+class FeedbackIn(Body):
+    model_config = examples.shown(examples.FEEDBACK)
+
+    feedback: Any = Field(
+        description=f"Any JSON of at most {MAX_FEEDBACK_BYTES:,} bytes, stored in `metadata`. Null removes it."
+    )
+
+
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -264,6 +275,20 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     # Empty if the branch was deleted meanwhile.
     last = shown[-1].depth if shown else 1
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
+
+
+@router.patch(
+    "/messages/{int:message_id}",
+    summary="Set the feedback on a message",
+    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
+)
+def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> ChatMessage:
+    """The only part of a message that changes, under the key `feedback` of its `metadata`. Redaction clears it."""
+    message = find_message(request, message_id, Action.ANNOTATE)
+    _refuse_summary(message, "annotated")
+    if len(json.dumps(body.feedback, ensure_ascii=False).encode()) > MAX_FEEDBACK_BYTES:
+        raise Problem(Code.INVALID, f"body.feedback: Must have at most {MAX_FEEDBACK_BYTES:,} bytes of JSON.")
+    return chat.annotate_message(message, feedback=body.feedback)
 
 
 @router.delete(

@@ -26,6 +26,8 @@ class Action(StrEnum):
     #: Read messages: the tree, a branch, a context.
     READ = "read"
     APPEND = "append"
+    #: Set the feedback on a message.
+    ANNOTATE = "annotate"
     REDACT = "redact"
     #: Delete a message and everything below it.
     ERASE = "erase"
@@ -48,6 +50,7 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
     Action.DELETE: ("compaction_app.delete_chatsession", "compaction_app.view_chatsession"),
     Action.READ: ("compaction_app.view_chatmessage",),
     Action.APPEND: ("compaction_app.add_chatmessage", "compaction_app.view_chatmessage"),
+    Action.ANNOTATE: ("compaction_app.change_chatmessage", "compaction_app.view_chatmessage"),
     Action.REDACT: ("compaction_app.redact_chatmessage", "compaction_app.view_chatmessage"),
     Action.ERASE: ("compaction_app.delete_chatmessage", "compaction_app.view_chatmessage"),
     # The response is a generation or a run.
@@ -62,7 +65,16 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
 NEEDED_TO_SEE: dict[Action, Action] = {
     **dict.fromkeys((Action.CHANGE, Action.CONFIGURE, Action.DELETE), Action.VIEW),
     **dict.fromkeys(
-        (Action.APPEND, Action.REDACT, Action.ERASE, Action.COMPACT, Action.INSPECT, Action.RETIRE), Action.READ
+        (
+            Action.APPEND,
+            Action.ANNOTATE,
+            Action.REDACT,
+            Action.ERASE,
+            Action.COMPACT,
+            Action.INSPECT,
+            Action.RETIRE,
+        ),
+        Action.READ,
     ),
 }
 

@@ -123,7 +123,7 @@ def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun 
 
 def still_claimed(run: CompactionRun) -> Any:
     """The run's row, only while this worker's claim is valid."""
-    return CompactionRun.objects.using(run._state.db).filter(
+    return CompactionRun.objects.using(database_of(run)).filter(
         pk=run.pk, status=RunStatus.RUNNING, claim_token=run.claim_token
     )
 

@@ -86,6 +86,7 @@ def start_session(
         external_id=external_id or "",
         metadata=dict(metadata or {}),
     )
+    using = using or database_of(session)
     same = ChatSession.objects.using(using).filter(owner=owner, external_id=session.external_id)
     try:
         with transaction.atomic(using=using):
@@ -360,4 +361,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])
     values.setdefault("role", message.get("role"))
-    return ChatMessage(session=session, **values)
+    node = ChatMessage(session_id=session.pk, **values)
+    # Assigned, it would have to be of the same database, and one that was read from a replica is not.
+    node._state.fields_cache["session"] = session
+    return node

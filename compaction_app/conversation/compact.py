@@ -70,7 +70,7 @@ def _start(run: CompactionRun, inline: bool) -> None:
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
     if inline:
         run_to_end(run)
-        run.refresh_from_db()
+        run.refresh_from_db(using=database_of(run))
     else:
         tasks.enqueue(run)
 

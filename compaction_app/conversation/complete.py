@@ -27,6 +27,7 @@ from compaction_app.context.reading import (
 )
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
+from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now
 from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
@@ -55,6 +56,7 @@ def complete(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    regenerate: bool = False,
     **params: Any,
 ) -> ChatMessage:
     """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
@@ -65,15 +67,20 @@ def complete(
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
     which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.
+    While another call asks a model at ``tip``, :class:`ReplyUnderWay` is raised. Where the reply of an earlier call is
+    stored, that is returned and no model is asked; ``regenerate=True`` asks for another one beside it.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = start_turn(tip, request, include_reasoning, params, client)
-    turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
-    return finish_turn(turn, reply)
+    with Claim(tip) as claim:
+        if (stored := claim.take(regenerate=regenerate)) is not None:
+            return stored
+        turn = start_turn(tip, request, include_reasoning, params, client)
+        turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
+        return finish_turn(turn, reply)
 
 
 async def acomplete(
@@ -85,14 +92,18 @@ async def acomplete(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    regenerate: bool = False,
     **params: Any,
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
     chat_model.require_client(client, is_awaited=True)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
-    turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
-    return await sync_to_async(finish_turn)(turn, reply)
+    async with Claim(tip) as claim:
+        if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
+            return stored
+        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
+        turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
+        return await sync_to_async(finish_turn)(turn, reply)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,12 +245,13 @@ def _overflow(turn: Turn) -> ContextOverflow:
     )
 
 
-def finish_turn(turn: Turn, reply: chat_model.Reply) -> ChatMessage:
-    """Append the reply and request the next compaction."""
+def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") -> ChatMessage:
+    """Append the reply and request the next compaction. ``finish_reason``: in place of the provider's."""
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,
         "model": reply.model or turn.model,
+        "finish_reason": finish_reason or reply.fields["finish_reason"],
         "metadata": report_of(reply.context_management) or None,
     }
     try:

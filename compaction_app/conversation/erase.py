@@ -102,15 +102,20 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
         row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
         if row is None:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        content, before = row.content, row.token_count
-        after = _blank(row, replacement)
-        row.save_base(using=using, update_fields=_BLANKED_FIELDS)
-        _clear_title(row.session_id, content, using)
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
-        _empty_summaries_below(row, using)
+        blank_message(row, replacement, using)
+        empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
         row.refresh_from_db(using=using)
     return row
+
+
+def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
+    """Replace the text of a locked session's message; the summaries that may repeat it are left to the caller."""
+    content, before = row.content, row.token_count
+    after = _blank(row, replacement)
+    row.save_base(using=using, update_fields=_BLANKED_FIELDS)
+    _clear_title(row.session_id, content, using)
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
@@ -142,7 +147,7 @@ def _blank(row: ChatMessage, replacement: str) -> int:
     """Blank the row in memory; returns its new token count."""
     own_before = count_messages([vars(row)], get_token_counter())[0]
     row.content = replacement
-    row.tool_calls = [_blanked_call(call) for call in row.tool_calls or ()] or None
+    row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = row.original = None
     row.finish_reason = ""
     row.metadata, row.usage = {}, _numbers_in(row.usage)
@@ -155,7 +160,7 @@ def _blank(row: ChatMessage, replacement: str) -> int:
     return row.token_count
 
 
-def _blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
+def blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """What a tool result and a provider need of a call; anything else may quote the conversation."""
     return {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"], "arguments": "{}"}}
 
@@ -186,9 +191,16 @@ def is_title_of(title: str, content: str) -> bool:
     return bool(start) and " ".join(content.split()).startswith(start)
 
 
-def _empty_summaries_below(row: ChatMessage, using: str) -> None:
-    """Retire and empty every summary at or below a message, earlier retired ones too, and everything that quotes it."""
-    ids = _select_ids(sql.SUBTREE_IDS, {"node": row.pk, "levels": UNLIMITED}, using)
+def ids_below(message_id: int, using: str) -> list[int]:
+    """Ids of a message and of every message and summary below it."""
+    return _select_ids(sql.SUBTREE_IDS, {"node": message_id, "levels": UNLIMITED}, using)
+
+
+def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
+    """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
+
+    ``tops``: messages at or above all of them, whose branches may have to be compacted again.
+    """
     emptied, retired, now = 0, [], timezone.now()
     for start in range(0, len(ids), _BATCH):
         batch = ids[start : start + _BATCH]
@@ -197,18 +209,20 @@ def _empty_summaries_below(row: ChatMessage, using: str) -> None:
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
-        emptied += summaries.update(content="", redacted_at=now, retired_reason="redaction")
+        emptied += summaries.update(content="", ledger="", redacted_at=now, retired_reason="redaction")
         _blank_runs(using, batch)
-    _count_erasure(row.session_id, using)
+    _count_erasure(session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}
-    record_event(row.session_id, EventKind.INVALIDATED, using=using, message_id=row.pk, payload=payload)
+    message_id = tops[0] if len(tops) == 1 else None
+    record_event(session_id, EventKind.INVALIDATED, using=using, message_id=message_id, payload=payload)
     if retired:
-        _announce_retired(row.session_id, retired, "redaction", using)
-        _compact_after_commit(row.session_id, row.pk, using)
-    log(logger, logging.INFO, "erased", session=row.session_id, message=row.pk, by="redaction", summaries=emptied)
+        _announce_retired(session_id, retired, "redaction", using)
+        for top in tops:
+            _compact_after_commit(session_id, top, using)
+    log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
 
 
-def _blank_runs(using: str, ids: list[int]) -> None:
+def _blank_runs(using: str, ids: Sequence[int]) -> None:
     runs = CompactionRun.objects.using(using)
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
     # Whoever knows the rest of the prompt could test guesses at a short erased text against the stored digest.
@@ -226,7 +240,7 @@ def delete_message(message: ChatMessage) -> int:
     manager = ChatMessage.objects.db_manager(using)
     with transaction.atomic(using=using):
         lock_session(message.session_id, using)
-        ids = _select_ids(sql.SUBTREE_IDS, {"node": message.pk, "levels": UNLIMITED}, using)
+        ids = ids_below(message.pk, using)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for start in range(0, len(ids), _BATCH):

@@ -3,15 +3,18 @@
 The prompt, the overflow recovery and what is stored are those of :func:`complete`. What differs is what can happen in
 between: a stream may be closed early, broken off or cancelled. There is one rule: **a reply is stored whole or not at
 all.** It is whole once the provider has sent its ``finish_reason``; until then an aborted stream leaves the tip as it
-was, and asking again is safe.
+was, and asking again is safe. The exception is asked for: with ``on_stop="keep"`` a reply that its reader stops is
+stored as far as it came.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asgiref.sync import sync_to_async
 
@@ -19,13 +22,19 @@ from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, Reply, ReplyDraft
+from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
-from compaction_app.exceptions import StreamInterrupted
+from compaction_app.exceptions import InvalidMessage, StreamInterrupted
 from compaction_app.models import ChatMessage
+from compaction_app.summarizers.openai import openai
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
+
+#: Of a reply that its reader stopped, in place of the provider's ``finish_reason``.
+STOPPED = "stopped"
+OnStop = Literal["discard", "keep"]
 
 
 def stream(
@@ -37,6 +46,8 @@ def stream(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    regenerate: bool = False,
+    on_stop: OnStop = "discard",
     **params: Any,
 ) -> ReplyStream:
     """Ask the chat model at ``tip`` and yield its chunks; the reply is appended at the end.
@@ -44,13 +55,21 @@ def stream(
     Parameters, errors and the recovery from a prompt that is too long are those of :func:`complete`; errors that the
     provider reports before its first chunk are raised here, so a view can still answer with a status. Usage is asked
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
-    See :class:`ReplyStream` for what is stored when.
+    See :class:`ReplyStream` for what is stored when, and for ``on_stop``. A reply that is stored already comes in two
+    chunks; ``regenerate=True`` asks for another one.
     """
     chat_model.require_client(client, is_awaited=False)
+    _check_on_stop(on_stop)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-    turn = start_turn(tip, request, include_reasoning, params, client)
-    turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
-    return ReplyStream(turn, opened)
+    with ExitStack() as stack:
+        claim = stack.enter_context(Claim(tip))
+        if (stored := claim.take(regenerate=regenerate)) is not None:
+            return ReplyStream(stored)
+        turn = start_turn(tip, request, include_reasoning, params, client)
+        turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
+        # From here on the stream has the claim.
+        stack.pop_all()
+    return ReplyStream(_Asked(turn, opened, claim), on_stop)
 
 
 def astream(
@@ -62,6 +81,8 @@ def astream(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    regenerate: bool = False,
+    on_stop: OnStop = "discard",
     **params: Any,
 ) -> AsyncReplyStream:
     """:func:`stream` with an ``openai.AsyncOpenAI``: ``async for chunk in chat.astream(tip)``.
@@ -70,23 +91,70 @@ def astream(
     """
     chat_model.require_client(client, is_awaited=True)
 
-    async def open_it() -> tuple[Turn, OpenedStream]:
-        request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
-        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
-        return await aask_with_recovery(turn, lambda asked: chat_model.aopen_stream(client, asked.arguments))
+    _check_on_stop(on_stop)
 
-    return AsyncReplyStream(open_it, chat_model.endpoint_of(client))
+    async def open_it() -> _Asked | ChatMessage:
+        request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+        async with AsyncExitStack() as stack:
+            claim = await stack.enter_async_context(Claim(tip))
+            if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
+                return stored
+            turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
+            turn, opened = await aask_with_recovery(
+                turn, lambda asked: chat_model.aopen_stream(client, asked.arguments)
+            )
+            stack.pop_all()
+        return _Asked(turn, opened, claim)
+
+    return AsyncReplyStream(open_it, on_stop)
+
+
+def _check_on_stop(on_stop: str) -> None:
+    if on_stop not in ("discard", "keep"):
+        raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question that a model is answering."""
+
+    turn: Turn
+    opened: OpenedStream
+    claim: Claim
+
+
+def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
+    """A stored reply as a provider streams one: all of it, then its ``finish_reason``."""
+    delta: dict[str, Any] = {"role": stored.role, "content": stored.content}
+    if stored.tool_calls:
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(stored.tool_calls)]
+    if stored.reasoning:
+        delta["reasoning"] = stored.reasoning
+    ending = stored.finish_reason or ("tool_calls" if stored.tool_calls else "stop")
+    return [
+        openai.types.chat.ChatCompletionChunk.construct(
+            id=f"message-{stored.pk}",
+            object="chat.completion.chunk",
+            created=int(stored.created_at.timestamp()),
+            model=stored.model,
+            choices=[{"index": 0, "delta": part, "finish_reason": reason}],
+        )
+        for part, reason in ((delta, None), ({}, ending))
+    ]
 
 
 class _ReplyCollector:
     """The reply of a stream, sync or async."""
 
-    def __init__(self, endpoint: str) -> None:
+    _asked: _Asked | None = None
+
+    def __init__(self, on_stop: OnStop) -> None:
+        self._keeps = on_stop == "keep"
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
-        #: What was sent; of an asynchronous stream None until it is open.
+        #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
         self.context: ChatContext | None = None
-        self._draft = ReplyDraft(endpoint)
+        self._draft = ReplyDraft("")
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[ChatCompletionChunk] = deque()
@@ -94,12 +162,34 @@ class _ReplyCollector:
     @property
     def fallback_used(self) -> bool:
         """Whether the prompt was cut to fit, because compaction is late or failing."""
-        return self.context is not None and self.context.fallback_used
+        told = self.context or self.message
+        return told is not None and told.fallback_used
 
     @property
     def text(self) -> str:
         """The content received so far."""
         return self._draft.text
+
+    def _begin_with(self, found: _Asked | ChatMessage) -> None:
+        if isinstance(found, _Asked):
+            self._asked, self.context = found, found.turn.context
+            self._draft = ReplyDraft(found.turn.endpoint)
+            return
+        self._is_over, self.message = True, found
+        self._last.extend(_chunks_of(found))
+        for chunk in self._last:
+            self._draft.add(chunk)
+
+    def _kept(self) -> tuple[Reply, str] | None:
+        """What is stored of a reply that its reader stops, and its ``finish_reason``; None: nothing is.
+
+        Without tool calls: the last may be half of one, and nobody is left to answer the others.
+        """
+        if not self._keeps or self._is_over:
+            return None
+        if self._draft.finish_reason:
+            return self._draft.reply(), ""
+        return (replace(self._draft.reply(), tool_calls=[], original=None), STOPPED) if self.text.strip() else None
 
     def _may_yield(self, chunk: Any) -> bool:
         return chunk is not END and not self._draft.finish_reason
@@ -126,33 +216,38 @@ class ReplyStream(_ReplyCollector):
     - At ``finish_reason`` the rest of the stream (the usage) is read, the reply is appended and the next compaction
       requested; then the last chunks are yielded. A caller that sees a ``finish_reason`` finds the stored reply in
       ``message``, and may stop there.
-    - Closed before (``break``, :meth:`close`, the end of the ``with`` block): nothing is appended. The connection to
-      the provider is closed, which makes most of them stop generating.
+    - Closed before (:meth:`close`, the end of the ``with`` block, an exception that is no ``Exception``): nothing is
+      appended. The connection to the provider is closed, which makes most of them stop generating. With
+      ``on_stop="keep"`` the text so far is appended instead, without tool calls, with ``finish_reason="stopped"``; if
+      there is none, nothing. A later call at the same tip gets that reply: pass ``regenerate=True``.
+    - Dropped without closing (a loop that breaks): as closed, and nothing is kept. The question is free a moment later.
     - Broken off (the connection, an error inside the stream, an end without ``finish_reason``):
-      :class:`StreamInterrupted` with the ``partial`` text, its cause chained; nothing is appended.
+      :class:`StreamInterrupted` with the ``partial`` text, its cause chained; nothing is appended, whatever ``on_stop``
+      says: nobody wanted it to end there.
     - Empty (no content, no tool call): :class:`EmptyReply`; nothing is appended.
     - Not storable: :class:`InvalidReply` with what was received; nothing is appended.
 
     Neither a transaction nor a database connection is held between the chunks.
     """
 
-    def __init__(self, turn: Turn, opened: OpenedStream) -> None:
-        super().__init__(turn.endpoint)
-        self._turn = turn
-        self.context = turn.context
-        self._opened = opened
+    def __init__(self, found: _Asked | ChatMessage, on_stop: OnStop = "discard") -> None:
+        super().__init__(on_stop)
+        self._begin_with(found)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> ChatCompletionChunk:
-        if not self._is_over:
+        if not self._is_over and (asked := self._asked):
             try:
-                require_no_transaction(self._turn.using)
-                chunk: ChatCompletionChunk = self._receive()
+                require_no_transaction(asked.turn.using)
+                chunk: ChatCompletionChunk = self._receive(asked.opened)
                 if self._may_yield(chunk):
                     return chunk
-                self._finish(chunk)
+                self._finish(asked, chunk)
+            except Exception:
+                self._end()
+                raise
             except BaseException:
                 self.close()
                 raise
@@ -160,29 +255,41 @@ class ReplyStream(_ReplyCollector):
             raise StopIteration
         return self._last.popleft()
 
-    def _receive(self) -> Any:
+    def _receive(self, opened: OpenedStream) -> Any:
         try:
-            opened = self._opened
             chunk = opened.first.pop() if opened.first else next(opened.source, END)
         except Exception as error:
             return self._end_at(error)
         self._draft.add(chunk)
         return chunk
 
-    def _finish(self, chunk: Any) -> None:
+    def _finish(self, asked: _Asked, chunk: Any) -> None:
         last = []
         while chunk is not END:
             last.append(chunk)
-            chunk = self._receive()
-        self.close()
-        self.message = finish_turn(self._turn, self._whole())
+            chunk = self._receive(asked.opened)
+        self._is_over = True
+        asked.opened.source.close()
+        self.message = finish_turn(asked.turn, self._whole())
+        self._end()
         self._last.extend(last)
 
-    def close(self) -> None:
-        """End the stream; a reply that is not stored yet will not be."""
+    def _end(self) -> None:
         self._is_over = True
         self._last.clear()
-        self._opened.source.close()
+        if self._asked is not None:
+            self._asked.opened.source.close()
+            self._asked.claim.release()
+
+    def close(self) -> None:
+        """End the stream. A reply that is not stored yet is stored only with ``on_stop="keep"``, as far as it came."""
+        try:
+            if (kept := self._kept()) and (asked := self._asked):
+                self._is_over = True
+                asked.opened.source.close()
+                self.message = finish_turn(asked.turn, *kept)
+        finally:
+            self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -193,23 +300,24 @@ class ReplyStream(_ReplyCollector):
         self.close()
 
     def __del__(self) -> None:
-        # A loop that breaks drops its iterator, and the provider would go on generating for no reader.
-        self._opened.source.close()
+        # A loop that breaks drops its iterator, and the provider would go on generating for no reader. Nothing is
+        # stored: this may run in any thread, and in the middle of a query.
+        if self._asked is not None:
+            self._asked.opened.source.close()
 
 
 class AsyncReplyStream(_ReplyCollector):
     """:class:`ReplyStream`, awaited: the same rules, and two more.
 
-    - Cancelled while it waits for the provider: nothing is appended and the connection to it is closed. Cancelled
+    - Cancelled while it waits for the provider: as closed. Cancelled
       while the reply is being stored: it is stored, since a transaction is not stopped halfway.
     - Close it with ``async with`` or :meth:`aclose`: a loop that only breaks cannot await the closing, and the
       connection to the provider stays open until the iterator is collected.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[tuple[Turn, OpenedStream]]], endpoint: str) -> None:
-        super().__init__(endpoint)
+    def __init__(self, open_it: Callable[[], Awaitable[_Asked | ChatMessage]], on_stop: OnStop = "discard") -> None:
+        super().__init__(on_stop)
         self._open_it = open_it
-        self._opened: tuple[Turn, OpenedStream] | None = None
 
     def __await__(self) -> Generator[Any, Any, Self]:
         return self._begin().__await__()
@@ -218,11 +326,10 @@ class AsyncReplyStream(_ReplyCollector):
         await self._open()
         return self
 
-    async def _open(self) -> tuple[Turn, OpenedStream]:
-        if self._opened is None:
-            self._opened = await self._open_it()
-            self.context = self._opened[0].context
-        return self._opened
+    async def _open(self) -> _Asked | None:
+        if self._asked is None and not self._is_over:
+            self._begin_with(await self._open_it())
+        return self._asked
 
     def __aiter__(self) -> Self:
         return self
@@ -230,11 +337,14 @@ class AsyncReplyStream(_ReplyCollector):
     async def __anext__(self) -> ChatCompletionChunk:
         if not self._is_over:
             try:
-                turn, opened = await self._open()
-                chunk: ChatCompletionChunk = await self._receive(opened)
-                if self._may_yield(chunk):
-                    return chunk
-                await self._finish(turn, opened, chunk)
+                if asked := await self._open():
+                    chunk: ChatCompletionChunk = await self._receive(asked.opened)
+                    if self._may_yield(chunk):
+                        return chunk
+                    await self._finish(asked, chunk)
+            except Exception:
+                await self._end()
+                raise
             except BaseException:
                 await self.aclose()
                 raise
@@ -250,21 +360,33 @@ class AsyncReplyStream(_ReplyCollector):
         self._draft.add(chunk)
         return chunk
 
-    async def _finish(self, turn: Turn, opened: OpenedStream, chunk: Any) -> None:
+    async def _finish(self, asked: _Asked, chunk: Any) -> None:
         last = []
         while chunk is not END:
             last.append(chunk)
-            chunk = await self._receive(opened)
-        await self.aclose()
-        self.message = await sync_to_async(finish_turn)(turn, self._whole())
+            chunk = await self._receive(asked.opened)
+        self._is_over = True
+        await asked.opened.source.close()
+        self.message = await sync_to_async(finish_turn)(asked.turn, self._whole())
+        await self._end()
         self._last.extend(last)
 
-    async def aclose(self) -> None:
-        """End the stream; a reply that is not stored yet will not be."""
+    async def _end(self) -> None:
         self._is_over = True
         self._last.clear()
-        if self._opened is not None:
-            await self._opened[1].source.close()
+        if self._asked is not None:
+            await self._asked.opened.source.close()
+            await sync_to_async(self._asked.claim.release)()
+
+    async def aclose(self) -> None:
+        """End the stream. A reply that is not stored yet is stored only with ``on_stop="keep"``, as far as it came."""
+        try:
+            if (kept := self._kept()) and (asked := self._asked):
+                self._is_over = True
+                await asked.opened.source.close()
+                self.message = await sync_to_async(finish_turn)(asked.turn, *kept)
+        finally:
+            await self._end()
 
     async def __aenter__(self) -> Self:
         return await self._begin()

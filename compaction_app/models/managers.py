@@ -170,11 +170,10 @@ class ChatMessageManager(_NodeManager):
     """Reads the tree in one recursive statement, appends as last child, and refuses to move anything."""
 
     def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
-        """All nodes in the database that ``instance`` came from, unless this manager is bound to another."""
-        nodes: ChatMessageQuerySet = self.all()
-        if isinstance(instance, models.Model):
-            nodes._add_hints(instance=instance)  # type: ignore[attr-defined]  # missing from the stubs
-        return nodes
+        """All nodes in the database that ``instance`` is written to, unless this manager is bound to another."""
+        if not isinstance(instance, models.Model):
+            return self.all()
+        return self.using(self._writing_to(instance))
 
     # -- reads ------------------------------------------------------------------------------------------
 
@@ -355,7 +354,7 @@ class ChatMessageManager(_NodeManager):
         for node, tokens in zip(uncounted, counts, strict=True):
             node.token_count = tokens
 
-    def _writing_to(self, near: ChatMessage) -> str:
+    def _writing_to(self, near: models.Model) -> str:
         return self._db or router.db_for_write(self.model, instance=near)
 
     def _stub(self, child: ChatMessage) -> ChatMessage:

@@ -112,7 +112,7 @@ class ChatMessage(AL_Node):
     """One node of a conversation: a message, or a summary of the messages above it.
 
     Nodes are written with ``chat.append_message`` or the manager's ``add_root`` and ``add_child``. They are never
-    moved, and never changed except by redaction and deletion.
+    moved, and never changed except by redaction and deletion, and ``metadata`` by ``chat.annotate_message``.
 
     ``content``, ``tool_calls``, ``tool_call_id``, ``name``, ``reasoning``, ``attachments``, ``usage``, ``model``,
     ``metadata`` and ``external_id`` are what was appended; ``original`` is what came, where these could not give it

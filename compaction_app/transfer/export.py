@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
@@ -132,7 +132,8 @@ class _Export:
 
     def __init__(self, session: ChatSession, folder: Path, name: str) -> None:
         self.session = session
-        self.using = branches.database_of(session)
+        # Not where it is written: this may be a copy that the host has named.
+        self.using = session._state.db or DEFAULT_DB_ALIAS
         self.folder = folder
         self.name = name
         #: By the summary's id.

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from django.db import DEFAULT_DB_ALIAS
+
 from compaction_app.compaction.commit import REQUEST_KEYS, digest
 from compaction_app.compaction.execute import request_of
 from compaction_app.compaction.planning import covered_messages
@@ -118,7 +120,7 @@ def _plan(run: CompactionRun) -> CompactionPlan | None:
     if previous is not None and previous.last_summarized_message is not None:
         base = branches.summary_value(previous, previous.last_summarized_message, previous.pinned_message)
     first_depth = base.cutoff_depth + 1 if base else 1
-    path = branches.load_path(summary.parent_message_id, branches.database_of(run), first_depth)
+    path = branches.load_path(summary.parent_message_id, run._state.db or DEFAULT_DB_ALIAS, first_depth)
     # A pin of an earlier generation is above the path that was read.
     inherited = [base.pinned] if base and base.pinned else []
     by_id = {message.id: message for message in (*inherited, *path)}

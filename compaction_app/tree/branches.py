@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from django.db import connections
+from django.db import connections, router
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
@@ -41,8 +41,12 @@ class TipHistory:
 
 
 def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
-    """The database alias that a row was read from."""
-    return instance._state.db or "default"
+    """The alias that a conversation is written to, whichever it was read from; it is read there too.
+
+    The router decides; where it says nothing, it is the alias that the row came from. A replica may not have yet what
+    was written a moment ago.
+    """
+    return router.db_for_write(type(instance), instance=instance)
 
 
 def check_instance(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:

@@ -1,8 +1,7 @@
 """One turn: the reply to a message, from the configured endpoint or from the offline assistant.
 
-If the reply fails, the user's message is kept and can be answered later. One request at a time answers a message: a
-second tab would pay for the same reply again. Neither a transaction nor a connection is held while a model is called:
-``chat.complete`` gives the connection back first.
+If the reply fails, the user's message is kept and can be answered later. A second tab does not pay for the same reply
+again: ``chat.complete`` refuses while a model is asked, and gives the connection to the database back before it asks.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from typing import Any
 
 import openai
 from django.conf import settings
-from django.core.cache import cache
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, ContextOverflow
+from compaction_app.exceptions import CompactionError, ContextOverflow, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.summarizers.openai import failure_of
 from compaction_app.values import ChatContext, ErrorCode, Role
@@ -47,24 +45,6 @@ class Turn:
     is_answered_elsewhere: bool = False
 
 
-#: Seconds after which a request that is waiting for a reply is taken for lost, beyond its own time limit.
-_LOST_AFTER = 60
-
-
-def is_being_answered(message: ChatMessage) -> bool:
-    """Whether a request is waiting for a reply to this message. Processes must share Django's cache to know it."""
-    return bool(cache.get(_mark(message)))
-
-
-def _mark(message: ChatMessage) -> str:
-    return f"chat-reply-to-{message.pk}"
-
-
-def _marking(message: ChatMessage) -> tuple[str, bool, float]:
-    """Arguments of ``cache.add``, which marks a message that no other request has marked."""
-    return _mark(message), True, settings.CHAT_TIMEOUT_SECONDS + _LOST_AFTER
-
-
 def is_offline() -> bool:
     return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
 
@@ -80,29 +60,26 @@ def model_of_new_session() -> str:
     return "" if is_offline() else settings.CHAT_MODEL or DEFAULT_MODEL
 
 
-def take_turn(session: ChatSession, message: ChatMessage) -> Turn:
-    """Get a reply to ``message`` and store it; the next compaction is requested, never awaited."""
+def take_turn(session: ChatSession, message: ChatMessage, *, regenerate: bool = False) -> Turn:
+    """Get a reply to ``message`` and store it; the next compaction is requested, never awaited.
+
+    ``regenerate``: another one, where it has one.
+    """
     model = model_for(session)
-    if not cache.add(*_marking(message)):
-        return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:
             reply = chat.append_message(session, message, **_offline_reply(chat.get_context(message)))
             chat.request_compaction(reply)
             return Turn(tip=reply)
         with openai.OpenAI(**_client_options()) as client:
-            return Turn(tip=chat.complete(message, client=client, model=model))
+            return Turn(tip=chat.complete(message, client=client, model=model, regenerate=regenerate))
     except (openai.OpenAIError, CompactionError) as error:
         return _failed(message, error, model or "")
-    finally:
-        cache.delete(_mark(message))
 
 
 async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
     """:func:`take_turn` with the model awaited."""
     model = model_for(session)
-    if not await cache.aadd(*_marking(message)):
-        return Turn(tip=message, is_answered_elsewhere=True)
     try:
         if model is None:
             offline = _offline_reply(await chat.aget_context(message))
@@ -113,8 +90,6 @@ async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
             return Turn(tip=await chat.acomplete(message, client=client, model=model))
     except (openai.OpenAIError, CompactionError) as error:
         return _failed(message, error, model or "")
-    finally:
-        await cache.adelete(_mark(message))
 
 
 def _offline_reply(context: ChatContext) -> dict[str, Any]:
@@ -139,6 +114,8 @@ def _client_options() -> dict[str, Any]:
 
 
 def _failed(message: ChatMessage, error: openai.OpenAIError | CompactionError, model: str) -> Turn:
+    if isinstance(error, ReplyUnderWay):
+        return Turn(tip=message, is_answered_elsewhere=True)
     if isinstance(error, ContextOverflow):
         if error.needed <= error.available:
             problem = (

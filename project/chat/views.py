@@ -26,6 +26,7 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
+from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Role
@@ -206,7 +207,7 @@ def _branch_page(
         "generations": reading.read_generations(session, tip, page.panel) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
         "is_offline": turns.is_offline(),
-        "is_being_answered": page.awaits_reply and tip is not None and turns.is_being_answered(tip),
+        "is_being_answered": page.awaits_reply and tip is not None and is_under_way(tip),
         # Under ASGI the async view waits for the model without blocking a thread.
         "post_to": "chat:post_async" if isinstance(request, ASGIRequest) else "chat:post",
     }
@@ -297,11 +298,12 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     """Another reply beside this one, or the missing reply to a message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
-    answered = message.parent if message.role == Role.ASSISTANT else message
+    is_reply = message.role == Role.ASSISTANT
+    answered = message.parent if is_reply else message
     if answered is None:
         messages.error(request, "This message is not a reply, so it cannot be regenerated.")
         return redirect(_address(message))
-    return _redirect_to(request, turns.take_turn(found, answered))
+    return _redirect_to(request, turns.take_turn(found, answered, regenerate=is_reply))
 
 
 def _receive(request: HttpRequest, session_id: uuid.UUID) -> _Received | HttpResponse:

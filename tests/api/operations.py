@@ -17,6 +17,7 @@ ROWS = {
     "GET messages/{message_id}": (None, 200, Action.READ),
     "GET messages/{message_id}/branch": (None, 200, Action.READ),
     "GET messages/{message_id}/context": (None, 200, Action.READ),
+    "PATCH messages/{message_id}": ({"feedback": "up"}, 200, Action.ANNOTATE),
     "DELETE messages/{message_id}": (None, 204, Action.ERASE),
     "POST messages/{message_id}/redact": (None, 200, Action.REDACT),
     "DELETE summaries/{summary_id}": (None, 200, Action.RETIRE),

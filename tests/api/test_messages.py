@@ -288,6 +288,19 @@ class TestRead:
 
 
 class TestErase:
+    def test_feedback_is_all_that_can_be_set_later(self, ask, world):
+        path = f"messages/{world.tip.pk}"
+        before = ask.get(path).json()
+        said = ask("patch", path, {"feedback": {"rating": "up"}}).json()
+        assert said == ask.get(path).json()
+        assert said == {**before, "metadata": {**before["metadata"], "feedback": {"rating": "up"}}}
+        assert ask("patch", path, {"feedback": None}).json() == before
+        problem(ask("patch", path, {"feedback": "x" * 9_999}), 422, "invalid")
+        for body in ({}, {"content": "changed"}, {"feedback": "up", "metadata": {}}):
+            problem(ask("patch", path, body), 422, "invalid")
+        assert ask.get(path).json() == before
+        problem(ask("patch", f"messages/{world.summary.pk}", {"feedback": "up"}), 422, "invalid_message")
+
     def test_a_redaction_empties_it_and_the_summaries_that_may_tell_it(self, ask, world):
         said = ask.post(f"messages/{world.branch[1].pk}/redact", {"replacement": "[gone]"}).json()
         assert (said["content"], said["redacted_at"] is None) == ("[gone]", False)

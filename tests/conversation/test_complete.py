@@ -47,8 +47,8 @@ class TestReasoning:
     def test_it_is_sent_back_where_it_is_asked_for(self, session, client, server):
         tip = thinkers(session, 10, 20)[-1]
         chat.complete(tip, client=client)
-        chat.complete(tip, client=client, include_reasoning=True)
-        list(chat.stream(tip, client=client, include_reasoning=True))
+        chat.complete(tip, client=client, include_reasoning=True, regenerate=True)
+        list(chat.stream(tip, client=client, include_reasoning=True, regenerate=True))
         plain, full, streamed = ([m.get("reasoning") for m in sent["messages"]] for sent in server.requests)
         assert plain == [None] * 5
         assert full == streamed == [None, blocks(10), None, blocks(20), None]
@@ -59,7 +59,7 @@ class TestReasoning:
         async def main() -> None:
             client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
             await chat.acomplete(tip, client=client, include_reasoning=True)
-            async for _ in chat.astream(tip, client=client, include_reasoning=True):
+            async for _ in chat.astream(tip, client=client, include_reasoning=True, regenerate=True):
                 pass
 
         async_to_sync(main)()
@@ -104,7 +104,7 @@ class TestAskedWith:
         tip = grow(session, None, "u a " * 24 + "u")[-1]
         chat.complete(tip, client=client)
         assert not CompactionRun.objects.exists()
-        chat.complete(tip, client=client, contributions=self.RETRIEVED)
+        chat.complete(tip, client=client, contributions=self.RETRIEVED, regenerate=True)
         run = CompactionRun.objects.get()
         assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
 
@@ -209,7 +209,10 @@ def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(se
     counts = []
     tip = grow(session, None, "u")[0]
     for _ in range(2):
-        for ask in (lambda tip: chat.complete(tip, client=client), lambda tip: list(chat.stream(tip, client=client))):
+        for ask in (
+            lambda tip: chat.complete(tip, client=client),
+            lambda tip: list(chat.stream(tip, client=client, regenerate=True)),
+        ):
             with CaptureQueriesContext(connection) as queries:
                 ask(tip)
             counts.append(len(queries))

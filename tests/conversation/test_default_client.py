@@ -48,9 +48,9 @@ def tip(session):
 
 def test_every_turn_goes_over_one_connection(tip, counted):
     for _ in range(3):
-        chat.complete(tip)
+        chat.complete(tip, regenerate=True)
     # The server closes a connection after a stream.
-    list(chat.stream(tip))
+    list(chat.stream(tip, regenerate=True))
     assert len(counted.server.requests) == 4
     assert counted.connections == 1
 
@@ -58,8 +58,8 @@ def test_every_turn_goes_over_one_connection(tip, counted):
 def test_so_does_every_turn_of_an_event_loop(tip, counted):
     async def main() -> None:
         for _ in range(3):
-            await chat.acomplete(tip)
-        async for _ in chat.astream(tip):
+            await chat.acomplete(tip, regenerate=True)
+        async for _ in chat.astream(tip, regenerate=True):
             pass
         clients.append(chat_model._async_client.client)
 
@@ -77,10 +77,10 @@ def test_another_environment_is_another_client(tip, counted, monkeypatch):
     chat.complete(tip)
     with ScriptedOpenAIServer(default=steps.reply("Nay.")) as other:
         monkeypatch.setenv("OPENAI_BASE_URL", other.url)
-        assert chat.complete(tip).content == "Nay."
+        assert chat.complete(tip, regenerate=True).content == "Nay."
         assert [call.headers["authorization"] for call in other.calls] == ["Bearer none"]
         monkeypatch.setenv("OPENAI_API_KEY", "another")
-        chat.complete(tip)
+        chat.complete(tip, regenerate=True)
         assert [call.headers["authorization"] for call in other.calls][1:] == ["Bearer another"]
     assert len(counted.server.requests) == 1
 

@@ -21,7 +21,7 @@ from compaction_app.exceptions import (
     InvalidReply,
     StreamInterrupted,
 )
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -331,6 +331,90 @@ class TestLeft:
 
         async_to_sync(main)()
         assert ChatMessage.objects.count() == 1
+
+    def test_one_that_is_kept_is_stored_as_far_as_it_came(self, tip, server):
+        """suitenumerique/conversations#743: what a person stopped was gone when the page was loaded again."""
+        call = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at'}}]}
+        server.script([steps.stream_of({"reasoning": "Hm."}, "Aye,", " aye", call, then=steps.hang())] * 2)
+        with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
+            for chunk in stream:
+                if chunk.choices[0].delta.tool_calls:
+                    break
+        server.wait_for_disconnects(1)
+
+        async def main() -> ChatMessage:
+            client = aclient_of(server)
+            async with chat.astream(tip, client=client, on_stop="keep", regenerate=True) as stream:
+                async for chunk in stream:
+                    if chunk.choices[0].delta.tool_calls:
+                        break
+            return stream.message
+
+        for reply in (stream.message, async_to_sync(main)()):
+            assert (reply.content, reply.tool_calls, reply.reasoning) == ("Aye, aye", None, "Hm.")
+            assert reply.finish_reason == ChatMessage.objects.get(pk=reply.pk).finish_reason == "stopped"
+            assert reply.sent_context["tokens"] == stream.context.tokens
+        assert len(replies()) == 2
+        assert chat.complete(tip, client=client_of(server)) == reply
+        assert not ReplyClaim.objects.exists()
+
+    def test_one_that_is_kept_is_stored_when_its_task_is_cancelled(self, tip, server):
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+
+        async def main() -> None:
+            got = asyncio.Event()
+
+            async def consume() -> None:
+                async for _ in chat.astream(tip, client=aclient_of(server), on_stop="keep"):
+                    got.set()
+
+            task = asyncio.create_task(consume())
+            await asyncio.wait_for(got.wait(), 5)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        async_to_sync(main)()
+        assert [(reply.content, reply.finish_reason) for reply in replies()] == [("Aye,", "stopped")]
+
+    @pytest.mark.parametrize(
+        "deltas",
+        [[], [" \n"], [{"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{"}}]}]],
+        ids=["nothing", "blanks", "half a call"],
+    )
+    def test_nothing_is_kept_of_one_without_text(self, tip, server, deltas):
+        server.script([steps.stream_of({"role": "assistant"}, *deltas, then=steps.hang())])
+        with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
+            for _ in range(1 + len(deltas)):
+                next(stream)
+        assert (stream.message, replies()) == (None, [])
+
+    def test_one_that_broke_off_is_not_kept(self, tip, server):
+        """Its reader did not stop it: asking again is safe."""
+        server.script([steps.stream_of("Aye,", then=steps.hang(0))])
+        stream = chat.stream(tip, client=client_of(server), on_stop="keep")
+        with stream, pytest.raises(StreamInterrupted, match=r"broke off|ended"):
+            list(stream)
+        assert replies() == []
+
+    def test_one_that_is_read_to_its_end_is_whole(self, tip, server):
+        with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
+            list(stream)
+        assert [reply.finish_reason for reply in replies()] != ["stopped"]
+        assert stream.message.content == "Aye, aye, Sir."
+
+    def test_one_that_is_dropped_is_not_kept(self, tip, server):
+        """``__del__`` does no database work."""
+        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        for _ in chat.stream(tip, client=client_of(server), on_stop="keep"):
+            break
+        gc.collect()
+        assert replies() == []
+
+    def test_on_stop_has_two_values(self, tip, server):
+        for door in (chat.stream, chat.astream):
+            with pytest.raises(InvalidMessage, match="on_stop"):
+                door(tip, on_stop="kep")
 
     def test_errors_before_the_first_chunk_are_raised_where_it_is_opened(self, tip, server):
         """So a view can answer with a status: nothing of its response has gone out yet."""

@@ -129,7 +129,7 @@ def test_a_deleted_session_is_said_to_be_gone(tip: ChatMessage) -> None:
     session = ChatSession.objects.get()
     chat.delete_session(session)
     for ask in (chat.get_context, chat.should_compact, chat.request_compaction, chat.compact, chat.complete):
-        with pytest.raises(MessageNotFound, match=f"Message {tip.pk} does not exist any more"):
+        with pytest.raises(MessageNotFound, match="does not exist any more"):
             ask(tip)
     with pytest.raises(MessageNotFound, match="was deleted"):
         chat.delete_session(session)

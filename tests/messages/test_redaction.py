@@ -338,7 +338,8 @@ class TestNothingLeaves:
         session, tip = planted_session()
         before = dict(ChatMessage.objects.values_list("pk", "content"))
         chat.complete(tip, client=client, contributions=self.CONTRIBUTIONS, include_reasoning=True)
-        list(chat.stream(tip, client=client, contributions=self.CONTRIBUTIONS, include_reasoning=True))
+        options = {"contributions": self.CONTRIBUTIONS, "include_reasoning": True, "regenerate": True}
+        list(chat.stream(tip, client=client, **options))
         assert chat.compact(tip, instructions=f"Keep {KEY}").status == "succeeded"
         tip = grow(session, tip, "a u a")[-1]
         chat.complete(tip, client=client, include_reasoning=True)
@@ -364,7 +365,7 @@ class TestNothingLeaves:
         async def main() -> None:
             client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
             await chat.acomplete(tip, client=client, contributions=self.CONTRIBUTIONS)
-            async for _ in chat.astream(tip, client=client, contributions=self.CONTRIBUTIONS):
+            async for _ in chat.astream(tip, client=client, contributions=self.CONTRIBUTIONS, regenerate=True):
                 pass
             await chat.acompact(tip, instructions=f"Keep {KEY}")
 

@@ -9,7 +9,7 @@ from django.db import connections
 from django.test import AsyncClient, Client
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
 from project import offline_assistant
@@ -217,7 +217,7 @@ class TestFailures:
         assert "A reply to this message is already on its way." in told
         assert [message.role for message in ChatMessage.objects.order_by("id")] == ["user", "assistant"]
         assert len(endpoint.requests) == 1
-        assert not turns.is_being_answered(ChatMessage.objects.earliest("id"))
+        assert not ReplyClaim.objects.exists()
 
     def test_a_system_prompt_that_fills_the_window_is_explained_on_the_page(self, browser, marit):
         session = chat.start_session(owner=marit, system_prompt="word " * 3000, settings=WINDOW)

@@ -1,0 +1,326 @@
+"""A question has one reply under way, whoever else asks (design §8); what is stored is not bought again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from compaction_app import chat
+from compaction_app.conversation import claim
+from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyUnderWay, StreamInterrupted
+from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.testing.server import ScriptedOpenAIServer
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+
+
+@pytest.fixture
+def tip(session):
+    return grow(session, None, "u")[0]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("Aye, aye, Sir.")) as running:
+        yield running
+
+
+def completed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
+    with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
+        return chat.complete(tip, client=client, **options)
+
+
+def acompleted(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
+    async def ask() -> ChatMessage:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
+            return await chat.acomplete(tip, client=client, **options)
+
+    return async_to_sync(ask)()
+
+
+def streamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
+    with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
+        stream = chat.stream(tip, client=client, **options)
+        assert text_of(list(stream)) == stream.text == stream.message.content
+        return stream.message
+
+
+def astreamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
+    async def ask() -> ChatMessage:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
+            stream = chat.astream(tip, client=client, **options)
+            assert text_of([chunk async for chunk in stream]) == stream.text == stream.message.content
+            return stream.message
+
+    return async_to_sync(ask)()
+
+
+def text_of(chunks: list[Any]) -> str:
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+Ask = Callable[..., ChatMessage]
+EACH = pytest.mark.parametrize("ask", [completed, acompleted, streamed, astreamed])
+
+
+def while_answering(then: Callable[[], Any], step: Step) -> tuple[Step, list[Any]]:
+    """A step that calls ``then`` before it answers, and what that returned or raised."""
+    outcomes: list[Any] = []
+
+    def answer(exchange: Exchange) -> None:
+        try:
+            outcomes.append(then())
+        except Exception as error:
+            outcomes.append(error)
+        finally:
+            connections["default"].close()
+        step(exchange)
+
+    return answer, outcomes
+
+
+@EACH
+class TestOneUnderWay:
+    def test_the_second_caller_is_told(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+        second, outcomes = while_answering(lambda: completed(tip, server), steps.reply("Aye."))
+        server.script([second])
+        reply = ask(tip, server)
+        [error] = outcomes
+        assert isinstance(error, ReplyUnderWay)
+        assert (error.code, error.message_id) == ("reply_under_way", tip.pk)
+        assert timedelta(seconds=30) < error.expires_at - timezone.now() <= timedelta(seconds=claim.LEASE_SECONDS)
+        assert (reply.content, len(server.requests)) == ("Aye.", 1)
+        assert not ReplyClaim.objects.exists()
+
+    def test_who_comes_later_gets_the_stored_reply(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
+    ) -> None:
+        first = completed(tip, server)
+        changed_at = ChatSession.objects.get().updated_at
+        assert ask(tip, server) == first
+        assert ChatSession.objects.get().updated_at == changed_at
+        assert len(server.requests) == 1
+        assert not ReplyClaim.objects.exists()
+
+    def test_regenerate_makes_another_one_and_one_at_a_time(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
+    ) -> None:
+        first = completed(tip, server)
+        second, outcomes = while_answering(lambda: completed(tip, server, regenerate=True), steps.reply("Nay."))
+        server.script([second])
+        another = ask(tip, server, regenerate=True)
+        assert [type(error) for error in outcomes] == [ReplyUnderWay]
+        assert chat.variants(first) == [first, another]
+        # The newest is the reply now.
+        assert ask(tip, server) == another
+        assert len(server.requests) == 2
+
+    def test_a_lease_that_ended_is_taken_over(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+        """Its process was killed."""
+        now = timezone.now()
+        ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=now + timedelta(seconds=5))
+        with pytest.raises(ReplyUnderWay):
+            ask(tip, server)
+        ReplyClaim.objects.update(lease_expires_at=now)
+        assert ask(tip, server).content == "Aye, aye, Sir."
+        assert not ReplyClaim.objects.exists()
+
+    def test_an_error_leaves_no_claim(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+        server.script([steps.server_error()])
+        with pytest.raises(openai.InternalServerError):
+            ask(tip, server)
+        with pytest.raises(InvalidMessage):
+            ask(tip, server, messages=[])
+        assert not ReplyClaim.objects.exists()
+        assert ask(tip, server).content == "Aye, aye, Sir."
+
+    def test_a_tip_that_is_deleted_meanwhile_takes_its_claim_with_it(
+        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
+    ) -> None:
+        deletes, outcomes = while_answering(
+            lambda: (ReplyClaim.objects.count(), chat.delete_message(tip)), steps.reply("Aye.")
+        )
+        server.script([deletes])
+        with pytest.raises(MessageNotFound) as caught:
+            ask(tip, server)
+        assert caught.value.reply["content"] == "Aye."
+        assert outcomes == [(1, 1)]
+        with pytest.raises(MessageNotFound):
+            ask(tip, server)
+        assert not ReplyClaim.objects.exists()
+
+
+class TestWhatIsAReply:
+    def test_what_a_host_appended_does_not_count(self, session, tip, server):
+        by_hand = chat.append_message(session, tip, role="assistant", content="By hand")
+        reply = completed(tip, server)
+        assert chat.variants(reply) == [by_hand, reply]
+
+    def test_nor_do_edits_of_the_next_question(self, session, tip, server):
+        chat.append_message(session, tip, role="user", content="And?")
+        assert completed(tip, server).role == "assistant"
+
+    def test_a_reply_with_calls_streams_them_again(self, tip, server):
+        server.script([steps.tool_call("look", '{"at": "the tide"}')])
+        stored = completed(tip, server)
+        with chat.stream(tip, client=openai.OpenAI(base_url=server.url, api_key="none")) as stream:
+            first, last = stream
+        [call] = first.choices[0].delta.tool_calls
+        assert (call.index, call.id, call.function.name) == (0, stored.tool_calls[0]["id"], "look")
+        assert (call.function.arguments, last.choices[0].finish_reason) == ('{"at": "the tide"}', "tool_calls")
+        assert (stream.context, stream.fallback_used) == (None, False)
+
+
+class TestStreams:
+    def test_one_that_is_read_by_nobody_has_the_claim_until_it_is_closed(self, tip, server):
+        server.script([steps.stream_of("Aye", ", aye")])
+        client = openai.OpenAI(base_url=server.url, api_key="none")
+        stream = chat.stream(tip, client=client)
+        with pytest.raises(ReplyUnderWay):
+            completed(tip, server)
+        assert claim.is_under_way(tip)
+        stream.close()
+        stream.close()
+        assert not claim.is_under_way(tip)
+        assert not ReplyClaim.objects.exists()
+
+    def test_one_that_is_dropped_frees_the_question_a_moment_later(self, tip, server):
+        """``__del__`` may run inside a query of another thread, so it does no database work itself."""
+        server.script([steps.stream_of("Aye", ", aye", ", Sir")])
+        client = openai.OpenAI(base_url=server.url, api_key="none")
+        with CaptureQueriesContext(connection) as queries:
+            stream = chat.stream(tip, client=client)
+            next(stream)
+            asked = len(queries)
+            del stream
+            gc.collect()
+            assert len(queries) == asked
+        deadline = time.monotonic() + 5
+        while ReplyClaim.objects.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert completed(tip, server).content == "Aye, aye, Sir."
+
+    def test_one_that_breaks_off(self, tip, server):
+        server.script([steps.stream_of("Aye", ", aye", then=steps.drop())])
+        with pytest.raises(StreamInterrupted):
+            streamed(tip, server)
+        assert not ReplyClaim.objects.exists()
+
+    def test_cancelled_before_it_is_open(self, tip, server):
+        async def cancel() -> None:
+            async with openai.AsyncOpenAI(base_url=server.url, api_key="none") as client:
+                for opening in (chat.acomplete(tip, client=client), chat.astream(tip, client=client)):
+
+                    async def wait(opening: Any = opening) -> None:
+                        await opening
+
+                    task = asyncio.create_task(wait())
+                    await asyncio.sleep(0.3)
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await task
+
+        server.script([steps.hang(5), steps.hang(5)])
+        async_to_sync(cancel)()
+        assert not ReplyClaim.objects.exists()
+
+
+def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
+    server.script([steps.late(1.5, steps.reply("Aye."))])
+    with ThreadPoolExecutor(1) as pool:
+
+        def first() -> ChatMessage:
+            try:
+                return completed(tip, server)
+            finally:
+                connections["default"].close()
+
+        slow = pool.submit(first)
+        time.sleep(1.1)
+        with pytest.raises(ReplyUnderWay):
+            completed(tip, server)
+        assert slow.result().content == "Aye."
+    assert not ReplyClaim.objects.exists()
+
+
+def test_what_killed_processes_left_does_not_pile_up(session, monkeypatch):
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
+    old, kept = grow(session, None, "u u")
+    ReplyClaim.objects.create(message=old, token=uuid.uuid4(), lease_expires_at=timezone.now() - timedelta(days=1))
+    with claim.Claim(kept) as held:
+        held.take(regenerate=False)
+        deadline = time.monotonic() + 5
+        while ReplyClaim.objects.filter(message=old).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert ReplyClaim.objects.get().message_id == kept.pk
+
+
+def test_many_at_once_buy_one(tip, server):
+    """``complete(q)`` three times at once bought three replies."""
+    server.script([steps.late(0.5, steps.reply("Aye."))])
+
+    def ask() -> Any:
+        try:
+            return completed(tip, server).pk
+        except ReplyUnderWay:
+            return None
+        finally:
+            connections["default"].close()
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = [future.result() for future in [pool.submit(ask) for _ in range(4)]]
+    assert len(server.requests) == 1
+    assert {pk for pk in outcomes if pk} == {ChatMessage.objects.get(role="assistant").pk}
+
+
+def statements(queries: CaptureQueriesContext) -> int:
+    return sum(not query["sql"].startswith(("BEGIN", "COMMIT", "ROLLBACK")) for query in queries)
+
+
+def test_it_costs_the_same_statements_whatever_is_stored(session, server):
+    """Lock, look and write at the beginning, delete at the end; a stored reply is looked for and read."""
+    tip, counts = grow(session, None, "u")[0], []
+    for _ in range(2):
+        with claim.Claim(tip) as held, CaptureQueriesContext(connection) as queries:
+            assert held.take(regenerate=False) is None
+            held.release()
+        completed(tip, server)
+        with CaptureQueriesContext(connection) as stored:
+            completed(tip, server)
+        counts.append([statements(queries), statements(stored)])
+        tip = grow(session, tip, "a u " * 15)[-1]
+    assert counts == [[4, 3]] * 2
+
+
+def test_it_holds_no_transaction(tip):
+    with claim.Claim(tip) as held:
+        held.take(regenerate=False)
+        assert not connection.in_atomic_block
+        with transaction.atomic():
+            chat.redact_message(tip)
+    assert not ReplyClaim.objects.exists()
+
+
+def test_a_session_is_deleted_with_its_claims(session, tip):
+    ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=timezone.now())
+    chat.delete_session(session)
+    assert not ReplyClaim.objects.exists()

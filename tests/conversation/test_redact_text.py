@@ -1,0 +1,166 @@
+"""What quotes a text is found in a conversation and redacted, whatever its case and white space (design §10)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.conversation import redact_text
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.testing.builders import grow
+from compaction_app.tree.verify import verify_session
+from compaction_app.values import TextFound
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+
+TEXT = "Rosa Keller"
+
+
+def call(arguments: str, name: str = "look") -> dict[str, Any]:
+    return {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+#: Where it stands → a message that quotes it there.
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "as it is": ("content", {"role": "user", "content": "Ask Rosa Keller."}),
+    "another case": ("content", {"role": "user", "content": "ask ROSA KELLER"}),
+    "another white space": ("content", {"role": "user", "content": "Rosa\u00a0\n\t Keller"}),
+    "a character without width": ("content", {"role": "user", "content": "Ro\u200bsa Kel\u00adler"}),
+    "letters composed otherwise": ("content", {"role": "user", "content": "\uff32osa Keller"}),
+    "escaped JSON as content": ("content", {"role": "user", "content": '{"who": "\\u0052osa\\nKeller"}'}),
+    "a participant": ("name", {"role": "user", "content": "x", "name": "rosa  keller"}),
+    "arguments": ("tool_calls", {"role": "assistant", "tool_calls": [call('{"who": "Rosa\\nKeller"}')]}),
+    "arguments in arguments": (
+        "tool_calls",
+        {"role": "assistant", "tool_calls": [call(json.dumps({"body": json.dumps({"who": TEXT})}))]},
+    ),
+    "reasoning": ("reasoning", {"role": "assistant", "content": "x", "reasoning": [{"text": "Is it rosa keller?"}]}),
+    "an attachment": ("attachments", {"role": "user", "content": "x", "attachments": [{"name": "Rosa Keller.pdf"}]}),
+    "metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"people": ["Rosa Keller"]}}),
+    "a key of metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"Rosa Keller": 1}}),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_it_is_found_and_redacted_where_it_stands(session: ChatSession, name: str) -> None:
+    place, message = PLACES[name]
+    first = chat.append_message(session, role="user", content="Ask Rosa. Ask Keller.", metadata={"rosa": "keller"})
+    quoting = chat.append_message(session, first, **message)
+    before = dict(ChatMessage.objects.values_list("pk", "content"))
+    expected = TextFound(session=(), messages=((quoting.pk, (place,)),), summaries=(), runs=())
+    assert chat.redact_text(session, TEXT, dry_run=True) == expected
+    assert dict(ChatMessage.objects.values_list("pk", "content")) == before
+    assert chat.redact_text(session, f"  rosa\n{'KELLER'} ") == expected
+    redacted = ChatMessage.objects.get(pk=quoting.pk)
+    assert (redacted.content, redacted.metadata) == ("[redacted]", {})
+    assert redacted.redacted_at is not None
+    assert not chat.redact_text(session, TEXT).messages
+    assert ChatMessage.objects.get(pk=first.pk).redacted_at is None
+    assert not verify_session(session).problems
+
+
+def test_it_is_found_in_the_original(session: ChatSession) -> None:
+    message = chat.append_message(session, role="assistant", content="x")
+    ChatMessage.objects.filter(pk=message.pk).update(original={"format": "x", "data": {"thinking": "rosa keller"}})
+    assert chat.redact_text(session, TEXT).messages == ((message.pk, ("original",)),)
+    assert ChatMessage.objects.get().original is None
+
+
+def test_numbers_are_text_too(session: ChatSession) -> None:
+    message = chat.append_message(session, role="user", content="x", metadata={"account": 47110815})
+    assert chat.redact_text(session, "47110815").messages == ((message.pk, ("metadata",)),)
+
+
+def test_what_a_redaction_keeps_is_not_searched(session: ChatSession) -> None:
+    """The name of a function and the id of a call keep the branch valid."""
+    asked = chat.append_message(session, role="assistant", tool_calls=[call("{}", name="rosa_keller")])
+    chat.append_message(session, asked, role="tool", tool_call_id="c1", name="rosa_keller", content="x")
+    assert chat.redact_text(session, "rosa_keller") == TextFound(session=(), messages=(), summaries=(), runs=())
+
+
+def test_summaries_below_go_with_a_message_and_those_that_alone_quote_it_too(session: ChatSession) -> None:
+    quoting = chat.append_message(session, role="user", content=f"{TEXT} " + "word " * 800)
+    tip = grow(session, quoting, "a(800) u(800) a(800) " * 3)[-1]
+    below = chat.compact(tip).summary
+    ChatMessage.objects.filter(pk=below.pk).update(content="## Who\n\nSomebody called.")
+    other = grow(session, None, "u(800) a(800) " * 5)[-1]
+    alone = chat.compact(other, instructions="Keep rosa keller.").summary
+    ChatMessage.objects.filter(pk=alone.pk).update(content="## Who\n\nRosa  Keller called.", ledger="ROSA KELLER")
+    own = chat.compact(grow(session, None, "u(800) a(800) " * 5)[-1]).summary
+    found = chat.redact_text(session, TEXT, dry_run=True)
+    run = CompactionRun.objects.get(summary=alone)
+    assert found.messages == ((quoting.pk, ("content",)),)
+    assert found.summaries == ((below.pk, ()), (alone.pk, ("content", "ledger")))
+    assert found.runs == ((run.pk, ("instructions",)),)
+    assert chat.redact_text(session, TEXT) == found
+    for summary in (below, alone):
+        emptied = ChatMessage.objects.get(pk=summary.pk)
+        assert (emptied.content, emptied.ledger, emptied.retired_reason) == ("", "", "redaction")
+        assert emptied.retired_at is not None
+    assert ChatMessage.objects.get(pk=own.pk).retired_at is None
+    assert (CompactionRun.objects.get(pk=run.pk).instructions, ChatSession.objects.get().erasures) == ("", 1)
+    event = CompactionEvent.objects.get(kind="invalidated")
+    assert event.payload == {"summaries": 2, "erasure": "redaction"}
+    # The branches without a summary are compacted again.
+    assert CompactionRun.objects.open().exists()
+    assert chat.redact_text(session, TEXT).summaries == ()
+    assert not verify_session(session).problems
+
+
+def test_what_quotes_it_in_the_session_is_cleared() -> None:
+    session = chat.start_session(
+        title="About rosa keller",
+        system_prompt="You help Rosa Keller.",
+        metadata={"client": {"name": TEXT}, "ticket": 7},
+    )
+    assert chat.redact_text(session, TEXT).session == ("title", "system_prompt", "metadata")
+    stored = ChatSession.objects.get()
+    assert (stored.title, stored.system_prompt, stored.metadata) == ("", "", {"ticket": 7})
+    assert (session.title, session.metadata) == ("", {"ticket": 7})
+
+
+def test_other_sessions_are_left_alone(session: ChatSession) -> None:
+    other = chat.append_message(chat.start_session(title=TEXT), role="user", content=TEXT)
+    assert chat.redact_text(session, TEXT).messages == ()
+    assert ChatMessage.objects.get(pk=other.pk).content == TEXT
+
+
+@pytest.mark.parametrize("text", ["", "abc", "  a b ", "a\u200bbc", "\n\t   \n"])
+def test_a_text_of_fewer_than_four_characters_is_refused(session: ChatSession, text: str) -> None:
+    chat.append_message(session, role="user", content="abc a b")
+    for redact in (chat.redact_text, async_to_sync(chat.aredact_text)):
+        with pytest.raises(InvalidMessage) as caught:
+            redact(session, text)
+        assert caught.value.field == "text"
+    assert ChatMessage.objects.get().redacted_at is None
+
+
+def test_what_is_appended_during_the_search_is_found_too(session: ChatSession, monkeypatch: Any) -> None:
+    grow(session, None, "u a")
+    read = redact_text._Search.read_messages
+
+    def read_and_append(search: Any) -> None:
+        read(search)
+        if ChatMessage.objects.count() == 2:
+            chat.append_message(session, role="user", content=TEXT)
+
+    monkeypatch.setattr(redact_text._Search, "read_messages", read_and_append)
+    assert len(chat.redact_text(session, TEXT).messages) == 1
+
+
+def test_messages_are_read_in_batches(session: ChatSession, monkeypatch: Any) -> None:
+    monkeypatch.setattr(redact_text, "_BATCH", 5)
+    last = grow(session, None, "u a " * 6)[-1]
+    quoting = chat.append_message(session, last, role="user", content=TEXT)
+    with CaptureQueriesContext(connection) as queries:
+        found = chat.redact_text(session, TEXT, dry_run=True)
+    assert found.messages == ((quoting.pk, ("content",)),)
+    # Four pages, the last of them empty, then what is below, the runs and the session.
+    assert len(queries) == 7
