@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from compaction_app.context import windows
+from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
-from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
+from compaction_app.summarizers.openai import is_unreadable, openai, overflow_of
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -47,6 +49,18 @@ class Reply:
 
 class ProviderOverflow(Exception):
     """The provider says that the prompt is too long; the cause is its own error."""
+
+    def __init__(self, overflow: Overflow) -> None:
+        super().__init__(overflow)
+        self.overflow = overflow
+
+
+def endpoint_of(client: Any) -> str:
+    """Where a client (None: the default one) asks: its address without query and last slash, "" where it has none."""
+    if client is None:
+        return windows.endpoint_of()
+    url = getattr(client, "base_url", None)
+    return windows.endpoint_of(str(url)) if url else ""
 
 
 #: The client reads these when it is made.
@@ -209,8 +223,8 @@ def _errors_translated() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, openai.APIError) and is_overflow(error):
-            raise ProviderOverflow from error
+        if isinstance(error, openai.APIError) and (overflow := overflow_of(error)):
+            raise ProviderOverflow(overflow) from error
         if is_unreadable(error):
             raise InvalidReply(_UNREADABLE) from error
         raise

@@ -47,7 +47,13 @@ def stream(
     See :class:`ReplyStream` for what is stored when.
     """
     chat_model.require_client(client, is_awaited=False)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        endpoint=chat_model.endpoint_of(client),
+    )
     turn = start_turn(tip, request, include_reasoning, params)
     turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
     return ReplyStream(turn, opened)
@@ -71,7 +77,13 @@ def astream(
     chat_model.require_client(client, is_awaited=True)
 
     async def open_it() -> tuple[Turn, OpenedStream]:
-        request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+        request = ContextRequest(
+            model=model,
+            tools=tools,
+            contributions=contributions,
+            reserved_tokens=reserved_tokens,
+            endpoint=chat_model.endpoint_of(client),
+        )
         turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
         return await aask_with_recovery(turn, lambda asked: chat_model.aopen_stream(client, asked.arguments))
 

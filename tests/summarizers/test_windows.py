@@ -11,9 +11,9 @@ from django.core.cache import cache
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers import windows
+from compaction_app.context import windows
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.windows import Overflow, halved, less_than, narrowed, read_overflow, read_usage
+from compaction_app.context.windows import Overflow, halved, less_than, narrowed, read_overflow, read_usage
 from compaction_app.tasks import compact_session
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
