@@ -54,7 +54,7 @@ _FAMILIES = {
     100_000: "claude2.0 claudeinstant",
     128_000: "commandr novamicro",
     131_072: """deepseek devstral gemma3 glm4 gptoss kimik2 llama3.1 llama3.2 llama3.3 magistral ministral mistrallarge
-        mistralmedium mistralnemo mistralsmall openmistralnemo pixtral qwq""",
+        mistralmedium mistralnemo mistralsmall openmistralnemo phi3.5 pixtral qwq""",
     200_000: "claude glm4.6 glm4.7 glm5",
     256_000: "codestral commanda",
     262_144: """devstral2 gemma4 kimik20905 kimik2. kimik2thinking ministral3 mistrallarge2512 mistrallarge3
@@ -81,7 +81,8 @@ _THOUSANDS = re.compile(r"[-_:](\d{1,4})k\b")
 @lru_cache(maxsize=1_000)
 def readings(model: str) -> tuple[str, ...]:
     """The model's own name in a name as people write it, then without its date and endings; each once."""
-    name = model.strip().lower().replace("\\", "/")
+    # No model has a name that long; a session's owner may write anything.
+    name = model[-200:].strip().lower().replace("\\", "/")
     if name.startswith("ft:"):
         name = name.split(":")[1]
     name = name.rstrip("/").rpartition("/")[2]
@@ -105,7 +106,7 @@ def known_window(model: str) -> int | None:
     # A deployment is often named after its model: "gpt-4o-mini-eu".
     parts = names[0].split("-")
     shorter = ("-".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
-    windows = (info.context_window for info in _infos((*names, *shorter)))
+    windows = (info.context_window for info in _infos((*names, names[0].replace(".", "-"), *shorter)))
     return next((window for window in windows if window), None) or _by_family(names[0], _FAMILIES)
 
 

@@ -84,7 +84,7 @@ class ResolvedRequest:
     count: Count
     #: Where the model is asked, its name, and what was learned there.
     place: windows.Place = ("", "")
-    learned: windows.Learned = windows.Learned()
+    learned: windows.Learned = windows.NOTHING
     #: Without what was learned, which may be a gateway's mistake: asked for where nothing fits that; else None.
     without_learned: ResolvedRequest | None = None
     #: The history at a tip as it was when the session was read; None if it was not read with it.

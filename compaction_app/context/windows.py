@@ -103,6 +103,9 @@ class Learned:
     accepted: int = 0
 
 
+NOTHING = Learned()
+
+
 def endpoint_of(url: str = "") -> str:
     """An address as a place is known by: without query, password and the last slash; by default the client's own."""
     try:
@@ -156,7 +159,7 @@ def learned_of(place: Place) -> Learned:
         found = cache.get_many([said, taken])
         return Learned(sum(found[said]) if said in found else None, int(found.get(taken, 0)))
 
-    return _guarded("recall_window", read, Learned())
+    return _guarded("recall_window", read, NOTHING)
 
 
 def learn(place: Place, window: int, learned: Learned) -> None:

@@ -49,7 +49,7 @@ from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
 
-logger = logging.getLogger("compaction_app.chat")
+logger = logging.getLogger("compaction_app.complete")
 
 #: Refused prompts that are fitted anew: to what the provider names, once more where it then names less, and at last to
 #: the newest turn alone.
