@@ -63,25 +63,6 @@ class ReasoningRule(StrEnum):
     DROP = "drop"
 
 
-#: Context windows by model name prefix; the longest matching prefix counts. Sources: the providers' model pages.
-CONTEXT_WINDOWS: dict[str, int] = {
-    "gpt-4o": 128_000,
-    "gpt-4.1": 1_047_576,
-    "gpt-4-turbo": 128_000,
-    "gpt-4": 8_192,
-    "gpt-3.5-turbo": 16_385,
-    "gpt-5": 400_000,
-    "o1": 200_000,
-    "o3": 200_000,
-    "o4-mini": 200_000,
-    "claude-": 200_000,
-    "gemini-": 1_048_576,
-    "llama-3": 128_000,
-    "mistral-": 128_000,
-    "deepseek-": 128_000,
-    "qwen": 128_000,
-}
-
 PRESETS: dict[str, dict[str, Any]] = {
     Mode.OFF: {},
     Mode.STANDARD: {},
@@ -402,7 +383,7 @@ class Settings:
     prune_tool_result_bytes: int = _key(4096, _integer(1))
     target_ratio: float = _key(0.50, _ratio)
     context_window: int | None = _key(None, _optional(_integer(1)))
-    context_windows: Mapping[str, int] = _key(CONTEXT_WINDOWS, _windows, site_only=True)
+    context_windows: Mapping[str, int] = _key({}, _windows, site_only=True)
     default_context_window: int = _key(128_000, _integer(1))
     reserved_tokens: int = _key(8192, _integer(0))
     trigger_tokens_cap: int = _key(200_000, _integer(1))

@@ -20,7 +20,7 @@ from typing import Any
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load, settings_from
 from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_after_pruning
-from compaction_app.context.budget import make_budget, reply_reserve, window_of, with_trigger_of
+from compaction_app.context.budget import make_budget, reply_reserve, window_or_default, with_trigger_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages import validation
@@ -114,7 +114,7 @@ def check_and_compact(
     settings = with_trigger_of(model, settings_from({} if options is None else options, where="options"))
     count: Count = load(settings.token_counter)()
     history = _History(messages, summary, count)
-    window = window_of(model, settings) or settings.default_context_window
+    window = window_or_default(model, settings)
     reply = reply_reserve(window, settings, reserved_tokens)
     budget = make_budget(window, history.fixed_tokens + count_tools(tools, count) + reply, settings)
     compaction = _Compaction(branch=history.branch)

@@ -5,7 +5,7 @@ opened.
 
 ``PRICES = {"gpt-5.4-nano": {"input": 0.2, "cached": 0.02, "output": 1.25}}``, per million tokens, in the host's own
 currency. A model has the price of its exact name: with prefixes, a small model would be billed as a large one whose
-name begins the same.
+name begins the same. Without ``PRICES`` it is the maker's list price in US dollars, where ``genai-prices`` has one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from django.utils import timezone
 
 from compaction_app import signals, telemetry
 from compaction_app.conf import SPENDING_LIMIT, site_setting
+from compaction_app.context.catalog import known_price
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.telemetry import log, log_error
@@ -166,7 +167,8 @@ def cost_of_call(call: ModelCall, prices: Mapping[str, Any]) -> Decimal | None:
     """None where the model has no price, or its provider did not report tokens."""
     if call.model == EXTRACTIVE_MODEL:
         return Decimal(0)
-    price = prices.get(call.model)
+    # In a table of the host's own currency a price in dollars would be wrong.
+    price = prices.get(call.model) if prices else known_price(call.model)
     if price is None or not call.input_tokens + call.output_tokens:
         return None
     # Providers count cached tokens among the input tokens.
@@ -267,5 +269,5 @@ def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None
     for call in calls:
         if cost_of_call(call, prices) is None and call.model not in _logged_models:
             _logged_models.add(call.model)
-            reason = "no_usage_reported" if call.model in prices else "not_in_prices"
+            reason = "not_in_prices" if call.input_tokens + call.output_tokens else "no_usage_reported"
             log(logger, logging.INFO, "unpriced", model=call.model or "(none)", reason=reason)

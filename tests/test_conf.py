@@ -12,7 +12,6 @@ from django.test import override_settings
 
 from compaction_app import conf
 from compaction_app.conf import (
-    CONTEXT_WINDOWS,
     DEFAULTS,
     PRESETS,
     RULES,
@@ -527,11 +526,6 @@ def test_a_run_keeps_the_settings_it_was_opened_with() -> None:
     assert settings_from_snapshot(snapshot) == get_settings(overrides)
     assert settings_from_snapshot({**snapshot, "GONE": 1}).context_window == 9000
     assert settings_from_snapshot({"TARGET_RATIO": 0.4}).trigger_ratio == DEFAULTS["TRIGGER_RATIO"]
-
-
-def test_context_windows_are_whole_numbers_of_tokens() -> None:
-    assert CONTEXT_WINDOWS
-    assert all(window >= 4096 for window in CONTEXT_WINDOWS.values())
 
 
 class TestChecking:

@@ -49,9 +49,9 @@ LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 PURE = set(
     """
     admin/differences.py admin/map_layout.py admin/map_scale.py compaction/planning.py context/assembly.py
-    context/budget.py context/pruning.py exceptions.py messages models/sql.py plain.py redaction.py retention
-    summarizers/error_details.py summarizers/error_text.py summarizers/prompts.py tokens.py transfer/formats.py
-    values.py
+    context/budget.py context/catalog.py context/overflow.py context/pruning.py exceptions.py messages models/sql.py
+    plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py summarizers/prompts.py
+    tokens.py transfer/formats.py values.py
     """.split()
 )
 #: Settings are given to what is pure, and a log line changes nothing.
@@ -60,8 +60,8 @@ ALSO_KNOWN = {"conf.py", "telemetry.py"}
 #: All that pure logic is made of. What is not here may read a clock, a file, a socket, chance or a database.
 PURE_IMPORTS = set(
     """
-    __future__ bisect collections contextlib copy dataclasses datetime decimal difflib enum functools hashlib heapq html
-    itertools json logging math operator re string textwrap toktok traceback typing unicodedata
+    __future__ bisect collections contextlib copy dataclasses datetime decimal difflib enum functools genai_prices
+    hashlib heapq html itertools json logging math operator re string textwrap toktok traceback typing unicodedata
     """.split()
 )
 CLOCKS = {"now", "today", "utcnow"}

@@ -22,6 +22,7 @@ from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted, write_if_due
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import MAX_INTEGER, Settings, get_token_counter, settings_from_snapshot
+from compaction_app.context import windows
 from compaction_app.exceptions import (
     CompactionFailed,
     ConfigurationError,
@@ -33,7 +34,6 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
-from compaction_app.summarizers import windows
 from compaction_app.summarizers.cascade import OpenAISummarizer, arun_summarizer, make_summarizer, run_summarizer
 from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,

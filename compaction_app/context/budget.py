@@ -6,16 +6,25 @@ limits before every comparison; stored counts never change.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from compaction_app.conf import CONTEXT_WINDOWS, Settings
+from compaction_app.conf import Settings
+from compaction_app.context.catalog import known_window, readings
 from compaction_app.exceptions import ConfigurationError
+from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, Role
 
+logger = logging.getLogger("compaction_app.budget")
+
 Number = TypeVar("Number", int, float)
+
+# Cleared when full: a session's owner may name any model.
+_logged_models: set[str] = set()
+_MOST_LOGGED_MODELS = 1_000
 
 #: A factor outside this range comes from cached or injected tokens, not from another tokenizer.
 CALIBRATION_RANGE = (0.8, 2.0)
@@ -44,12 +53,26 @@ class ReservedParts:
         return self.tokens + self.reply_tokens
 
 
-def window_of(model: str, settings: Settings) -> int | None:
-    """The context window of a model in tokens; None if unknown."""
-    if settings.context_window:
-        return settings.context_window
-    # The host's table extends the built-in one.
-    return _by_prefix(model, {**CONTEXT_WINDOWS, **settings.context_windows})
+def window_of(model: str, settings: Settings, learned: int | None = None) -> int | None:
+    """The context window of a model in tokens: what the host says, else what the provider once said (``learned``),
+    else what is known by the name. A provider that says less than the host is believed.
+    """
+    if configured := settings.context_window or _by_prefix(model, settings.context_windows):
+        return min(configured, learned or configured)
+    return learned or known_window(model)
+
+
+def window_or_default(model: str, settings: Settings, learned: int | None = None) -> int:
+    """:func:`window_of`; else ``DEFAULT_CONTEXT_WINDOW``, with a log line once a model and process."""
+    if found := window_of(model, settings, learned):
+        return found
+    tokens = settings.default_context_window
+    if model not in _logged_models:
+        if len(_logged_models) >= _MOST_LOGGED_MODELS:
+            _logged_models.clear()
+        _logged_models.add(model)
+        log(logger, logging.INFO, "window", model=model or "none", tokens=tokens, reason="unknown_model")
+    return tokens
 
 
 def with_trigger_of(model: str, settings: Settings) -> Settings:
@@ -59,8 +82,8 @@ def with_trigger_of(model: str, settings: Settings) -> Settings:
 
 
 def _by_prefix(model: str, values: Mapping[str, Number]) -> Number | None:
-    """The value of the longest key that the model's name begins with."""
-    prefixes = [prefix for prefix in values if model.startswith(prefix)]
+    """The value of the longest key that the model's name begins with, as it is written or as it is read."""
+    prefixes = [prefix for prefix in values if any(name.startswith(prefix) for name in (model, *readings(model)))]
     return values[max(prefixes, key=len)] if prefixes else None
 
 

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
-from compaction_app.context import budget
+from compaction_app.context import budget, windows
 from compaction_app.context.assembly import assemble, tokens_after_pruning
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
-from compaction_app.exceptions import InvalidMessage, MessageNotFound
+from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.telemetry import log
@@ -29,8 +29,6 @@ from compaction_app.values import Branch, Budget, ChatContext, Role
 
 logger = logging.getLogger("compaction_app.budget")
 
-# Logged once per model and process, not once per turn.
-_logged_models: set[str] = set()
 # Logged once per session, and cleared when full: a long-lived process meets every session.
 _logged_sessions: set[Any] = set()
 _MOST_LOGGED_SESSIONS = 10_000
@@ -49,6 +47,10 @@ class ContextRequest:
     contributions: Sequence[Mapping[str, Any]] = ()
     #: Tokens kept free for the reply; None means ``RESERVED_TOKENS``.
     reserved_tokens: int | None = None
+    #: Where the model is asked (:func:`windows.endpoint_of`); None means the client's default.
+    endpoint: str | None = None
+    #: What the provider has just said that it takes.
+    window: int | None = None
 
     def __post_init__(self) -> None:
         check_budget_arguments(self.model, self.tools, self.reserved_tokens)
@@ -80,6 +82,11 @@ class ResolvedRequest:
     reserved_parts: ReservedParts
     budget: Budget
     count: Count
+    #: Where the model is asked, its name, and what was learned there.
+    place: windows.Place = ("", "")
+    learned: windows.Learned = windows.NOTHING
+    #: Without what was learned, which may be a gateway's mistake: asked for where nothing fits that; else None.
+    without_learned: ResolvedRequest | None = None
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
 
@@ -92,36 +99,40 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     model = request.model or session.model
     if "TRIGGER_RATIO" not in session.settings:
         settings = budget.with_trigger_of(model, settings)
-    window = _window(model, settings)
+    place = (windows.endpoint_of() if request.endpoint is None else request.endpoint, model)
+    learned = windows.Learned(request.window) if request.window else windows.learned_of(place)
+    window = budget.window_or_default(model, settings, learned.window)
+    configured = budget.window_or_default(model, settings) if learned.window else window
+    reply = budget.reply_reserve(configured, settings, request.reserved_tokens)
     reserved_parts = budget.count_reserved_parts(
-        session.system_prompt,
-        request.contributions,
-        request.tools,
-        reply_tokens=budget.reply_reserve(window, settings, request.reserved_tokens),
-        count=count,
+        session.system_prompt, request.contributions, request.tools, reply_tokens=reply, count=count
     )
-    if reserved_parts.total > window // 2:
-        _warn_of_reserve(session, reserved_parts.total, window)
     calibration = budget.calibration_of(session.token_calibration, model)
-    return ResolvedRequest(
-        session=session,
-        settings=settings,
-        model=model,
-        reserved_parts=reserved_parts,
-        budget=budget.make_budget(window, reserved_parts.total, settings, calibration),
-        count=count,
-    )
 
+    def resolved_for(window: int, reply: int) -> ResolvedRequest:
+        parts = replace(reserved_parts, reply_tokens=reply)
+        if parts.total > window // 2:
+            _warn_of_reserve(session, parts.total, window)
+        return ResolvedRequest(
+            session=session,
+            settings=settings,
+            model=model,
+            reserved_parts=parts,
+            budget=budget.make_budget(window, parts.total, settings, calibration),
+            count=count,
+            place=place,
+            learned=learned,
+        )
 
-def _window(model: str, settings: Settings) -> int:
-    window = budget.window_of(model, settings)
-    if window is not None:
-        return window
-    if model not in _logged_models:
-        _logged_models.add(model)
-        tokens = settings.default_context_window
-        log(logger, logging.INFO, "window", model=model or "none", tokens=tokens, reason="unknown_model")
-    return settings.default_context_window
+    if window >= configured:
+        return resolved_for(window, reply)
+    try:
+        resolved = resolved_for(window, min(reply, window // 4))
+    except ConfigurationError:
+        if request.window:
+            raise
+        return resolved_for(configured, reply)
+    return resolved if request.window else replace(resolved, without_learned=resolved_for(configured, reply))
 
 
 def _warn_of_reserve(session: ChatSession, reserved: int, window: int) -> None:
@@ -205,7 +216,12 @@ def _gone(tip: ChatMessage) -> MessageNotFound:
 
 def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
     branch = window_at(tip, resolved)
-    context = assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
+    try:
+        context = assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
+    except ContextOverflow:
+        if resolved.without_learned is None:
+            raise
+        return context_at(tip, resolved.without_learned)
     return replace(context, model=resolved.model)
 
 

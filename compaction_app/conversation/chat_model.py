@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
+from compaction_app.context import windows
+from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
+from compaction_app.summarizers.openai import is_unreadable, openai, overflow_of
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -61,6 +62,18 @@ class Reply:
 
 class ProviderOverflow(Exception):
     """The provider says that the prompt is too long; the cause is its own error."""
+
+    def __init__(self, overflow: Overflow) -> None:
+        super().__init__(overflow)
+        self.overflow = overflow
+
+
+def endpoint_of(client: Any) -> str:
+    """Where a client (None: the default one) asks: its address without query and last slash, "" where it has none."""
+    if client is None:
+        return windows.endpoint_of()
+    url = getattr(client, "base_url", None)
+    return windows.endpoint_of(str(url)) if url else ""
 
 
 #: The client reads these when it is made.
@@ -169,13 +182,6 @@ _NO_END = re.compile(
 )
 
 
-def endpoint_of(client: Any) -> str:
-    """Where a client's replies come from, without key, query and the last slash; of None that of the environment."""
-    default = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    parts = urlsplit(str(default if client is None else getattr(client, "base_url", "")))
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-
-
 def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: Any) -> Reply:
     """A reply from what came; raises where it is none, with what was received."""
     salt = str(others.pop("salt", ""))
@@ -183,8 +189,8 @@ def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: An
     ending = f" (finish_reason {reply.finish_reason})" if reply.finish_reason else ""
     if error or _NO_END.search(reply.finish_reason.lower()):
         told = openai.APIError(str(error or ""), request=None, body=error)  # type: ignore[arg-type]
-        if error and is_overflow(told):
-            raise ProviderOverflow from told
+        if error and (overflow := overflow_of(told)):
+            raise ProviderOverflow(overflow) from told
         raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
     # An empty reply would be an empty message in every later prompt.
     if reply.content.strip() or reply.tool_calls or reply.attachments:
@@ -238,8 +244,8 @@ def _errors_translated() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, openai.APIError) and is_overflow(error):
-            raise ProviderOverflow from error
+        if isinstance(error, openai.APIError) and (overflow := overflow_of(error)):
+            raise ProviderOverflow(overflow) from error
         if is_unreadable(error):
             raise InvalidReply(_UNREADABLE) from error
         raise

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,9 @@ from compaction_app.compaction.execute import afinish_now, finish_now
 from compaction_app.compaction.runs import give_back_connection, require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
+from compaction_app.context import windows
 from compaction_app.context.assembly import with_reasoning_that_fits
+from compaction_app.context.overflow import Overflow
 from compaction_app.context.reading import (
     ContextRequest,
     ResolvedRequest,
@@ -31,8 +34,8 @@ from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now
 from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
-    CompactionFailed,
-    CompactionRefused,
+    CompactionError,
+    ConfigurationError,
     ContextOverflow,
     InvalidMessage,
     InvalidParent,
@@ -40,11 +43,18 @@ from compaction_app.exceptions import (
     MessageNotFound,
 )
 from compaction_app.messages.validation import open_calls_at_end
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage
+from compaction_app.telemetry import log
 from compaction_app.tree.branches import check_tip, database_of
-from compaction_app.values import ChatContext, Role, RunStatus, Trigger
+from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
+
+logger = logging.getLogger("compaction_app.complete")
+
+#: Refused prompts that are fitted anew: to what the provider names, once more where it then names less, and at last to
+#: the newest turn alone.
+_MOST_REFUSALS = 3
 
 
 def complete(
@@ -74,11 +84,17 @@ def complete(
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
     chat_model.require_client(client, is_awaited=False)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        endpoint=chat_model.endpoint_of(client),
+    )
     with Claim(tip) as claim:
         if (stored := claim.take(regenerate=regenerate)) is not None:
             return stored
-        turn = start_turn(tip, request, include_reasoning, params, client)
+        turn = start_turn(tip, request, include_reasoning, params)
         turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
         return finish_turn(turn, reply)
 
@@ -97,11 +113,17 @@ async def acomplete(
 ) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
     chat_model.require_client(client, is_awaited=True)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        endpoint=chat_model.endpoint_of(client),
+    )
     async with Claim(tip) as claim:
         if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
             return stored
-        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
+        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
         turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
         return await sync_to_async(finish_turn)(turn, reply)
 
@@ -116,8 +138,6 @@ class Turn:
     request: ContextRequest
     params: Mapping[str, Any]
     include_reasoning: bool
-    #: What came from there goes back as it came.
-    endpoint: str
     context: ChatContext
 
     @property
@@ -128,15 +148,13 @@ class Turn:
     def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
         arguments: dict[str, Any] = {**self.params, "model": self.model}
-        arguments["messages"] = self.context.to_openai(self.include_reasoning, endpoint=self.endpoint)
+        arguments["messages"] = self.context.to_openai(self.include_reasoning, endpoint=self.request.endpoint)
         if self.request.tools:
             arguments["tools"] = list(self.request.tools)
         return arguments
 
 
-def start_turn(
-    tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any], client: Any
-) -> Turn:
+def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     check_tip(tip)
     _check_params(params)
@@ -156,7 +174,6 @@ def start_turn(
         request=request,
         params=params,
         include_reasoning=include_reasoning,
-        endpoint=chat_model.endpoint_of(client),
         context=context,
     )
     give_back_connection(using)
@@ -194,52 +211,120 @@ def _context(tip: ChatMessage, resolved: ResolvedRequest, include_reasoning: boo
 
 
 def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
-    """Ask; where the provider finds the prompt too long, compact now and ask once more."""
-    try:
-        return turn, ask(turn)
-    except chat_model.ProviderOverflow as overflow:
-        with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
-            run = finish_now(open_now(turn.tip, Trigger.OVERFLOW, turn.request))
-        turn = _with_new_context(turn, run, overflow)
-    with _raised_as_overflow(turn, chat_model.ProviderOverflow):
+    """Ask; where the provider finds the prompt too long, compact now, fit to what it says, and ask again.
+
+    A compaction that fails changes nothing of that. Asked at most four times, each time with less; at last the newest
+    turn goes alone. Where that does not fit either, :class:`ContextOverflow` with the provider's numbers.
+    """
+    for refusals in range(_MOST_REFUSALS):
+        try:
+            return turn, ask(turn)
+        except chat_model.ProviderOverflow as refusal:
+            turn = believe(turn, refusal)
+            if not refusals:
+                with _compacting_may_fail(turn):
+                    finish_now(open_now(turn.tip, Trigger.OVERFLOW, turn.request))
+            turn = _fitted(turn, refusal, alone=refusals == _MOST_REFUSALS - 1)
+    with _raised_as_overflow(turn):
         return turn, ask(turn)
 
 
 async def aask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
     """:func:`ask_with_recovery` with both models awaited."""
+    for refusals in range(_MOST_REFUSALS):
+        try:
+            return turn, await ask(turn)
+        except chat_model.ProviderOverflow as refusal:
+            turn = await sync_to_async(believe)(turn, refusal)
+            if not refusals:
+                with _compacting_may_fail(turn):
+                    await afinish_now(await sync_to_async(open_now)(turn.tip, Trigger.OVERFLOW, turn.request))
+            turn = await sync_to_async(_fitted)(turn, refusal, alone=refusals == _MOST_REFUSALS - 1)
+    with _raised_as_overflow(turn):
+        return turn, await ask(turn)
+
+
+@contextmanager
+def _compacting_may_fail(turn: Turn) -> Iterator[None]:
+    """Whatever becomes of the compaction (its run and the log say what), the turn goes on with what fits."""
     try:
-        return turn, await ask(turn)
-    except chat_model.ProviderOverflow as overflow:
-        with _raised_as_overflow(turn, CompactionFailed, CompactionRefused):
-            run = await afinish_now(await sync_to_async(open_now)(turn.tip, Trigger.OVERFLOW, turn.request))
-        turn = await sync_to_async(_with_new_context)(turn, run, overflow)
-    with _raised_as_overflow(turn, chat_model.ProviderOverflow):
-        return turn, await ask(turn)
+        yield
+    except CompactionError as error:
+        log(logger, logging.WARNING, "recovery", session=turn.tip.session_id, tip=turn.tip.pk, code=error.code)
 
 
-def _with_new_context(turn: Turn, run: CompactionRun, overflow: Exception) -> Turn:
-    """The turn with the context after the run; :class:`ContextOverflow` where the run made no summary."""
-    if run.status != RunStatus.SUCCEEDED:
-        raise _overflow(turn) from overflow
-    context = _context(turn.tip, resolve_request_at(turn.tip, turn.request), turn.include_reasoning)
+def believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> Turn:
+    """The turn with the window that its provider names or, where it names none, a smaller one than it refused.
+
+    It is remembered for this endpoint and model, except where the limit is one of a rate.
+    """
+    overflow = refusal.overflow
+    resolved = resolve_request_at(turn.tip, turn.request)
+    if resolved.settings.mode == Mode.OFF:
+        # Shown verbatim or not at all.
+        raise _overflow(turn, overflow) from refusal
+    capacity = _capacity_after(turn, overflow)
+    window = overflow.window or capacity.input_tokens + capacity.output_tokens
+    if not overflow.is_rate:
+        windows.learn(resolved.place, window, resolved.learned)
+    return replace(turn, request=replace(turn.request, window=window))
+
+
+def _capacity_after(turn: Turn, overflow: Overflow) -> Capacity:
+    """What may be sent after a refusal, in tokens by our count: always less than what was refused."""
+    sent = turn.context.tokens
+    if overflow.sent is None and overflow.window and overflow.window > sent:
+        # By our count it would have fitted: the provider counts more, and does not say how much.
+        overflow = Overflow()
+    reply = turn.context.reserved_tokens - (turn.context.tokens - turn.context.history_tokens)
+    return windows.less_than(sent, windows.narrowed(Capacity(sent, max(1, reply)), overflow, sent))
+
+
+def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, *, alone: bool) -> Turn:
+    """The turn with a smaller prompt than was refused; ``alone``: nothing but the newest turn."""
+    overflow = refusal.overflow
+    try:
+        resolved = resolve_request_at(turn.tip, turn.request)
+        fixed = resolved.reserved_parts.tokens
+        most = 0 if alone else _capacity_after(turn, overflow).input_tokens
+        try:
+            context = _context_within(turn, resolved, most - fixed)
+        except ContextOverflow as error:
+            # Too large with the room for a reply that is usual. It may still fit with a shorter one.
+            needed = error.needed + fixed
+            theirs = needed * max(1.0, (overflow.sent or 0) / turn.context.tokens)
+            if needed >= turn.context.tokens or (overflow.window and theirs >= overflow.window):
+                raise _overflow(turn, overflow, int(theirs)) from refusal
+            context = _context_within(turn, resolved, error.needed)
+    except ConfigurationError:
+        # System prompt, tools and contributions alone fill the window that the provider names.
+        raise _overflow(turn, overflow) from refusal
     give_back_connection(turn.using)
     return replace(turn, context=context)
 
 
+def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> ChatContext:
+    available = max(1, available)
+    threshold = min(resolved.budget.threshold, available)
+    budget = replace(resolved.budget, available=available, threshold=threshold)
+    return _context(turn.tip, replace(resolved, budget=budget), turn.include_reasoning)
+
+
 @contextmanager
-def _raised_as_overflow(turn: Turn, *errors: type[Exception]) -> Iterator[None]:
-    """To the caller, any of these errors is a prompt that does not fit."""
+def _raised_as_overflow(turn: Turn) -> Iterator[None]:
+    """To the caller, a last refusal is a prompt that does not fit."""
     try:
         yield
-    except errors as error:
-        raise _overflow(turn) from error
+    except chat_model.ProviderOverflow as refusal:
+        raise _overflow(turn, refusal.overflow) from refusal
 
 
-def _overflow(turn: Turn) -> ContextOverflow:
-    needed = turn.context.tokens
-    available = turn.context.window - turn.context.reserved_tokens
+def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflow:
+    needed = needed or overflow.sent or turn.context.tokens
+    available = overflow.window or turn.context.window - turn.context.reserved_tokens
+    named = "fit by its own account" if overflow.window else "are configured, and it names no window"
     return ContextOverflow(
-        f"The provider finds the prompt too long: {needed} tokens by our count, {available} available.",
+        f"The provider finds even the newest turn alone too long: {needed} tokens, of which {available} {named}.",
         needed=needed,
         available=available,
     )
@@ -263,5 +348,6 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     resolved = resolve_with_history(stored, turn.request)
+    windows.accept(resolved.place, int(reply.usage.get("prompt_tokens") or 0), resolved.learned)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

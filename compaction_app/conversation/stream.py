@@ -60,12 +60,18 @@ def stream(
     """
     chat_model.require_client(client, is_awaited=False)
     _check_on_stop(on_stop)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        endpoint=chat_model.endpoint_of(client),
+    )
     with ExitStack() as stack:
         claim = stack.enter_context(Claim(tip))
         if (stored := claim.take(regenerate=regenerate)) is not None:
             return ReplyStream(stored)
-        turn = start_turn(tip, request, include_reasoning, params, client)
+        turn = start_turn(tip, request, include_reasoning, params)
         turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
         # From here on the stream has the claim.
         stack.pop_all()
@@ -94,12 +100,18 @@ def astream(
     _check_on_stop(on_stop)
 
     async def open_it() -> _Asked | ChatMessage:
-        request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+        request = ContextRequest(
+            model=model,
+            tools=tools,
+            contributions=contributions,
+            reserved_tokens=reserved_tokens,
+            endpoint=chat_model.endpoint_of(client),
+        )
         async with AsyncExitStack() as stack:
             claim = await stack.enter_async_context(Claim(tip))
             if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
                 return stored
-            turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params, client)
+            turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
             turn, opened = await aask_with_recovery(
                 turn, lambda asked: chat_model.aopen_stream(client, asked.arguments)
             )
@@ -173,7 +185,7 @@ class _ReplyCollector:
     def _begin_with(self, found: _Asked | ChatMessage) -> None:
         if isinstance(found, _Asked):
             self._asked, self.context = found, found.turn.context
-            self._draft = ReplyDraft(found.turn.endpoint)
+            self._draft = ReplyDraft(found.turn.request.endpoint or "")
             return
         self._is_over, self.message = True, found
         self._last.extend(_chunks_of(found))

@@ -25,9 +25,9 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.conf import Settings, load
+from compaction_app.context import windows
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.retention.extractive import extractive_draft
-from compaction_app.summarizers import windows
 from compaction_app.summarizers.openai import (
     Answer,
     Clients,
@@ -310,7 +310,7 @@ class OpenAISummarizer:
                     self.learned.pop(entry.place, None)
                 return draft
             self._shares[entry.place] = (overflow.sent or 0) / size
-            entry = self._narrow(entry, windows.narrowed(entry.capacity, overflow, size))
+            entry = self._narrow(entry, windows.narrowed(entry.capacity, overflow, size), learn=not overflow.is_rate)
         else:
             # It refused what its own numbers allow: less still.
             entry = self._narrow(entry, windows.halved(size))
@@ -321,10 +321,11 @@ class OpenAISummarizer:
         limited = replace(entry, timeout=min(entry.timeout, self.time_left()))
         return await wait(call_model(limited, request, self._clients))
 
-    def _narrow(self, entry: ModelEntry, capacity: Capacity) -> ModelEntry:
+    def _narrow(self, entry: ModelEntry, capacity: Capacity, *, learn: bool = True) -> ModelEntry:
         narrowed = entry.limited_to(capacity)
         self.entries = tuple(narrowed if one is entry else one for one in self.entries)
-        self.learned[entry.place] = narrowed.capacity
+        if learn:
+            self.learned[entry.place] = narrowed.capacity
         return narrowed
 
 

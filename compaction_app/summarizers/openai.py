@@ -25,9 +25,10 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app import telemetry
 from compaction_app.conf import Settings, find_address_error
-from compaction_app.context.budget import window_of
+from compaction_app.context.budget import window_of, window_or_default
+from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
+from compaction_app.context.windows import OUTPUT_SHARE, smaller
 from compaction_app.summarizers.error_details import safe_code, safe_message
-from compaction_app.summarizers.windows import OUTPUT_SHARE, Overflow, read_overflow, smaller
 from compaction_app.telemetry import log_error
 from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
 
@@ -54,24 +55,17 @@ MAX_RETRY_AFTER = 3600.0
 _OPENAI_URL = "https://api.openai.com/v1"
 #: Models that refuse ``temperature`` and ``max_tokens``.
 _REASONING_MODEL = re.compile(r"(?:o\d|gpt-5)")
-#: "supports at most 16384 completion tokens"; "max_tokens: 20000 > 8192, which is the maximum".
-_OUTPUT_LIMIT = re.compile(r"(?:at most |> )(\d+)")
 _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
-#: How OpenAI and llama.cpp report a prompt that is too long.
-_OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-#: Other servers report it only in the message.
-_OVERFLOW_WORDS = re.compile(
-    r"context[ _](?:size|length|window|limit)|maximum context|prompt is too long|tokens exceed"
-    r"|input token count|`inputs` tokens",
-    re.IGNORECASE,
-)
+#: A parameter that is refused whatever its value.
+_UNSUPPORTED = re.compile(r"unsupported|not (?:supported|permitted)|extra|unknown|unrecognized|instead", re.IGNORECASE)
+#: How often a reply's limit is halved where the provider names none: from 20,000 to 1,250 tokens.
+_MOST_HALVINGS = 4
 _CODES_BY_STATUS = {
     401: (ErrorCode.AUTHENTICATION, False),
     402: (ErrorCode.QUOTA, False),
     403: (ErrorCode.AUTHENTICATION, False),
     408: (ErrorCode.TIMEOUT, True),
     409: (ErrorCode.PROVIDER_ERROR, True),
-    413: (ErrorCode.INPUT_TOO_LARGE, False),
     429: (ErrorCode.PROVIDER_ERROR, True),
 }
 _THINKING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -155,21 +149,17 @@ def chat_model_entries(settings: Settings) -> list[ModelEntry]:
 
 def _entry(item: str | Mapping[str, Any], settings: Settings) -> ModelEntry:
     options = {"model": item} if isinstance(item, str) else item
+    model, stated = str(options["model"]), int(options.get("max_input_tokens") or 0)
     # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
-    return _entry_at(window_of(str(options["model"]), replace(settings, context_window=None)), options, settings)
-
-
-def _entry_at(window: int | None, options: Mapping[str, Any], settings: Settings) -> ModelEntry:
-    """``window`` is None for a model with an unknown name."""
-    stated = int(options.get("max_input_tokens") or 0)
+    own = replace(settings, context_window=None)
     # A window that is larger than the stated input may belong to another model of that name: then the provider says so.
-    window = max(window or 0, stated + stated // (OUTPUT_SHARE - 1)) if stated else window
-    window = window or settings.default_context_window
+    smallest = stated + stated // (OUTPUT_SHARE - 1)
+    window = max(window_of(model, own) or 0, smallest) if stated else window_or_default(model, own)
     # In a small window the cap would leave no room for input.
     room = window - stated if stated else window // OUTPUT_SHARE
     output = max(1, min(settings.summarizer_max_output_tokens, room))
     return ModelEntry(
-        model=str(options["model"]),
+        model=model,
         base_url=options.get("base_url"),
         api_key_env=options.get("api_key_env"),
         timeout=float(options.get("timeout", settings.summarizer_timeout)),
@@ -276,7 +266,7 @@ def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
 
 
 async def _create(client: openai.AsyncOpenAI, parameters: dict[str, Any]) -> Any:
-    tried: set[str] = set()
+    tried: list[str] = []
     while True:
         try:
             return await client.chat.completions.create(**parameters)
@@ -287,29 +277,26 @@ async def _create(client: openai.AsyncOpenAI, parameters: dict[str, Any]) -> Any
             parameters = adapted
 
 
-def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: set[str]) -> dict[str, Any] | None:
-    """The parameters without what the provider complains about, or None. Each remedy is tried once."""
-    if is_overflow(error):
+def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: list[str]) -> dict[str, Any] | None:
+    """The parameters without what the provider complains about, or None. Each remedy is ``tried`` a few times at most.
+
+    A reply that may be too long is limited to what the provider names, else to half.
+    """
+    if overflow_of(error):
         return None
-    named = _complained_about(error)
+    named = error.param or complaint_of(error.body)
     output = next(name for name in _OUTPUT_PARAMETERS if name in parameters)
     if "temperature" in named and "temperature" in parameters:
         return {name: value for name, value in parameters.items() if name != "temperature"}
-    if not any(name in named for name in _OUTPUT_PARAMETERS):
+    limit = find_output_limit(error.status_code, error.body, parameters[output])
+    if limit and not _UNSUPPORTED.search(error_text(error.body)) and tried.count("limit") < _MOST_HALVINGS:
+        tried.append("limit")
+        return {**parameters, output: limit}
+    if "rename" in tried or not any(name in named for name in _OUTPUT_PARAMETERS):
         return None
-    limit = _OUTPUT_LIMIT.search(_error_message(error))
-    if limit and 0 < int(limit[1]) < parameters[output]:
-        return _once("limit", tried, {**parameters, output: int(limit[1])})
+    tried.append("rename")
     other = next(name for name in _OUTPUT_PARAMETERS if name != output)
-    renamed = {other if name == output else name: value for name, value in parameters.items()}
-    return _once("rename", tried, renamed)
-
-
-def _once(remedy: str, tried: set[str], parameters: dict[str, Any]) -> dict[str, Any] | None:
-    if remedy in tried:
-        return None
-    tried.add(remedy)
-    return parameters
+    return {other if name == output else name: value for name, value in parameters.items()}
 
 
 def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
@@ -367,18 +354,19 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
             detail=_detail(error, model, prompt),
             transient=transient,
             retry_after=_retry_after(error.response.headers),
-            overflow=_overflow_of(error) if code == ErrorCode.INPUT_TOO_LARGE else None,
+            overflow=overflow_of(error),
         )
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
 
-def is_overflow(error: openai.APIError) -> bool:
-    """Whether the provider reports that the prompt is longer than the context window."""
-    if _OVERFLOW_CODES & {error.code, error.type}:
-        return True
+def overflow_of(error: openai.APIError) -> Overflow | None:
+    """What the provider says where it finds a request too long; None for any other error."""
     # An error inside a stream has no status: the stream began with 200.
-    status = getattr(error, "status_code", 400)
-    return status in (400, 413, 422) and bool(_OVERFLOW_WORDS.search(_error_message(error)))
+    return find_overflow(getattr(error, "status_code", None), _body(error))
+
+
+def _body(error: openai.APIError) -> Any:
+    return error.message if error.body is None else error.body
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -387,40 +375,17 @@ def is_unreadable(error: Exception) -> bool:
     return too_long_number or isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
 
 
-def _overflow_of(error: openai.APIError) -> Overflow:
-    body = error.body if isinstance(error.body, Mapping) else {}
-    return read_overflow(_error_message(error), body)
-
-
 def _malformed_reply(model: str) -> Failure:
     """Transient: usually a proxy's error page or a truncated body."""
     detail = "the reply is not a chat completion"
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
 
 
-def _error_message(error: openai.APIError) -> str:
-    """The provider's message, without the fields in which it may quote its input. Not safe to store as it is."""
-    body = error.body
-    for key in ("message", "detail"):
-        if isinstance(body, Mapping) and isinstance(body.get(key), str):
-            return str(body[key])
-    return body if isinstance(body, str) else ""
-
-
-def _complained_about(error: openai.APIStatusError) -> str:
-    """Text that names the rejected parameters: the error's ``param``, else its message, else FastAPI's locations."""
-    if error.param:
-        return error.param
-    details = error.body.get("detail") if isinstance(error.body, Mapping) else None
-    places = [item.get("loc") for item in details if isinstance(item, Mapping)] if isinstance(details, list) else []
-    return _error_message(error) or " ".join(str(place) for place in places)
-
-
 def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
     """The code of an error, and whether waiting may help."""
     if "insufficient_quota" in (error.code, error.type):
         return ErrorCode.QUOTA, False
-    if is_overflow(error):
+    if overflow_of(error):
         return ErrorCode.INPUT_TOO_LARGE, False
     if error.status_code >= 500:
         return ErrorCode.PROVIDER_ERROR, True
@@ -430,7 +395,7 @@ def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
 def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
     """Status, code and message; type and parameter where the message cannot be stored."""
     words = f"HTTP {error.status_code} {safe_code(error.code)}".strip()
-    if message := safe_message(_error_message(error), prompt, model):
+    if message := safe_message(error_text(error.body), prompt, model):
         return f"{words}: {message}"
     kind, parameter = safe_code(error.type), safe_code(error.param)
     return " ".join(part for part in (words, kind, f"({parameter})" if parameter else "") if part)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from compaction_app.compaction.planning import get_messages_to_summarize
-from compaction_app.conf import CONTEXT_WINDOWS, DEFAULTS
+from compaction_app.conf import DEFAULTS
+from compaction_app.context.catalog import known_window
 from compaction_app.summarizers import openai
 from compaction_app.summarizers.prompts import size_hint
 from compaction_app.testing.builders import messages_of
@@ -50,9 +51,9 @@ def test_a_default_that_came_over(key: str, figure: Any) -> None:
 
 def test_temperature_and_windows() -> None:
     assert openai.TEMPERATURE == 0.1
-    assert CONTEXT_WINDOWS["claude-"] == 200_000
-    assert CONTEXT_WINDOWS["gpt-4o"] == 128_000
-    assert CONTEXT_WINDOWS["gpt-4.1"] > 1_000_000
+    assert known_window("claude-sonnet-4-5") == 200_000
+    assert known_window("gpt-4o") == 128_000
+    assert known_window("gpt-4.1") == 1_047_576
 
 
 def test_a_single_message_over_the_tail_budget_is_kept_and_logged(caplog: pytest.LogCaptureFixture) -> None:

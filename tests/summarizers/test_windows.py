@@ -9,11 +9,12 @@ import pytest
 from django.core.cache import cache
 
 from compaction_app import chat
+from compaction_app.context import windows
+from compaction_app.context.overflow import Overflow
+from compaction_app.context.windows import halved, less_than, narrowed, read_usage
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers import windows
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.windows import Overflow, halved, less_than, narrowed, read_overflow, read_usage
 from compaction_app.tasks import compact_session
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -24,35 +25,6 @@ from tests.summarizers.summarizing import cascade, request_of
 from tests.summarizers.summarizing import settings as settings_of
 
 WINDOW = 8_192
-
-#: Server → window, tokens of the request, and its message.
-MESSAGES = {
-    "openai": (8192, 9000, "maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
-    "openai-new": (272_000, 300_000, "exceed the limit of 272000 tokens. Your messages resulted in 300000 tokens."),
-    "vllm": (8192, 6000, "context length is 8192 tokens. However, you requested 26000 tokens (6000 in the messages"),
-    "vllm-reply": (8192, 6000, "context length is 8192 tokens and your request has 6000 input tokens (20000 > 8192"),
-    "vllm-new": (8192, 6000, "You passed 6000 input tokens and 20000 output tokens. Its context length is only 8192"),
-    "llama.cpp": (8192, 9000, "request (9000 tokens) exceeds the available context size (8192 tokens)"),
-    "anthropic": (8192, 9000, "prompt is too long: 9000 tokens > 8192 maximum"),
-    "anthropic-reply": (8192, 6000, "input length and `max_tokens` exceed context limit: 6000 + 20000 > 8192"),
-    "gemini": (8192, 9000, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."),
-    "mistral": (8192, 9000, "Prompt contains 9000 tokens, too large for model with 8192 maximum context length"),
-    "openrouter": (8192, 6000, "context length is 8192 tokens. However, you requested about 9000 (6000 of text input"),
-    "tgi": (8192, 6000, "`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 6000 `inputs` tokens and 20000"),
-    "ollama": (None, None, "the input length exceeds the context length"),
-    "groq": (None, None, "Please reduce the length of the messages or completion."),
-    "misread": (None, None, "maximum context length is 12 tokens"),
-}
-
-
-@pytest.mark.parametrize(("window", "sent", "message"), MESSAGES.values(), ids=MESSAGES)
-def test_the_window_is_read_out_of_the_providers_error(window, sent, message):
-    assert read_overflow(message, {}) == Overflow(window, sent)
-
-
-def test_llama_cpp_gives_the_numbers_in_fields():
-    fields = {"n_ctx": 4096, "n_prompt_tokens": 4476}
-    assert read_overflow("the request exceeds the available context size", fields) == Overflow(4096, 4476)
 
 
 class TestCapacity:

@@ -187,7 +187,7 @@ class TestFailures:
 
     def test_a_window_that_is_smaller_than_configured_is_explained(self, browser, session, endpoint):
         """The message was said to be too long for figures that it fits."""
-        endpoint.script([steps.context_overflow()] * 3)
+        endpoint.script(default=steps.bad_request("Input is too long for requested model."))
         response = send(browser, session, "Hello")
         page = text_of(browser.get(response.url))
         assert "finds the conversation too long" in page

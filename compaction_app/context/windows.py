@@ -1,0 +1,196 @@
+"""How much a model reads and writes in one call: declared, known by its name, or learned from the provider.
+
+A provider that refuses a request for its length says how long it may be. What it says is kept in Django's cache, for
+every run and process that asks the same model at the same address, for an hour: the model may be served with another
+window then, or what was read was not its window. It is forgotten at once if no request is small enough for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from django.core.cache import cache
+
+from compaction_app.context.overflow import SMALLEST_WINDOW, Overflow
+from compaction_app.telemetry import log_error
+from compaction_app.values import Capacity, SummaryDraft
+
+logger = logging.getLogger("compaction_app.budget")
+
+Answer = TypeVar("Answer")
+
+REMEMBERED_SECONDS = 60 * 60
+#: Of a window, a quarter is for the reply, as for ``RESERVED_TOKENS``.
+OUTPUT_SHARE = 4
+#: Two shares of requests are the same if they differ by less than this share. The second request is smaller by more.
+_ALIKE = 0.1
+#: No server's default window is smaller. Below it a count that is too low is a proxy's, and nothing was cut.
+_SMALLEST_CUT = 4_096
+#: A cache that failed after this many seconds, not at once, is left alone for a minute.
+_SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
+
+
+def read_usage(draft: SummaryDraft, size: int, usual_share: float | None = None) -> Overflow | None:
+    """The overflow of a server that cut the request in silence, as Ollama does, and summarized the rest.
+
+    ``size`` is the request's by our count, 0 where it is unknown. Few tokenizers make half as many tokens as another:
+    ``usual_share`` is what the server said it had read of a larger request. A server that counts that way reads the
+    same share of every request; one that cuts reads the same number of tokens.
+    """
+    # Some providers count the tokens that they read from a cache apart.
+    read = draft.input_tokens + draft.cached_tokens
+    if size < _SMALLEST_CUT or not SMALLEST_WINDOW < 2 * read < size:
+        return None
+    if usual_share and abs(read / size - usual_share) < _ALIKE * usual_share:
+        return None
+    return Overflow(window=read + read // (OUTPUT_SHARE - 1), sent=read)
+
+
+def smaller(first: Capacity, second: Capacity) -> Capacity:
+    return Capacity(
+        min(first.input_tokens, second.input_tokens),
+        min(first.output_tokens, second.output_tokens),
+    )
+
+
+def less_than(size: int, capacity: Capacity) -> Capacity:
+    """The capacity, for a request that is smaller by a tenth at least than one of ``size`` tokens.
+
+    A provider that names a slightly smaller window each time would otherwise be asked for each message.
+    """
+    return Capacity(min(capacity.input_tokens, size * 9 // 10), capacity.output_tokens)
+
+
+def halved(size: int, capacity: Capacity | None = None) -> Capacity:
+    """After a refused request of ``size`` tokens, where nothing is known but that this was too much."""
+    most = max(1, size // 2)
+    found = Capacity(most, max(1, most // (OUTPUT_SHARE - 1)))
+    return smaller(found, capacity) if capacity else found
+
+
+def narrowed(capacity: Capacity, overflow: Overflow, size: int) -> Capacity:
+    """The capacity after a refused request of ``size`` tokens, by our count: never more than it was.
+
+    A provider may count more tokens than we do, for the same text; the limit is in ours.
+    """
+    if overflow.window is None:
+        return halved(size, capacity)
+    output = min(capacity.output_tokens, overflow.window // OUTPUT_SHARE)
+    ratio = max(1.0, (overflow.sent or 0) / size)
+    return smaller(capacity, Capacity(int((overflow.window - output) / ratio), output))
+
+
+# -- what is remembered -------------------------------------------------------------------------------------
+
+#: Where a model is asked, and its name.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What an endpoint said and did for one model, in its own tokens."""
+
+    #: The window, where it refused a prompt for its length.
+    window: int | None = None
+    #: The largest prompt that it took, roughly.
+    accepted: int = 0
+
+
+NOTHING = Learned()
+
+
+def endpoint_of(url: str = "") -> str:
+    """An address as a place is known by: without query, password and the last slash; by default the client's own."""
+    try:
+        parts = urlsplit(url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2].lower()
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}" if host else ""
+
+
+def _key(url: str, model: str, kind: str = "window") -> str:
+    place = f"{endpoint_of(url)}\0{model}"
+    return f"compaction_app.{kind}." + hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def remember(found: Mapping[Place, Capacity]) -> None:
+    """Keep what was learned, by address and model, unless a larger prompt was taken there."""
+
+    def keep() -> None:
+        accepted = cache.get_many([_key(*place, "accepted") for place in found])
+        values = {
+            _key(*place): (capacity.input_tokens, capacity.output_tokens)
+            for place, capacity in found.items()
+            if capacity.input_tokens + capacity.output_tokens >= accepted.get(_key(*place, "accepted"), 0)
+        }
+        cache.set_many(values, REMEMBERED_SECONDS)
+
+    _guarded("remember_window", keep, None)
+
+
+def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
+    """What is remembered of these models, by address and model."""
+    keys = {_key(*place): place for place in places}
+    return _guarded(
+        "recall_window",
+        lambda: {keys[key]: Capacity(*value) for key, value in cache.get_many(list(keys)).items()},
+        {},
+    )
+
+
+def forget(places: Sequence[Place]) -> None:
+    """Where this fails it is forgotten after an hour."""
+    _guarded("forget_window", lambda: cache.delete_many([_key(*place) for place in places]), None)
+
+
+def learned_of(place: Place) -> Learned:
+    """What is remembered of one chat model."""
+
+    def read() -> Learned:
+        said, taken = _key(*place), _key(*place, "accepted")
+        found = cache.get_many([said, taken])
+        return Learned(sum(found[said]) if said in found else None, int(found.get(taken, 0)))
+
+    return _guarded("recall_window", read, NOTHING)
+
+
+def learn(place: Place, window: int, learned: Learned) -> None:
+    """Keep the window that a chat model's endpoint named; never less than a prompt that it took."""
+    window = max(window, learned.accepted)
+    output = window // OUTPUT_SHARE
+    remember({place: Capacity(window - output, output)})
+
+
+def accept(place: Place, tokens: int, learned: Learned) -> None:
+    """Note that a prompt of ``tokens`` was taken: what was learned is not less. Written seldom, as prompts grow."""
+    if tokens > learned.accepted * (1 + _ALIKE):
+        _guarded("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)
+    if learned.window is not None and tokens > learned.window:
+        forget([place])
+
+
+_away_until = 0.0
+
+
+def _guarded(step: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Ask the cache. One that is away costs a refused call more, and nothing waits for it twice within a minute."""
+    global _away_until  # noqa: PLW0603  # one cache a process
+    started = time.monotonic()
+    if started < _away_until:
+        return otherwise
+    try:
+        return ask()
+    except Exception as error:
+        # Whatever a cache client raises: the turn or the run goes on.
+        log_error(logger, error, step=step)
+        if time.monotonic() - started > _SLOW_SECONDS:
+            _away_until = time.monotonic() + _AWAY_SECONDS
+        return otherwise

@@ -1,0 +1,184 @@
+"""A window that is smaller than configured: the turn goes on, and what the provider said counts from then on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.cache import cache
+
+from compaction_app import chat
+from compaction_app.context import windows
+from compaction_app.conversation.chat_model import endpoint_of
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.testing.summarizers import FakeSummarizer
+from tests.small import small
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache():
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def takes(words_: int, message: str = "prompt is too long: {sent} tokens > {window} maximum", **error: Any) -> Step:
+    """A model of a window of so many words; it refuses more in its own words."""
+
+    def answer(exchange: Exchange) -> None:
+        sent = sum(len(str(message["content"]).split()) for message in exchange.body["messages"])
+        if sent > words_:
+            said = message.format(sent=sent, window=words_)
+            exchange.send_error(**{"status": 400, "message": said, "type": "invalid_request_error", **error})
+        else:
+            usage = {"prompt_tokens": sent, "completion_tokens": 2, "total_tokens": sent + 2}
+            steps.reply("Aye.", usage=usage)(exchange)
+
+    return answer
+
+
+def long_branch(session: Any, turns: int = 35) -> Any:
+    """``turns`` of 200 tokens, and a question of 100."""
+    return grow(session, None, "u a " * turns + "u")[-1]
+
+
+class TestRecovery:
+    """justrach/codegraff#203."""
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            pytest.param("prompt is too long: {sent} tokens > {window} maximum", id="named"),
+            pytest.param("maximum context length is {window} tokens, reduce the length", id="only the window"),
+            pytest.param("Input is too long for requested model.", id="no number"),
+            pytest.param(
+                "The input token count ({sent}) exceeds the maximum number of tokens allowed (10).", id="nonsense"
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("summarizer", ["works", "fails"])
+    def test_a_turn_is_fitted_whatever_becomes_of_the_compaction(self, session, client, server, message, summarizer):
+        if summarizer == "fails":
+            FakeSummarizer.error = RuntimeError("no summary today")
+        server.script(default=takes(3_000, message))
+        reply = chat.complete(long_branch(session), client=client)
+        assert reply.content == "Aye."
+        assert len(server.requests) <= 4
+
+    def test_the_twins_do_the_same(self, session, server):
+        server.script(default=takes(3_000))
+        tip = long_branch(session)
+
+        async def ask() -> None:
+            async_client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+            await chat.acomplete(tip, client=async_client)
+            async for _ in chat.astream(tip, client=async_client):
+                pass
+
+        async_to_sync(ask)()
+        assert len(server.requests) == 3, "the second turn knows the window"
+
+    def test_later_turns_there_are_within_it_and_others_are_not(self, session, client, server):
+        server.script(default=takes(3_000))
+        tip = long_branch(session)
+        reply = chat.complete(tip, client=client)
+        asked = len(server.requests)
+        tip = chat.append_message(session, reply, role="user", content=words(100))
+        chat.complete(tip, client=client)
+        assert len(server.requests) == asked + 1
+        assert chat.get_context(tip).window == 10_000, "the default endpoint said nothing"
+
+    def test_a_rate_is_no_window(self, session, client, server):
+        """TheR1D/shell_gpt#653: it does not help to wait, and it is no limit of the model."""
+        said = "Request too large for gpt-4o on tokens per min (TPM): Limit {window}, Requested {sent}."
+        server.script(default=takes(3_000, said, status=429, code="rate_limit_exceeded"))
+        chat.complete(long_branch(session), client=client)
+        assert windows.learned_of((endpoint_of(client), "house-model")).window is None
+
+    def test_only_a_newest_turn_that_is_too_large_is_an_overflow_with_the_providers_numbers(
+        self, session, client, server
+    ):
+        server.script(default=takes(3_000))
+        tip = chat.append_message(session, long_branch(session, 5), role="user", content=words(5_000))
+        with pytest.raises(ContextOverflow, match="3000") as caught:
+            chat.complete(tip, client=client)
+        assert (caught.value.available, caught.value.needed > 5_000) == (3_000, True)
+
+    def test_where_no_number_is_named_the_newest_turn_is_tried_alone(self, session, client, server):
+        server.script(default=takes(1_200, "Input is too long for requested model."))
+        tip = chat.append_message(session, long_branch(session), role="user", content=words(1_000))
+        assert chat.complete(tip, client=client).content == "Aye."
+
+    def test_a_window_that_system_prompt_and_tools_fill_is_an_overflow(self, client, server):
+        session = chat.start_session(model="house-model", system_prompt=words(4_000))
+        server.script(default=takes(3_000))
+        with pytest.raises(ContextOverflow, match="3000"):
+            chat.complete(grow(session, None, "u")[-1], client=client)
+
+    def test_where_the_mode_is_off_nothing_is_left_out(self, session, client, server, settings):
+        settings.COMPACTION = small(MODE="off")
+        server.script(default=takes(3_000))
+        with pytest.raises(ContextOverflow):
+            chat.complete(long_branch(session), client=client)
+        assert len(server.requests) == 1
+
+
+class TestLearned:
+    PLACE = ("http://here/v1", "m")
+
+    def test_a_window_below_a_prompt_that_was_taken_is_not_believed(self, session, client, server):
+        """A gateway's mistake would shorten every prompt for an hour."""
+        tip = long_branch(session)
+        chat.complete(tip, client=client)
+        place = (endpoint_of(client), "house-model")
+        taken = windows.learned_of(place).accepted
+        assert taken > 7_000
+        server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
+        chat.complete(tip, client=client)
+        learned = windows.learned_of(place).window
+        assert learned is None or learned >= taken
+
+    def test_what_a_larger_accepted_prompt_disproves_is_forgotten(self):
+        windows.learn(self.PLACE, 3_000, windows.NOTHING)
+        windows.accept(self.PLACE, 2_900, windows.learned_of(self.PLACE))
+        assert windows.learned_of(self.PLACE) == windows.Learned(3_000, 2_900)
+        windows.accept(self.PLACE, 4_000, windows.learned_of(self.PLACE))
+        assert windows.learned_of(self.PLACE) == windows.Learned(None, 4_000)
+
+    def test_a_prompt_is_noted_where_that_says_more(self, monkeypatch):
+        windows.accept(self.PLACE, 1_000, windows.NOTHING)
+        monkeypatch.setattr("compaction_app.context.windows.cache.set", None)
+        windows.accept(self.PLACE, 1_050, windows.learned_of(self.PLACE))
+
+    def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
+        windows.learn((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)
+        tip = chat.append_message(session, None, role="user", content=words(2_000))
+        assert chat.complete(tip, client=client).content == "Aye."
+
+    def test_a_cache_that_is_away_breaks_no_turn(self, session, client, server, settings):
+        away = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
+        settings.CACHES = {"default": away}
+        server.script(default=takes(3_000))
+        assert chat.complete(long_branch(session), client=client).content == "Aye."
+
+    @pytest.mark.parametrize(
+        ("url", "endpoint"),
+        [
+            ("https://API.example.org/v1/?api-version=1&key=s", "https://api.example.org/v1"),
+            ("https://ann:secret@example.org:8443/v1/", "https://example.org:8443/v1"),
+            ("http://[::1/v1", ""),
+        ],
+    )
+    def test_an_endpoint_is_an_address_without_query_and_password(self, url, endpoint):
+        assert windows.endpoint_of(url) == endpoint
+
+    def test_an_object_without_an_address_has_no_endpoint(self, monkeypatch):
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://house/v1/")
+        assert (endpoint_of(object()), endpoint_of(None)) == ("", "http://house/v1")
