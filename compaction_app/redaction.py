@@ -77,7 +77,7 @@ def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Messa
 
 
 def _texts(message: Message) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments")}
+    return {name: getattr(message, name) for name in ("role", "content", "name", "tool_calls", "attachments")}
 
 
 def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:

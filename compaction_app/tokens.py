@@ -7,15 +7,14 @@ counts are compared with a window (``context.budget``), never in the counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from compaction_app.messages.openai_format import attachment_line, sent_name
+from compaction_app.messages.media import media_tokens
+from compaction_app.messages.openai_format import attachment_line, content_part, described, sent_name
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
-#: For an attachment without its own ``tokens`` (a small image in OpenAI's low detail: 85).
-TOKENS_PER_ATTACHMENT = 85
 #: The result supplied for an unanswered call: wrapper and ``[no result]``, which has four o200k tokens.
 TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
 
@@ -62,27 +61,37 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def attachment_tokens(attachments: Iterable[Mapping[str, Any]]) -> int:
-    return sum(TOKENS_PER_ATTACHMENT if a.get("tokens") is None else int(a["tokens"]) for a in attachments)
+def attachment_tokens(attachment: Mapping[str, Any], *, sent: bool = True) -> int:
+    """Its own ``tokens``, wherever the host wrote them; else an estimate, where a model is ``sent`` it.
+
+    :mod:`messages.media` has the prices.
+    """
+    flat = described(attachment)
+    own = flat.get("tokens")
+    if isinstance(own, int) and not isinstance(own, bool) and own >= 0:
+        return own
+    return media_tokens(flat["type"], flat) if sent and content_part(attachment) else 0
 
 
 def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[int]:
     """Tokens of each message (a dict in the OpenAI chat format, plus ``attachments``), wrapper included.
 
-    The counter is called once for all texts.
+    An attachment is a content part of a user's message, or a line that names it. The counter is called once for all
+    texts.
     """
     texts: list[str] = []
-    spans: list[tuple[int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for message in messages:
-        start = len(texts)
+        start, flat = len(texts), TOKENS_PER_MESSAGE
         texts += message_texts(message)
-        texts += [attachment_line(a) for a in message.get("attachments") or ()]
-        spans.append((start, len(texts)))
+        for attachment in message.get("attachments") or ():
+            sent = message.get("role", "user") == "user"
+            if not (sent and content_part(attachment)):
+                texts.append(attachment_line(attachment))
+            flat += attachment_tokens(attachment, sent=sent)
+        spans.append((start, len(texts), flat))
     counts = count(texts)
-    return [
-        TOKENS_PER_MESSAGE + sum(counts[start:end]) + attachment_tokens(message.get("attachments") or ())
-        for message, (start, end) in zip(messages, spans, strict=True)
-    ]
+    return [flat + sum(counts[start:end]) for start, end, flat in spans]
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:

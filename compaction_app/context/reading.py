@@ -15,7 +15,12 @@ from typing import Any
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget
-from compaction_app.context.assembly import assemble, tokens_after_pruning
+from compaction_app.context.assembly import (
+    assemble,
+    reasoning_sizes,
+    tokens_after_pruning,
+    with_reasoning_that_fits,
+)
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
@@ -49,6 +54,10 @@ class ContextRequest:
     contributions: Sequence[Mapping[str, Any]] = ()
     #: Tokens kept free for the reply; None means ``RESERVED_TOKENS``.
     reserved_tokens: int | None = None
+    #: Reasoning blocks will be sent back: they are counted.
+    include_reasoning: bool = False
+    #: How long the request lets the reply be; 0 means unknown. It counts where ``reserved_tokens`` is not given.
+    reply_tokens: int = 0
 
     def __post_init__(self) -> None:
         check_budget_arguments(self.model, self.tools, self.reserved_tokens)
@@ -80,6 +89,7 @@ class ResolvedRequest:
     reserved_parts: ReservedParts
     budget: Budget
     count: Count
+    include_reasoning: bool = False
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
 
@@ -93,13 +103,15 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     if "TRIGGER_RATIO" not in session.settings:
         settings = budget.with_trigger_of(model, settings)
     window = _window(model, settings)
+    usual = budget.reply_reserve(window, settings, request.reserved_tokens)
     reserved_parts = budget.count_reserved_parts(
-        session.system_prompt,
-        request.contributions,
-        request.tools,
-        reply_tokens=budget.reply_reserve(window, settings, request.reserved_tokens),
-        count=count,
+        session.system_prompt, request.contributions, request.tools, reply_tokens=usual, count=count
     )
+    limit = window - reserved_parts.total
+    if request.reserved_tokens is None:
+        # A client may allow more than any model writes: a quarter of the window stays for the history.
+        longest = min(request.reply_tokens, window - reserved_parts.tokens - window // 4)
+        reserved_parts = replace(reserved_parts, reply_tokens=max(usual, longest))
     if reserved_parts.total > window // 2:
         _warn_of_reserve(session, reserved_parts.total, window)
     calibration = budget.calibration_of(session.token_calibration, model)
@@ -108,8 +120,9 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
         settings=settings,
         model=model,
         reserved_parts=reserved_parts,
-        budget=budget.make_budget(window, reserved_parts.total, settings, calibration),
+        budget=budget.make_budget(window, reserved_parts.total, settings, calibration.ratio, calibration.offset, limit),
         count=count,
+        include_reasoning=request.include_reasoning,
     )
 
 
@@ -142,6 +155,7 @@ def get_context(
     tools: Sequence[Mapping[str, Any]] | None = None,
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
 ) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
@@ -150,13 +164,21 @@ def get_context(
     - ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``: they are counted, and
       sent after the system prompt.
     - ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
+    - ``include_reasoning``: send the reasoning blocks of tail messages back, the newest first, while there is room for
+      them; they are counted.
 
     ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
     raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message
     and the last group alone are too large.
     """
     check_tip(tip)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        include_reasoning=include_reasoning,
+    )
     return context_at(tip, resolve_request_at(tip, request))
 
 
@@ -167,6 +189,7 @@ def should_compact(
     tools: Sequence[Mapping[str, Any]] | None = None,
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
 ) -> bool:
     """Whether the branch is over its threshold, even after old tool results are shortened.
 
@@ -174,7 +197,13 @@ def should_compact(
     on cool-down, breaker, policy and limits.
     """
     check_tip(tip)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        include_reasoning=include_reasoning,
+    )
     return is_over_threshold(tip, resolve_with_history(tip, request))
 
 
@@ -206,6 +235,10 @@ def _gone(tip: ChatMessage) -> MessageNotFound:
 def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
     branch = window_at(tip, resolved)
     context = assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
+    if resolved.include_reasoning:
+        verbatim = resolved.settings.mode == Mode.OFF
+        room = None if verbatim else context.available_tokens - context.history_tokens
+        context = with_reasoning_that_fits(context, resolved.count, room=room)
     return replace(context, model=resolved.model)
 
 
@@ -217,14 +250,19 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 
 
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
-    """Tokens of the history, after pruning if they are over the threshold."""
+    """Tokens of the history, after pruning if they are over the threshold, and of the reasoning sent with it."""
     known = resolved.history
     if known is None or known.tip_id != tip.pk:
         known = branches.history_at(tip.pk, database_of(tip))
     tokens = known.tokens
-    if tokens <= resolved.budget.threshold:
+    if tokens <= resolved.budget.threshold and not resolved.include_reasoning:
         return tokens
-    return tokens_after_pruning(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)
+    branch = window_at(tip, resolved)
+    tokens = tokens_after_pruning(branch, resolved.budget, resolved.settings, resolved.count)
+    if not resolved.include_reasoning:
+        return tokens
+    blocks = [message.reasoning for message in branch.tail]
+    return tokens + sum(reasoning_sizes(blocks, resolved.count, room=resolved.budget.available - tokens))
 
 
 def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:
