@@ -7,7 +7,7 @@ counts are compared with a window (``context.budget``), never in the counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from compaction_app.messages.media import media_tokens
@@ -15,6 +15,8 @@ from compaction_app.messages.openai_format import attachment_line, content_part,
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
+#: For an attachment that a model is sent, of which nothing is known but an address: a middling picture.
+TOKENS_PER_ATTACHMENT = 1_000
 #: The result supplied for an unanswered call: wrapper and ``[no result]``, which has four o200k tokens.
 TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
 
@@ -61,16 +63,20 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def attachment_tokens(attachment: Mapping[str, Any], *, sent: bool = True) -> int:
-    """Its own ``tokens``, wherever the host wrote them; else an estimate, where a model is ``sent`` it.
+def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True) -> int:
+    """Their own ``tokens``, wherever the host wrote them; else estimates, where a model is ``sent`` them.
 
     :mod:`messages.media` has the prices.
     """
-    flat = described(attachment)
-    own = flat.get("tokens")
-    if isinstance(own, int) and not isinstance(own, bool) and own >= 0:
-        return own
-    return media_tokens(flat["type"], flat) if sent and content_part(attachment) else 0
+    total = 0
+    for attachment in attachments:
+        flat = described(attachment)
+        own = flat.get("tokens")
+        if isinstance(own, int) and not isinstance(own, bool) and own >= 0:
+            total += own
+        elif sent and content_part(attachment):
+            total += media_tokens(flat["type"], flat) or TOKENS_PER_ATTACHMENT
+    return total
 
 
 def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[int]:
@@ -88,7 +94,7 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
             sent = message.get("role", "user") == "user"
             if not (sent and content_part(attachment)):
                 texts.append(attachment_line(attachment))
-            flat += attachment_tokens(attachment, sent=sent)
+            flat += attachment_tokens([attachment], sent=sent)
         spans.append((start, len(texts), flat))
     counts = count(texts)
     return [flat + sum(counts[start:end]) for start, end, flat in spans]

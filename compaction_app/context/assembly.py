@@ -52,7 +52,6 @@ def assemble(
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
     history = _history_messages(shown, settings.summary_role)
-    attached = [(one, message.role == Role.USER) for message in history for one in message.attachments]
     history_tokens = sum(message.tokens for message in history)
     return ChatContext(
         messages=(*_reserved_messages(reserved_parts), *history),
@@ -72,7 +71,7 @@ def assemble(
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
         alternate_roles=settings.alternate_roles,
-        attachment_tokens=sum(attachment_tokens(one, sent=sent) for one, sent in attached),
+        attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
         address_of=partial(_address_of, settings.attachment_url) if settings.attachment_url else None,
     )
 
@@ -136,7 +135,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     except ContextOverflow as overflow:
         # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
         always = (*branch.tail, *([pinned] if pinned else ()))
-        estimated = sum(attachment_tokens(one) for message in always for one in message.attachments)
+        estimated = sum(attachment_tokens(message.attachments) for message in always)
         fitted = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
     kept = {message.id for message in fitted.messages}
     left_out = _added(left_out, fitted.left_out)

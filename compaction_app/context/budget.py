@@ -211,7 +211,7 @@ def observe_calibration(
     # What is assumed until prompts of different sizes have shown it.
     assumed = their_mean / mean
     if mean < _LARGE_PROMPT or not low <= assumed <= high:
-        assumed = 1.0
+        assumed = calibration_of(calibrations, model).ratio if weight > 1 else 1.0
     ratio = clamp_calibration((covariance + _SPREAD**2 * assumed) / (variance + _SPREAD**2))
     figures = {
         "ratio": round(ratio, 4),

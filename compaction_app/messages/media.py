@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: Of which nothing is known but an address: between a picture of one tile and one of eight.
-TOKENS_PER_ATTACHMENT = 1_000
 LOW_DETAIL_TOKENS = 85
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]", re.IGNORECASE)
@@ -38,21 +36,21 @@ def media_type(url: str) -> str:
 
 
 def media_tokens(kind: str, attachment: Mapping[str, Any]) -> int:
-    """Tokens of an attachment that a model is sent as ``image``, ``audio`` or ``file``."""
+    """Tokens of an attachment that a model is sent as ``image``, ``audio`` or ``file``; 0 where nothing tells them."""
     url = str(attachment.get("url") or "")
     if kind == "image":
         if attachment.get("detail") == "low":
             return LOW_DETAIL_TOKENS
         given = (_positive(attachment.get("width")), _positive(attachment.get("height")))
         width, height = picture_size(url) or given
-        return picture_tokens(width, height) if width and height else TOKENS_PER_ATTACHMENT
+        return picture_tokens(width, height) if width and height else 0
     if kind == "audio":
         seconds = _positive(attachment.get("duration")) or _seconds(url)
-        return math.ceil(min(seconds, _MOST_SECONDS) * _TOKENS_PER_SECOND) or TOKENS_PER_ATTACHMENT
+        return math.ceil(min(seconds, _MOST_SECONDS) * _TOKENS_PER_SECOND)
     size = _bytes_in(url)
     if media_type(url).startswith("text/"):
         return math.ceil(size / _BYTES_PER_TOKEN)
-    return min(math.ceil(size / _BYTES_PER_PAGE), _MOST_PAGES) * _TOKENS_PER_PAGE or TOKENS_PER_ATTACHMENT
+    return min(math.ceil(size / _BYTES_PER_PAGE), _MOST_PAGES) * _TOKENS_PER_PAGE
 
 
 def picture_tokens(width: float, height: float) -> int:
