@@ -137,7 +137,7 @@ class TestReasoning:
 
     def test_the_compaction_after_a_reply_measures_what_was_sent(self, small_window):
         session = chat.start_session(model="m")
-        tip = grow(session, self.reasoned(session, 6), "u")[-1]
+        tip = grow(session, self.reasoned(session, 7), "u")[-1]
         with ScriptedOpenAIServer([steps.reply("Yes."), steps.reply("Yes.")]) as server:
             client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
             chat.complete(tip, client=client)
