@@ -431,6 +431,7 @@ class Settings:
     summarizers: Mapping[str, Any] = _key({}, _summarizers, site_only=True)
     summarizer_name: str | None = _key(None, _optional(_text))
     alternate_roles: bool = _key(False, _boolean)
+    attachment_url: str | None = _key(None, _optional(_function("one attachment", 1)), site_only=True)
 
     def snapshot(self) -> dict[str, Any]:
         """As JSON, stored with a run. Contains names of environment variables, never their values."""

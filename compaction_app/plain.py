@@ -24,13 +24,14 @@ from compaction_app.context.budget import make_budget, reply_reserve, window_or_
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages import validation
+from compaction_app.messages.openai_format import described
 from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.extractive import extractive_draft
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
-from compaction_app.tokens import Count, ExactTokenCounter, count_messages, count_tools
+from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, count_messages, count_tools
 from compaction_app.values import (
     Branch,
     Budget,
@@ -55,8 +56,6 @@ _SURROUNDING_ROLES = (Role.SYSTEM, Role.DEVELOPER)
 _SENT = ("content", "name", "tool_call_id", "tool_calls")
 #: Keys of a part's text.
 _TEXTS = ("text", "refusal")
-#: Types of parts that are images.
-_IMAGES = ("image", "image_url", "input_image")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -384,7 +383,7 @@ def _other_parts(content: Any) -> list[Mapping[str, Any]]:
 
 
 def _attachments_of(content: Any) -> list[dict[str, Any]]:
-    """Those parts as attachments: each has a flat token count and its own line in a transcript."""
+    """Those parts as attachments: each has its tokens and its own line in a transcript."""
     return [_attachment(part) for part in _other_parts(content)]
 
 
@@ -397,7 +396,8 @@ def _text_of_part(part: Any) -> str | None:
 
 
 def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
-    kind = str(part.get("type") or "file")
-    described = part.get(kind)
-    name = described.get("filename") if isinstance(described, Mapping) else None
-    return {"type": "image" if kind in _IMAGES else kind, **({"name": str(name)} if name else {})}
+    flat = described(part)
+    kind = "image" if flat["type"] == "image" else str(part.get("type") or "file")
+    # The part is sent whatever it is, so it is never only named.
+    tokens = attachment_tokens([{**flat, "url": flat["url"] or "?", "part": part}])
+    return {"type": kind, "tokens": tokens, **({"name": str(flat["filename"])} if flat.get("filename") else {})}

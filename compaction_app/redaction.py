@@ -78,7 +78,9 @@ def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Messa
 
 
 def _texts(message: Message) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in ("content", "name", "tool_calls", "attachments", "original")}
+    return {
+        name: getattr(message, name) for name in ("role", "content", "name", "tool_calls", "attachments", "original")
+    }
 
 
 def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:

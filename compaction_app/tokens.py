@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from compaction_app.messages.openai_format import attachment_line, sent_name
+from compaction_app.messages.media import media_tokens
+from compaction_app.messages.openai_format import attachment_line, content_part, described, sent_name
 from compaction_app.messages.originals import original_texts
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
-#: For an attachment without its own ``tokens`` (a small image in OpenAI's low detail: 85).
-TOKENS_PER_ATTACHMENT = 85
+#: For an attachment that a model is sent, of which nothing is known but an address: a middling picture.
+TOKENS_PER_ATTACHMENT = 1_000
 #: The result supplied for an unanswered call: wrapper and ``[no result]``, which has four o200k tokens.
 TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
 
@@ -63,32 +64,44 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def attachment_tokens(attachments: Iterable[Mapping[str, Any]]) -> int:
-    return sum(TOKENS_PER_ATTACHMENT if a.get("tokens") is None else int(a["tokens"]) for a in attachments)
+def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True) -> int:
+    """Their own ``tokens``, wherever the host wrote them; else estimates, where a model is ``sent`` them.
+
+    :mod:`messages.media` has the prices.
+    """
+    total = 0
+    for attachment in attachments:
+        flat = described(attachment)
+        own = flat.get("tokens")
+        if isinstance(own, int) and not isinstance(own, bool) and own >= 0:
+            total += own
+        elif sent and content_part(attachment):
+            total += media_tokens(flat["type"], flat) or TOKENS_PER_ATTACHMENT
+    return total
 
 
 def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[int]:
     """Tokens of each message (a dict in the OpenAI chat format, plus ``attachments``), wrapper included.
 
-    The counter is called once for all texts.
+    An attachment is a content part of a user's message, or a line that names it. The counter is called once for all
+    texts.
     """
     texts: list[str] = []
-    spans: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int, int]] = []
     for message in messages:
-        start = len(texts)
+        start, flat = len(texts), TOKENS_PER_MESSAGE
         texts += message_texts(message)
-        texts += [attachment_line(a) for a in message.get("attachments") or ()]
+        for attachment in message.get("attachments") or ():
+            sent = message.get("role", "user") == "user"
+            if not (sent and content_part(attachment)):
+                texts.append(attachment_line(attachment))
+            flat += attachment_tokens([attachment], sent=sent)
         middle = len(texts)
         texts += original_texts(message.get("original"))
-        spans.append((start, middle, len(texts)))
+        spans.append((start, middle, len(texts), flat))
     counts = count(texts)
     # Either the fields are sent or the original.
-    return [
-        TOKENS_PER_MESSAGE
-        + max(sum(counts[start:middle]), sum(counts[middle:end]))
-        + attachment_tokens(message.get("attachments") or ())
-        for message, (start, middle, end) in zip(messages, spans, strict=True)
-    ]
+    return [flat + max(sum(counts[start:middle]), sum(counts[middle:end])) for start, middle, end, flat in spans]
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:

@@ -6,13 +6,13 @@ take and return them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from compaction_app.messages.openai_format import to_openai
+from compaction_app.messages.openai_format import to_openai, with_address
 
 Json = Any
 
@@ -306,6 +306,9 @@ class Budget:
     summary_target: int
     recent_ratio: float
     recent_cap: int
+    #: What may be tried where the newest turn is too large for ``available``: without calibration, and with no more
+    #: than the usual room for a reply. 0 in runs of earlier versions.
+    limit: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -473,6 +476,12 @@ class ChatContext:
     model: str = ""
     #: Consecutive messages of one role are sent as one.
     alternate_roles: bool = False
+    #: Reasoning blocks are counted and will be sent.
+    include_reasoning: bool = False
+    #: Of ``tokens``, what attachments take.
+    attachment_tokens: int = 0
+    #: The site's ``ATTACHMENT_URL``, called when the messages are made ready to be sent.
+    address_of: Callable[[Mapping[str, Json]], str | None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def fallback_used(self) -> bool:
@@ -480,19 +489,32 @@ class ChatContext:
         what is not shown."""
         return self.strategy == Strategy.TRUNCATED
 
-    def to_openai(self, include_reasoning: bool = False, *, endpoint: str | None = None) -> list[dict[str, Any]]:
+    def with_addresses(self) -> ChatContext:
+        """The context with each attachment at the address that ``ATTACHMENT_URL`` gives it now."""
+        if self.address_of is None:
+            return self
+        messages = [
+            replace(message, attachments=tuple(with_address(one, self.address_of(one)) for one in message.attachments))
+            if message.attachments and message.role == Role.USER
+            else message
+            for message in self.messages
+        ]
+        return replace(self, messages=tuple(messages), address_of=None)
+
+    def to_openai(self, include_reasoning: bool | None = None, *, endpoint: str | None = None) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
 
         What a model wrote goes back whole, unknown keys and all, to the ``endpoint`` (the client's base URL) that it
         came from; to any other its text and calls go. A tool call without a result gets ``[no result]``, because
         providers refuse a request with an unanswered call; so do they blank messages, arguments that are not JSON and
-        long ids, which are left out or mended. With ``include_reasoning`` the reasoning of tail messages that does not
-        go back whole is included under ``reasoning``. With the setting ``ALTERNATE_ROLES`` a user's message is first,
-        and consecutive messages of one role are joined.
+        long ids, which are left out or mended. With ``include_reasoning``, by default as the context was asked for,
+        the reasoning of tail messages that does not go back whole is included under ``reasoning``. With the setting
+        ``ALTERNATE_ROLES`` a user's message is first, and consecutive messages of one role are joined.
+        ``ATTACHMENT_URL`` is called here, for each attachment.
         """
         return to_openai(
-            self.messages,
-            include_reasoning=include_reasoning,
+            self.with_addresses().messages,
+            include_reasoning=self.include_reasoning if include_reasoning is None else include_reasoning,
             alternate=self.alternate_roles,
             endpoint=endpoint,
         )

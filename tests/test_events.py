@@ -327,7 +327,7 @@ class TestEstimate:
         )
         assert reply.model == "house-model-2026-01-01"
         session.refresh_from_db()
-        assert session.token_calibration == {"house-model": 1.5}
+        assert {name: one["offset"] for name, one in session.token_calibration.items()} == {"house-model": 500}
         assert chat.get_context(tip).threshold < context.threshold
 
     def test_the_decision_says_by_how_much_the_estimate_was_off(self, session):

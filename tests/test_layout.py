@@ -60,8 +60,9 @@ ALSO_KNOWN = {"conf.py", "telemetry.py"}
 #: All that pure logic is made of. What is not here may read a clock, a file, a socket, chance or a database.
 PURE_IMPORTS = set(
     """
-    __future__ bisect collections contextlib copy dataclasses datetime decimal difflib enum functools genai_prices
-    hashlib heapq html itertools json logging math operator re string textwrap toktok traceback typing unicodedata
+    __future__ base64 bisect collections contextlib copy dataclasses datetime decimal difflib enum functools
+    genai_prices hashlib heapq html itertools json logging math operator re string textwrap toktok traceback typing
+    unicodedata
     """.split()
 )
 CLOCKS = {"now", "today", "utcnow"}

@@ -20,7 +20,7 @@ from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import Bar, name_and_arguments, number, plural, shortened
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.budget import calibration_of
+from compaction_app.context.budget import Calibration, calibration_of
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.models import ChatMessage, CompactionEvent, sql
@@ -289,8 +289,8 @@ class ContextHere:
     notes: tuple[str, ...]
     #: Compaction is off: no threshold, no target, nothing is left out.
     is_off: bool
-    #: What the limits were divided by.
-    calibration: float
+    #: By what the limits were corrected.
+    calibration: Calibration
 
     @property
     def fullness(self) -> int:

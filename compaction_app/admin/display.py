@@ -22,6 +22,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone_name, localtime
 
+from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.values import ChatContext, Origin, RunStatus, Strategy
@@ -191,11 +192,14 @@ def reserved(tokens: int, system: int) -> str:
     return f"{number(tokens)} ({reply}system prompt {number(system)})"
 
 
-def calibration(factor: float) -> str:
-    if factor == 1:
-        return f"× {factor:g}"
+def calibration(learned: Calibration) -> str:
+    """How a provider counts, beside our own count."""
+    ratio, offset = f"{learned.ratio:g}", round(learned.offset)
+    plus = f", and {number(offset)} more for each prompt" if offset else ""
+    if learned.ratio == 1 and not plus:
+        return f"× {ratio}"
     return (
-        f"× {factor:g}: the provider counts {factor:g} tokens for each one estimated; available, threshold and target "
+        f"× {ratio}: the provider counts {ratio} tokens for each one estimated{plus}; available, threshold and target "
         "are divided by it"
     )
 

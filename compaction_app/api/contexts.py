@@ -52,6 +52,7 @@ class Figures(Schema):
     pruned: Number = Field(description="How many tool results are shortened.")
     dropped: Number = Field(description="How many messages after the cutoff are left out.")
     first_shown_depth: Number | None
+    attachment_tokens: Number = Field(0, description="Of `tokens`, what pictures, sounds and files take.")
 
 
 class SentContext(Body, Figures):
@@ -101,7 +102,10 @@ ReservedTokens = Annotated[
     Query(None, ge=0, le=MAX_NUMBER, description="Kept free for the reply and for what you add, such as tools."),
 ]
 IncludeReasoning = Annotated[
-    bool, Query(False, description="Include the reasoning blocks of the tail's messages in `openai`.")
+    bool,
+    Query(
+        False, description="Count the reasoning blocks of the tail's messages, and include those that fit in `openai`."
+    ),
 ]
 
 
@@ -128,10 +132,10 @@ def get_context(
     with `figures` as `context`."""
     tip = find_tip(request, message_id)
     check_text(model or "", "model")
-    context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens)
+    context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens, include_reasoning=include_reasoning)
     return {
         "figures": context,
         "fallback_used": context.fallback_used,
         "messages": context.messages,
-        "openai": context.to_openai(include_reasoning=include_reasoning),
+        "openai": context.to_openai(),
     }

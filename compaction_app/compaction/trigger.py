@@ -27,6 +27,7 @@ from compaction_app import signals, telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load, load_function
+from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
@@ -74,6 +75,8 @@ class CompactionRequest:
     forced: bool = False
     #: A policy forces it on a branch that is not over its threshold.
     below_threshold: bool = False
+    #: Tokens of the history with the reasoning that is sent, measured before the lock is taken; 0 if none is sent.
+    with_reasoning: int = 0
     #: The partial generation that this one continues.
     previous: CompactionRun | None = None
 
@@ -143,6 +146,8 @@ def _decide(request: CompactionRequest) -> Decision:
         # The caller may have forced it already: compacting a whole session waits for no cool-down.
         forced = request.forced or policy.action == "force"
         request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
+        if request.resolved.include_reasoning:
+            request = replace(request, with_reasoning=tokens)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
         return open_under_lock(request)
@@ -152,9 +157,12 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
     branch = branches.load_structure(request.tip.pk, request.using)
-    over = branch.history_tokens > resolved.budget.threshold
+    tokens = branch.history_tokens
+    if resolved.history and resolved.history.summary_id == (branch.base.id if branch.base else None):
+        tokens = max(tokens, request.with_reasoning)
+    over = tokens > resolved.budget.threshold
     if request.by_threshold and not over and not request.below_threshold:
-        return _under_threshold(request, branch.history_tokens)
+        return _under_threshold(request, tokens)
     branch = branches.with_already_compacted(branch, request.using)
     plan = plan_compaction(
         branch,
@@ -242,16 +250,17 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
         return _suppress(request, Suppression.OPEN_RUN)
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
-        numbers = {"history_tokens": branch.history_tokens, "threshold": budget.threshold, "window": budget.window}
+        tokens = max(branch.history_tokens, request.with_reasoning)
+        numbers = {"history_tokens": tokens, "threshold": budget.threshold, "window": budget.window}
         runs.record_run_event(run, EventKind.THRESHOLD_HIT, {**numbers, **_estimate_of(request)})
     return Decision(run)
 
 
 def _estimate_of(request: CompactionRequest) -> dict[str, Any]:
     """How far off the token estimate was when a provider last counted, if one has."""
-    resolved = request.resolved
+    known, model = request.resolved.session.token_calibration, request.resolved.model
     estimate = {
-        "calibration": resolved.session.token_calibration.get(resolved.model),
+        "calibration": calibration_of(known, model).ratio if model in known else None,
         "estimate_error": (request.tip.sent_context or {}).get("estimate_error"),
     }
     return {name: value for name, value in estimate.items() if value is not None}

@@ -8,16 +8,21 @@ late or failing, ``pruning.fit`` leaves out the oldest turns.
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from compaction_app.conf import Mode, PruneWhen, Settings
+from compaction_app.conf import Mode, PruneWhen, Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import fit, micro_compact, prune
+from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.transcript import summary_message
+from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
-from compaction_app.tokens import Count, count_messages
+from compaction_app.telemetry import log, log_error
+from compaction_app.tokens import Count, attachment_tokens, count_messages
 from compaction_app.values import (
     Branch,
     Budget,
@@ -30,6 +35,8 @@ from compaction_app.values import (
     Strategy,
     Summary,
 )
+
+logger = logging.getLogger("compaction_app.sendings")
 
 
 def assemble(
@@ -64,7 +71,22 @@ def assemble(
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
         alternate_roles=settings.alternate_roles,
+        attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
+        address_of=partial(_address_of, settings.attachment_url) if settings.attachment_url else None,
     )
+
+
+def _address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
+    """What the site's ``ATTACHMENT_URL`` says; where it fails "", so that a turn goes on without the attachment."""
+    try:
+        address = load_function(path)(attachment)
+    except Exception as error:
+        log_error(logger, error, step="attachment_url")
+        return ""
+    if address is None or (isinstance(address, str) and is_storable(address)):
+        return address
+    log(logger, logging.ERROR, "error", step="attachment_url", answered=type(address).__name__, known="str")
+    return ""
 
 
 # -- the layers ---------------------------------------------------------------------------------------------
@@ -98,16 +120,23 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         strategy = Strategy.AUTO_COMPACT
     if settings.mode == Mode.OFF or (branch.history_tokens <= budget.available and not branch.unread):
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, left_out=left_out, strategy=strategy)
-    fitted = fit(
+    fit_to = partial(
+        fit,
         branch.tail,
         summary_tokens=base.tokens if base else 0,
         pinned=pinned,
-        available=budget.available,
         preserve=settings.preserve_recent_messages,
         max_bytes=settings.prune_tool_result_bytes,
         count=count,
         unread=branch.unread,
     )
+    try:
+        fitted = fit_to(available=budget.available)
+    except ContextOverflow as overflow:
+        # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
+        always = (*branch.tail, *([pinned] if pinned else ()))
+        estimated = sum(attachment_tokens(message.attachments) for message in always)
+        fitted = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
     kept = {message.id for message in fitted.messages}
     left_out = _added(left_out, fitted.left_out)
     return ShownHistory(
@@ -242,7 +271,7 @@ def _redact_reserved_parts(
         system_tokens=system,
         contribution_tokens=tuple(counts),
     )
-    return redacted, replace(budget, available=budget.available - taken)
+    return redacted, replace(budget, available=budget.available - taken, limit=budget.limit - taken)
 
 
 # -- reasoning ----------------------------------------------------------------------------------------------
@@ -251,28 +280,38 @@ def _redact_reserved_parts(
 def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | None) -> ChatContext:
     """The context with the newest reasoning blocks that fit ``room`` tokens, counted; None: all of them.
 
-    A message's own count leaves its reasoning out, since most requests do. A block is sent whole and as it came, or
-    not at all; once one does not fit, no older one is sent.
+    A message's own count leaves its reasoning out, since most requests do.
     """
-    messages = list(context.messages)
-    places = [place for place, message in enumerate(messages) if message.reasoning is not None]
-    sizes = count([_reasoning_json(messages[place].reasoning) for place in places])
-    used = 0
-    fits = True
-    for place, size in reversed(list(zip(places, sizes, strict=True))):
-        message = messages[place]
-        fits = fits and (room is None or used + size <= room)
-        if fits:
-            used += size
-            messages[place] = replace(message, tokens=message.tokens + size)
-        else:
-            messages[place] = replace(message, reasoning=None)
+    blocks = [message.reasoning for message in context.messages]
+    sizes = reasoning_sizes(blocks, count, room=room)
+    messages = [
+        replace(message, tokens=message.tokens + size) if size else replace(message, reasoning=None)
+        for message, size in zip(context.messages, sizes, strict=True)
+    ]
     return replace(
         context,
         messages=tuple(messages),
-        tokens=context.tokens + used,
-        history_tokens=context.history_tokens + used,
+        tokens=context.tokens + sum(sizes),
+        history_tokens=context.history_tokens + sum(sizes),
+        include_reasoning=True,
     )
+
+
+def reasoning_sizes(blocks: Sequence[Json], count: Count, *, room: int | None) -> list[int]:
+    """Tokens of each message's reasoning that will be sent with ``room`` tokens for all; 0 for what is not sent.
+
+    A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent.
+    """
+    sizes = [0] * len(blocks)
+    places = [place for place, block in enumerate(blocks) if block is not None]
+    counts = count([_reasoning_json(blocks[place]) for place in places])
+    used = 0
+    for place, size in reversed(list(zip(places, counts, strict=True))):
+        if room is not None and used + size > room:
+            break
+        used += size
+        sizes[place] = size
+    return sizes
 
 
 def _reasoning_json(reasoning: Json) -> str:

@@ -1,18 +1,23 @@
 """How many tokens are available for history, when to compact, and how many should remain afterwards. Pure.
 
-Tokens are our own counter's. Where a provider counts differently, ``calibration`` (its tokens ÷ ours) divides the
-limits before every comparison; stored counts never change.
+Tokens are our own counter's. Where a provider counts differently, ``calibration`` corrects the limits before every
+comparison; stored counts never change.
+
+A provider's count of a prompt is ``offset + ratio × ours``: what it adds to every prompt, and what its tokenizer makes
+of a text. Both are fitted to what it reports. One report cannot tell them apart, so a small prompt teaches the offset
+alone, a large one the ratio, and prompts of different sizes both.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from compaction_app.conf import Settings
-from compaction_app.context.catalog import known_window, readings
+from compaction_app.context.catalog import known_name, known_window, readings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
@@ -26,10 +31,18 @@ Number = TypeVar("Number", int, float)
 _logged_models: set[str] = set()
 _MOST_LOGGED_MODELS = 1_000
 
-#: A factor outside this range comes from cached or injected tokens, not from another tokenizer.
+#: A ratio outside this range comes from cached or injected tokens, not from another tokenizer.
 CALIBRATION_RANGE = (0.8, 2.0)
-#: Weight of the newest observation.
-CALIBRATION_SMOOTHING = 0.3
+#: More than any provider adds to a prompt by itself.
+_MOST_OFFSET = 20_000
+#: What an older report weighs, with each newer one.
+_FORGETTING = 0.7
+#: A prompt of fewer tokens does not show the ratio.
+_LARGE_PROMPT = 4_000
+#: How far, in tokens, the sizes of prompts lie apart before they tell ratio and offset apart.
+_SPREAD = 2_000
+#: Figures of more models are not kept.
+MOST_CALIBRATED = 20
 SUMMARY_SHARE = 0.15
 #: The target is below the threshold, so that one compaction is not followed by the next.
 TARGET_BELOW_THRESHOLD = 0.9
@@ -116,8 +129,14 @@ def count_reserved_parts(
     )
 
 
-def make_budget(window: int, reserved: int, settings: Settings, calibration: float = 1.0) -> Budget:
-    """The budget for a window; ``reserved`` is everything sent that is not history, and the reply."""
+def make_budget(
+    window: int, reserved: int, settings: Settings, calibration: float = 1.0, offset: float = 0, limit: int = 0
+) -> Budget:
+    """The budget for a window; ``reserved`` is everything sent that is not history, and the reply.
+
+    ``calibration`` and ``offset`` are those of :class:`Calibration`. ``limit``: what may be tried where a turn does not
+    fit otherwise; at least what is available without calibration.
+    """
     available = window - reserved
     if available <= 0:
         raise ConfigurationError(
@@ -127,6 +146,9 @@ def make_budget(window: int, reserved: int, settings: Settings, calibration: flo
             window=window,
             reserved=reserved,
         )
+    limit = max(limit, available)
+    # Whatever was learned, most of the room stays.
+    available -= int(min(offset, available // 4))
     threshold = min(int(available * settings.trigger_ratio), settings.trigger_tokens_cap)
     target = min(int(window * settings.target_ratio), int(TARGET_BELOW_THRESHOLD * threshold))
     factor = clamp_calibration(calibration)
@@ -140,6 +162,7 @@ def make_budget(window: int, reserved: int, settings: Settings, calibration: flo
         summary_target=max(1, min(settings.summary_target_tokens, int(SUMMARY_SHARE * available))),
         recent_ratio=settings.recent_messages_ratio,
         recent_cap=settings.recent_tokens_cap,
+        limit=limit,
     )
 
 
@@ -159,15 +182,85 @@ def clamp_calibration(factor: float) -> float:
     return min(max(factor, low), high)
 
 
-def observe_calibration(previous: float | None, provider_tokens: int, our_tokens: int) -> float | None:
-    """The factor after one more observation; the previous one where a count is 0."""
-    if provider_tokens <= 0 or our_tokens <= 0:
-        return previous
-    observed = clamp_calibration(provider_tokens / our_tokens)
-    if previous is None:
-        return round(observed, 4)
-    return round(previous + CALIBRATION_SMOOTHING * (observed - previous), 4)
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a model's provider counts: ``offset + ratio × our tokens``."""
+
+    ratio: float = 1.0
+    offset: float = 0.0
+
+    def of(self, tokens: int) -> float:
+        return self.offset + self.ratio * tokens
 
 
-def calibration_of(calibrations: Mapping[str, float], model: str) -> float:
-    return clamp_calibration(float(calibrations.get(model, 1.0)))
+def calibration_of(calibrations: Mapping[str, Any], model: str) -> Calibration:
+    """What is stored of a model. A number is the factor that earlier versions stored."""
+    stored = calibrations.get(model)
+    ratio, offset = (stored.get("ratio"), stored.get("offset")) if isinstance(stored, Mapping) else (stored, 0)
+    return Calibration(
+        clamp_calibration(ratio) if _is_number(ratio) else 1.0,
+        min(max(offset, 0.0), _MOST_OFFSET) if _is_number(offset) else 0.0,
+    )
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def observe_calibration(
+    calibrations: Mapping[str, Any], model: str, provider_tokens: int, our_tokens: int
+) -> dict[str, Any]:
+    """The figures with one more report of this model, of at most :data:`MOST_CALIBRATED` models; the oldest go.
+
+    ``seen`` of a model are the weight of its reports, the means of our tokens and the provider's, and their variance
+    and covariance, older reports counting less. ``used`` orders the models.
+    """
+    low, high = CALIBRATION_RANGE
+    ours = float(our_tokens)
+    theirs = min(max(float(provider_tokens), low * ours), high * ours + _MOST_OFFSET)
+    others = {name: value for name, value in calibrations.items() if name != model}
+    order = {name: _used(value) for name, value in others.items()}
+    stored = calibrations.get(model)
+    seen = stored.get("seen") if isinstance(stored, Mapping) else None
+    if not (isinstance(seen, list) and len(seen) == 5 and all(map(_is_number, seen))):
+        seen = [0.0, ours, theirs, 0.0, 0.0]
+    weight, mean, their_mean, variance, covariance = seen
+    weight = weight * _FORGETTING + 1
+    share = 1 / weight
+    off, their_off = ours - mean, theirs - their_mean
+    mean, their_mean = mean + share * off, their_mean + share * their_off
+    variance = (1 - share) * (variance + share * off * off)
+    covariance = (1 - share) * (covariance + share * off * their_off)
+    # What is assumed until prompts of different sizes have shown it.
+    assumed = their_mean / mean
+    if mean < _LARGE_PROMPT or not low <= assumed <= high:
+        assumed = calibration_of(calibrations, model).ratio if weight > 1 else 1.0
+    ratio = clamp_calibration((covariance + _SPREAD**2 * assumed) / (variance + _SPREAD**2))
+    figures = {
+        "ratio": round(ratio, 4),
+        "offset": round(min(max(their_mean - ratio * mean, 0.0), _MOST_OFFSET), 1),
+        "seen": [round(number, 4) for number in (weight, mean, their_mean, variance, covariance)],
+        "used": max(order.values(), default=0) + 1,
+    }
+    kept = sorted(others, key=order.__getitem__)[max(0, len(others) - MOST_CALIBRATED + 1) :]
+    return {**{name: others[name] for name in kept}, model: figures}
+
+
+def _used(stored: Any) -> int:
+    used = stored.get("used") if isinstance(stored, Mapping) else None
+    return used if isinstance(used, int) else 0
+
+
+def metric_label(model: str, settings: Settings) -> str:
+    """The name of a model in metrics: as the site's settings or the catalog of models have it, else ``other``.
+
+    Any user may name a model, and each name would be a series of its own.
+    """
+    summarizers = [*settings.summarizer_models, *settings.summarizer_chat_models]
+    summarizers += [one for named in settings.summarizers.values() for one in named.get("SUMMARIZER_MODELS", ())]
+    names = {entry if isinstance(entry, str) else entry["model"] for entry in summarizers}
+    if model in names or model in settings.prices:
+        return model
+    prefixes = {*settings.context_windows, *settings.trigger_ratios}
+    configured = max((prefix for prefix in prefixes if prefix and model.startswith(prefix)), key=len, default="")
+    return configured or known_name(model) or "other"

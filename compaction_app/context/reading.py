@@ -15,7 +15,11 @@ from typing import Any
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
-from compaction_app.context.assembly import assemble, tokens_after_pruning
+from compaction_app.context.assembly import (
+    assemble,
+    reasoning_sizes,
+    tokens_after_pruning,
+)
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
@@ -51,6 +55,10 @@ class ContextRequest:
     endpoint: str | None = None
     #: What the provider has just said that it takes.
     window: int | None = None
+    #: Reasoning blocks will be sent back: they are counted.
+    include_reasoning: bool = False
+    #: How long the request lets the reply be; 0 means unknown. It counts where ``reserved_tokens`` is not given.
+    reply_tokens: int = 0
 
     def __post_init__(self) -> None:
         check_budget_arguments(self.model, self.tools, self.reserved_tokens)
@@ -87,6 +95,7 @@ class ResolvedRequest:
     learned: windows.Learned = windows.NOTHING
     #: Without what was learned, which may be a gateway's mistake: asked for where nothing fits that; else None.
     without_learned: ResolvedRequest | None = None
+    include_reasoning: bool = False
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
 
@@ -110,6 +119,10 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     calibration = budget.calibration_of(session.token_calibration, model)
 
     def resolved_for(window: int, reply: int) -> ResolvedRequest:
+        limit = window - reserved_parts.tokens - reply
+        if request.reserved_tokens is None:
+            # A client may allow more than any model writes: a quarter of the window stays for the history.
+            reply = max(reply, min(request.reply_tokens, window - reserved_parts.tokens - window // 4))
         parts = replace(reserved_parts, reply_tokens=reply)
         if parts.total > window // 2:
             _warn_of_reserve(session, parts.total, window)
@@ -118,8 +131,9 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
             settings=settings,
             model=model,
             reserved_parts=parts,
-            budget=budget.make_budget(window, parts.total, settings, calibration),
+            budget=budget.make_budget(window, parts.total, settings, calibration.ratio, calibration.offset, limit),
             count=count,
+            include_reasoning=request.include_reasoning,
             place=place,
             learned=learned,
         )
@@ -153,6 +167,7 @@ def get_context(
     tools: Sequence[Mapping[str, Any]] | None = None,
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
 ) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
@@ -161,13 +176,21 @@ def get_context(
     - ``contributions``: messages of this request only, ``[{"role": "system", "content": "…"}]``: they are counted, and
       sent after the system prompt.
     - ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
+    - ``include_reasoning``: send the reasoning blocks of tail messages back, the newest first, while there is room for
+      them; they are counted.
 
     ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
     raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message
     and the last group alone are too large.
     """
     check_tip(tip)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        include_reasoning=include_reasoning,
+    )
     return context_at(tip, resolve_request_at(tip, request))
 
 
@@ -178,6 +201,7 @@ def should_compact(
     tools: Sequence[Mapping[str, Any]] | None = None,
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
 ) -> bool:
     """Whether the branch is over its threshold, even after old tool results are shortened.
 
@@ -185,7 +209,13 @@ def should_compact(
     on cool-down, breaker, policy and limits.
     """
     check_tip(tip)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        include_reasoning=include_reasoning,
+    )
     return is_over_threshold(tip, resolve_with_history(tip, request))
 
 
@@ -233,14 +263,19 @@ def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
 
 
 def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
-    """Tokens of the history, after pruning if they are over the threshold."""
+    """Tokens of the history, after pruning if they are over the threshold, and of the reasoning sent with it."""
     known = resolved.history
     if known is None or known.tip_id != tip.pk:
         known = branches.history_at(tip.pk, database_of(tip))
     tokens = known.tokens
-    if tokens <= resolved.budget.threshold:
+    if tokens <= resolved.budget.threshold and not resolved.include_reasoning:
         return tokens
-    return tokens_after_pruning(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)
+    branch = window_at(tip, resolved)
+    tokens = tokens_after_pruning(branch, resolved.budget, resolved.settings, resolved.count)
+    if not resolved.include_reasoning:
+        return tokens
+    blocks = [message.reasoning for message in branch.tail]
+    return tokens + sum(reasoning_sizes(blocks, resolved.count, room=resolved.budget.available - tokens))
 
 
 def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:

@@ -38,6 +38,7 @@ def request_compaction(
     tools: Sequence[Mapping[str, Any]] | None = None,
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
+    include_reasoning: bool = False,
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
@@ -48,7 +49,13 @@ def request_compaction(
     """
     check_tip(tip)
     _check_instructions(instructions)
-    request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
+    request = ContextRequest(
+        model=model,
+        tools=tools,
+        contributions=contributions,
+        reserved_tokens=reserved_tokens,
+        include_reasoning=include_reasoning,
+    )
     resolved = resolve_with_history(tip, request)
     if trigger not in list(Trigger):
         raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")

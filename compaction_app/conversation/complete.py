@@ -18,7 +18,6 @@ from compaction_app.compaction.runs import give_back_connection, require_no_tran
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context import windows
-from compaction_app.context.assembly import with_reasoning_that_fits
 from compaction_app.context.overflow import Overflow
 from compaction_app.context.reading import (
     ContextRequest,
@@ -42,7 +41,7 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
-from compaction_app.messages.validation import open_calls_at_end
+from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import check_tip, database_of
@@ -55,6 +54,7 @@ logger = logging.getLogger("compaction_app.complete")
 #: Refused prompts that are fitted anew: to what the provider names, once more where it then names less, and at last to
 #: the newest turn alone.
 _MOST_REFUSALS = 3
+_REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def complete(
@@ -71,7 +71,8 @@ def complete(
 ) -> ChatMessage:
     """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
 
-    ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are.
+    ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are. Where
+    ``reserved_tokens`` is not given, a ``max_tokens`` above ``RESERVED_TOKENS`` is reserved.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
@@ -137,7 +138,6 @@ class Turn:
     #: As the caller gave it: the compaction after the reply is measured against the same.
     request: ContextRequest
     params: Mapping[str, Any]
-    include_reasoning: bool
     context: ChatContext
 
     @property
@@ -148,7 +148,7 @@ class Turn:
     def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
         arguments: dict[str, Any] = {**self.params, "model": self.model}
-        arguments["messages"] = self.context.to_openai(self.include_reasoning, endpoint=self.request.endpoint)
+        arguments["messages"] = self.context.to_openai(endpoint=self.request.endpoint)
         if self.request.tools:
             arguments["tools"] = list(self.request.tools)
         return arguments
@@ -160,10 +160,12 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
     _check_params(params)
     using = database_of(tip)
     require_no_transaction(using)
+    request = replace(request, include_reasoning=include_reasoning, reply_tokens=_longest_reply(params))
     resolved = resolve_request_at(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
-    context = _context(tip, resolved, include_reasoning)
+    # Here and not when it is sent: ``ATTACHMENT_URL`` may wait, which an event loop must not.
+    context = context_at(tip, resolved).with_addresses()
     _require_answered(context)
     if resolved.settings.mode != Mode.OFF:
         declared = resolved.settings.provider_context_management
@@ -173,7 +175,6 @@ def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: boo
         model=resolved.model,
         request=request,
         params=params,
-        include_reasoning=include_reasoning,
         context=context,
     )
     give_back_connection(using)
@@ -201,13 +202,11 @@ def _check_params(params: Mapping[str, Any]) -> None:
         )
 
 
-def _context(tip: ChatMessage, resolved: ResolvedRequest, include_reasoning: bool) -> ChatContext:
-    context = context_at(tip, resolved)
-    if not include_reasoning:
-        return context
-    verbatim = resolved.settings.mode == Mode.OFF
-    room = None if verbatim else context.available_tokens - context.history_tokens
-    return with_reasoning_that_fits(context, resolved.count, room=room)
+def _longest_reply(params: Mapping[str, Any]) -> int:
+    """The tokens that the request lets the reply have, under any name that providers use; 0 if it does not say."""
+    body = params.get("extra_body")
+    sent = {**params, **body} if isinstance(body, Mapping) else params
+    return max(token_count(sent.get(name)) or 0 for name in _REPLY_LIMITS)
 
 
 def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
@@ -306,8 +305,8 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, *, alone: bool) ->
 def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> ChatContext:
     available = max(1, available)
     threshold = min(resolved.budget.threshold, available)
-    budget = replace(resolved.budget, available=available, threshold=threshold)
-    return _context(turn.tip, replace(resolved, budget=budget), turn.include_reasoning)
+    budget = replace(resolved.budget, available=available, threshold=threshold, limit=available)
+    return context_at(turn.tip, replace(resolved, budget=budget)).with_addresses()
 
 
 @contextmanager

@@ -22,10 +22,10 @@ from compaction_app.conversation.compact import request_compaction
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.models.managers import UNLIMITED, lock_session
+from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
-from compaction_app.tokens import count_messages
+from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import EventKind, Kind, Role
@@ -111,7 +111,7 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
 def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     """Replace the text of a locked session's message; the summaries that may repeat it are left to the caller."""
     content, before = row.content, row.token_count
-    after = _blank(row, replacement)
+    after = _blank(row, replacement, using)
     row.save_base(using=using, update_fields=_BLANKED_FIELDS)
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:
@@ -143,9 +143,13 @@ def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
             request_compaction(tip)
 
 
-def _blank(row: ChatMessage, replacement: str) -> int:
+def _blank(row: ChatMessage, replacement: str, using: str) -> int:
     """Blank the row in memory; returns its new token count."""
-    own_before = count_messages([vars(row)], get_token_counter())[0]
+    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
+    # An attachment may have been counted by another rule, so the rest of the count does not tell how many.
+    beyond = row.token_count - count_messages([vars(row)], get_token_counter())[0]
+    if row.attachments:
+        beyond = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
     row.content = replacement
     row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = row.original = None
@@ -155,8 +159,7 @@ def _blank(row: ChatMessage, replacement: str) -> int:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
     row.redacted_at = timezone.now()
-    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
-    row.token_count += count_messages([vars(row)], get_token_counter())[0] - own_before
+    row.token_count = beyond + count_messages([vars(row)], get_token_counter())[0]
     return row.token_count
 
 

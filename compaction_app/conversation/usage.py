@@ -29,7 +29,7 @@ from typing import Any
 from compaction_app import signals, telemetry
 from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.budget import calibration_of, observe_calibration
+from compaction_app.context.budget import calibration_of, metric_label, observe_calibration
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.models.managers import lock_session
@@ -43,6 +43,8 @@ PROVIDER_COMPACTION = ("context_management", "truncation")
 _COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
+#: A prompt of which attachments are more than this share does not show how text is counted.
+_MOST_ATTACHED = 0.1
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -155,7 +157,7 @@ def read_report(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | N
     return ReplyReport(counted=None if compaction.ran else prompt_tokens(usage), compaction=compaction)
 
 
-def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mapping[str, float]) -> dict[str, Any]:
+def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mapping[str, Any]) -> dict[str, Any]:
     """What a reply keeps of the context it was given: ids and numbers, no text.
 
     ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
@@ -179,8 +181,8 @@ def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mappin
     return kept | {"provider_tokens": report.counted, "estimate_error": error}
 
 
-def _estimate_error(context: ChatContext, calibrations: Mapping[str, float], counted: int) -> float:
-    estimate = context.tokens * calibration_of(calibrations, context.model)
+def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], counted: int) -> float:
+    estimate = calibration_of(calibrations, context.model).of(context.tokens)
     return round((estimate - counted) / counted, 4)
 
 
@@ -237,12 +239,11 @@ def calibrate(session: ChatSession, counted: int, context: ChatContext, using: s
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     model = context.model
     error = _estimate_error(context, row.token_calibration, counted)
-    signals.after_commit(telemetry.record_estimate_error, error, model=model, using=using)
+    signals.after_commit(telemetry.record_estimate_error, error, model=metric_label(model, get_settings()), using=using)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
-    factor = observe_calibration(row.token_calibration.get(model), counted, context.tokens)
-    if factor is not None:
-        calibration = {**row.token_calibration, model: factor}
+    if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
+        calibration = observe_calibration(row.token_calibration, model, counted, context.tokens)
         ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
         session.token_calibration = calibration
 

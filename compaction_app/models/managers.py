@@ -406,6 +406,13 @@ class _Member(NamedTuple):
     last_order: int
 
 
+def calls_unanswered_before(node: ChatMessage, using: str) -> int:
+    """How many results a context supplies before a stored message: they are counted with it."""
+    if node.parent_message_id is None or node.role == Role.TOOL:
+        return 0
+    return len(_Position.below(type(node)(pk=node.parent_message_id), node, using).open_calls)
+
+
 @dataclass(kw_only=True, slots=True)
 class _Position:
     """Where the next node goes: read once under the lock, then moved down the chain."""

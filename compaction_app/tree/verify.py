@@ -232,8 +232,12 @@ class _Verification:
     # -- rows -------------------------------------------------------------------------------------------
 
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
-        """Tokens of each row by its content alone; None where the content is not known any more."""
+        """Tokens of each row by its content alone; None where the content is not known any more.
+
+        An attachment is an estimate, which other versions of this app make otherwise: the stored count stands.
+        """
         known = [row for row in batch if row["id"] not in invalid and row["redacted_at"] is None]
+        known = [row for row in known if not row["attachments"]]
         messages = [row for row in known if row["kind"] == Kind.MESSAGE]
         summaries = [row for row in known if row["kind"] == Kind.SUMMARY]
         counts = dict(

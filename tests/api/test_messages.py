@@ -128,7 +128,7 @@ class TestAnAnswersContext:
         assert stored.sent_context["tokens"] == figures["tokens"]
         assert stored.sent_context["strategy"] == "none"
         session.refresh_from_db()
-        assert session.token_calibration == {"gpt-4o-mini": 2.0}
+        assert session.token_calibration["gpt-4o-mini"]["offset"] == figures["tokens"]
 
     def test_one_of_another_message_is_refused(self, ask, session, path):
         first, _, tip = grow(session, None, "u a u")

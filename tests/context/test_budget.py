@@ -4,7 +4,15 @@ import pytest
 from django.test import override_settings
 
 from compaction_app.conf import get_settings
-from compaction_app.context.budget import get_compaction_params, make_budget, observe_calibration, window_of
+from compaction_app.context.budget import (
+    Calibration,
+    calibration_of,
+    get_compaction_params,
+    make_budget,
+    metric_label,
+    observe_calibration,
+    window_of,
+)
 from compaction_app.exceptions import ConfigurationError
 
 pytestmark = pytest.mark.pure
@@ -29,11 +37,76 @@ def test_calibration_divides_the_limits_before_the_comparison():
     assert get_compaction_params(4_900, budget).should_compact
 
 
-def test_calibration_is_smoothed_and_clamped():
-    assert observe_calibration(None, 3_000, 1_000) == 2.0
-    assert observe_calibration(None, 100, 1_000) == 0.8
-    assert observe_calibration(1.0, 1_500, 1_000) == pytest.approx(1.15)
-    assert observe_calibration(1.3, 0, 1_000) == 1.3
+def learned(*reports):
+    """What is learned of a model from prompts of (our, the provider's) tokens."""
+    calibrations = {}
+    for ours, theirs in reports:
+        calibrations = observe_calibration(calibrations, "m", theirs, ours)
+    return calibration_of(calibrations, "m")
+
+
+def test_what_a_provider_adds_to_each_prompt_is_an_offset_and_no_factor():
+    """vellum-ai/vellum-assistant#27111: 35 tokens for "Hi" made every later prompt twice as large."""
+    assert learned((11, 35)) == Calibration(1.0, 24.0)
+    grown = learned(*((ours, ours + 3_000) for ours in range(10_000, 90_000, 10_000)))
+    assert grown.ratio == pytest.approx(1.0, abs=0.01)
+    assert grown.of(90_000) == pytest.approx(93_000, rel=0.005)
+
+
+def test_a_tokenizer_s_ratio_is_learned_from_large_prompts_at_once_and_from_growing_ones():
+    assert learned((10_000, 15_000)) == Calibration(1.5, 0.0)
+    assert learned(*((ours, ours * 3 // 2) for ours in range(500, 20_000, 1_500))).ratio == pytest.approx(1.5, abs=0.05)
+    assert learned((10_000, 15_000), *[(11, 35)] * 3).of(10_000) == pytest.approx(15_000, rel=0.05)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(10_000, 0), (10_000, 10**8), (1, 10**8), (10**8, 1)])
+def test_no_report_makes_a_ratio_or_an_offset_beyond_reason(ours, theirs):
+    found = learned((ours, theirs), (ours, theirs))
+    assert 0.8 <= found.ratio <= 2.0
+    assert 0 <= found.offset <= 20_000
+
+
+def test_figures_of_twenty_models_are_kept_and_the_oldest_unused_go():
+    calibrations = {f"old-{n}": 1.2 for n in range(16_000)}
+    for n in range(25):
+        calibrations = observe_calibration(calibrations, f"m{n}", 10_000, 10_000)
+        calibrations = observe_calibration(calibrations, "used", 10_000, 10_000)
+    assert set(calibrations) == {"used", *(f"m{n}" for n in range(6, 25))}
+
+
+@pytest.mark.parametrize(
+    ("stored", "ratio"),
+    [(1.5, 1.5), (9, 2.0), (None, 1.0), ("2", 1.0), (float("nan"), 1.0), ({}, 1.0), ({"ratio": "x", "seen": 5}, 1.0)],
+)
+def test_figures_of_earlier_versions_and_broken_ones_are_read(stored, ratio):
+    assert calibration_of({"m": stored}, "m") == Calibration(ratio, 0.0)
+    after = calibration_of(observe_calibration({"m": stored}, "m", 35, 11), "m")
+    assert after == Calibration(1.0, 24.0), "a new report begins anew"
+
+
+def test_an_offset_takes_room_but_never_most_of_it():
+    assert budget_at(10_000, 2_000).available - make_budget(10_000, 2_000, get_settings(), 1.0, 500).available == 500
+    assert make_budget(10_000, 2_000, get_settings(), 1.0, 20_000).available == 6_000
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [
+        ("house-7-made-up", "house-"),
+        ("gpt-4o-2024-08-06", "gpt-4o"),
+        ("nano", "nano"),
+        ("dear", "dear"),
+        ("x", "other"),
+    ],
+)
+def test_metrics_name_what_the_host_knows(model, label):
+    changes = {
+        "CONTEXT_WINDOWS": {"house-": 9_000},
+        "SUMMARIZER_MODELS": ["nano"],
+        "PRICES": {"dear": {"input": 1, "output": 1}},
+    }
+    with override_settings(COMPACTION=changes):
+        assert metric_label(model, get_settings()) == label
 
 
 def test_nothing_left_for_the_conversation_is_a_configuration_error():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app import chat
+from compaction_app import chat, conf
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 
@@ -41,7 +41,7 @@ def test_attachments_that_are_given_as_well_come_first(session):
 
 
 def test_a_picture_in_the_message_is_counted_as_an_attachment_and_not_as_text(session):
-    """Its address has a hundred thousand characters."""
+    """Its address has a hundred thousand characters (markusylisiurunen/tau#452), and no size that can be read."""
     linked, embedded = (
         chat.append_message(session, role="user", content=[text("Look."), image(url)])
         for url in ("https://boats.example/1.png", PICTURE)
@@ -95,3 +95,124 @@ def test_attachments_of_a_wrong_type_are_refused_by_name(session):
     with pytest.raises(InvalidMessage, match="attachments must be a list of dicts, not int") as caught:
         chat.append_message(session, role="user", content=[text("Look.")], attachments=5)  # type: ignore[arg-type]
     assert caught.value.field == "attachments"
+
+
+SENT = {
+    "a picture": image("https://boats.example/1.png"),
+    "a picture and its detail": {"type": "image_url", "image_url": {"url": PICTURE, "detail": "high"}},
+    "keys of a provider": {**image(PICTURE), "cache_control": {"type": "ephemeral"}},
+    "a sound": {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+    "a sound in another format": {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "flac"}},
+    "a bare sound": {"type": "input_audio", "input_audio": "aGk="},
+    "a sound's address": {"type": "audio_url", "audio_url": {"url": "https://boats.example/1.ogg"}},
+    "a file": {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}},
+    "a text": {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}},
+    "a file without a name": {"type": "file", "file": {"file_data": "data:application/pdf;base64,aGk="}},
+    "a file of the provider": {"type": "file", "file": {"file_id": "file-1"}},
+    "a file with its address": {"type": "file", "file": {"file_id": None, "file_data": "https://boats.example/1.pdf"}},
+}
+
+
+@pytest.mark.parametrize("what", SENT)
+def test_a_part_is_sent_as_it_came(session, what):
+    message = chat.append_message(session, role="user", content=[text("Look."), SENT[what]])
+    message.refresh_from_db()
+    assert chat.get_context(message).to_openai()[-1]["content"] == [text("Look."), SENT[what]]
+    assert str(message.attachments).count("aGk=") <= 1, "megabytes are stored once"
+    assert message.token_count < 5_000
+
+
+PDF = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}
+WAV = {"data": "data:audio/wav;base64,aGk=", "format": "wav"}
+GIF = {"type": "base64", "media_type": "image/gif", "data": "aGk="}
+
+
+@pytest.mark.parametrize(
+    ("part", "sent"),
+    [
+        ({"type": "input_image", "image_url": PICTURE}, image(PICTURE)),
+        ({"type": "image_url", "image_url": "https://boats.example/1.png"}, image("https://boats.example/1.png")),
+        ({"type": "image", "source": GIF}, image("data:image/gif;base64,aGk=")),
+        (PDF, SENT["a file"]),
+        ({"type": "input_audio", "input_audio": WAV}, SENT["a sound"]),
+        ({**image("https://x/1.png"), "tokens": 5, "width": 10, "height": 10}, image("https://x/1.png")),
+    ],
+)
+def test_a_part_of_another_api_is_sent_in_the_chat_format(session, part, sent):
+    message = chat.append_message(session, role="user", content=[part])
+    assert chat.get_context(message).to_openai()[-1]["content"] == [sent]
+
+
+@pytest.mark.parametrize(
+    ("attachment", "line"),
+    [
+        ({"type": "file", "url": PICTURE.replace("image/png", "application/zip")}, "[attached: application/zip]"),
+        ({"type": "file", "name": PICTURE}, "[attached: image/png]"),
+        ({"url": f"https://s3.example/b/a.pdf?X-Amz-Signature={'f' * 300}"}, "[attached: https://s3.example/b/a.pdf]"),
+        ({"url": "https://boats.example/a.pdf?v=2"}, "[attached: https://boats.example/a.pdf?v=2]"),
+    ],
+)
+def test_an_attachment_without_a_name_is_never_text(session, attachment, line):
+    """markusylisiurunen/tau#452: 150 KB of base64 were 136,000 tokens, and the turn was refused."""
+    message = chat.append_message(session, role="user", content="Look.", attachments=[attachment])
+    assert message.token_count < 40
+    assert chat.get_context(message).to_openai()[-1]["content"] == f"Look.\n{line}"
+
+
+class TestAddresses:
+    """``ATTACHMENT_URL``: signed addresses expire."""
+
+    @pytest.fixture
+    def hook(self, monkeypatch, settings):
+        """What the site's hook answers for each address, and what it was called with."""
+        calls: list[Any] = []
+        answers: dict[str, Any] = {}
+
+        def address_of(attachment: Any) -> Any:
+            calls.append(attachment)
+            answer = answers[attachment["url"]]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(f"{__name__}.address_of", address_of, raising=False)
+        conf.load.cache_clear()
+        settings.COMPACTION = {"ATTACHMENT_URL": f"{__name__}.address_of"}
+        yield answers, calls
+        conf.load.cache_clear()
+
+    def test_it_is_asked_where_a_prompt_is_made_and_never_where_it_is_counted(self, session, hook):
+        answers, calls = hook
+        answers["uploads/1"] = "https://signed.example/1?sig=x"
+        picture = {"type": "image", "url": "uploads/1", "name": "roof.jpg"}
+        message = chat.append_message(session, role="user", attachments=[picture])
+        assert not chat.should_compact(message)
+        context = chat.get_context(message)
+        assert calls == []
+        assert context.to_openai()[-1]["content"] == [image("https://signed.example/1?sig=x")]
+        message.refresh_from_db()
+        assert message.attachments == [picture]
+
+    @pytest.mark.parametrize("answer", [RuntimeError("secret"), 5, "a\x00", ""])
+    def test_where_it_fails_the_attachment_is_named_and_the_turn_goes_on(self, session, hook, caplog, answer):
+        hook[0]["https://old.example/1"] = answer
+        picture = {"type": "image", "url": "https://old.example/1", "name": "roof.jpg"}
+        message = chat.append_message(session, role="user", content="Look.", attachments=[picture])
+        assert chat.get_context(message).to_openai()[-1]["content"] == "Look.\n[image: roof.jpg]"
+        assert ("step=attachment_url" in caplog.text) is (answer != "")
+        assert "secret" not in caplog.text
+
+    def test_a_part_is_sent_in_its_form_with_the_new_address(self, session, hook):
+        hook[0]["https://boats.example/1.png"] = "https://signed.example/1"
+        part = {**image("https://boats.example/1.png"), "uuid": "u"}
+        message = chat.append_message(session, role="user", content=[part])
+        sent = chat.get_context(message).to_openai()[-1]["content"]
+        assert sent == [{**image("https://signed.example/1"), "uuid": "u"}]
+
+    def test_what_stays_named_does_not_tell_the_signed_address(self, session, hook):
+        hook[0]["uploads/a"] = "https://signed.example/a.pdf?sig=x"
+        message = chat.append_message(session, role="user", attachments=[{"type": "file", "url": "uploads/a"}])
+        assert chat.get_context(message).to_openai()[-1]["content"] == "[attached: uploads/a]"
+        hook[0]["uploads/a"] = "data:application/pdf;base64,aGk="
+        [part] = chat.get_context(message).to_openai()[-1]["content"]
+        assert part["file"]["file_data"] == "data:application/pdf;base64,aGk="

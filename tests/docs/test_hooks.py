@@ -53,7 +53,7 @@ def test_every_key_that_names_code_is_there_and_listed() -> None:
     problems = {key: find_problems({key: "nowhere.at_all"})[:1] for key in RULES}
     named = {key for key, found in problems.items() if found and "cannot be imported" in found[0].message}
     assert named <= SITE_ONLY
-    assert named == {"SUMMARIZER", "TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION"}
+    assert named == {"SUMMARIZER", "TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION", "ATTACHMENT_URL"}
     assert all(f"[`{key}`](" in TEXT for key in named)
     headings = {line[3:].lower() for line in TEXT.splitlines() if line.startswith("## ")}
     assert set(re.findall(r"\]\(#([a-z_]+)\)", TEXT)) == headings
@@ -75,6 +75,12 @@ class TestExamples:
         assert (run.status, run.summarizer_model) == ("succeeded", "house-1")
         assert "Heron" not in str(asked)
         assert chat.find_summary(tip).content.startswith(RECAP)  # type: ignore[union-attr]
+
+    def test_an_attachment_is_sent_with_the_address_that_it_has_now(self, hooks: ModuleType) -> None:
+        picture = {"type": "image", "url": "uploads/1.png"}
+        tip = chat.append_message(chat.start_session(), role="user", attachments=[picture])
+        [part] = chat.get_context(tip).to_openai()[-1]["content"]
+        assert part["image_url"]["url"] == "https://files.example.org/uploads/1.png?signature=fresh"
 
     def test_a_busy_gateway_puts_a_run_off_and_fails_who_waits(self, hooks: ModuleType) -> None:
         answer(hooks, status="busy")

@@ -133,7 +133,7 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
     (
         {"role": "user", "content": "Look", "attachments": [{"type": "image", "name": "a.png"}]},
         ["Look", "[image: a.png]"],
-        TOKENS_PER_ATTACHMENT,
+        0,
     ),
     (
         {
@@ -142,7 +142,17 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
             "attachments": [{"name": "a.pdf", "tokens": 1200}, {"url": "http://x/y"}],
         },
         ["", "[attached: a.pdf]", "[attached: http://x/y]"],
-        1200 + TOKENS_PER_ATTACHMENT,
+        1200,
+    ),
+    (
+        {"role": "user", "content": "Look", "attachments": [{"type": "image", "name": "a", "url": "https://x/a.png"}]},
+        ["Look"],
+        TOKENS_PER_ATTACHMENT,
+    ),
+    (
+        {"role": "tool", "content": "Look", "attachments": [{"type": "image", "url": "https://x/a.png"}]},
+        ["Look", "[image: https://x/a.png]"],
+        0,
     ),
 ]
 
@@ -152,7 +162,7 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
 def test_a_message_is_its_texts_its_attachments_and_four(
     message: dict[str, Any], texts: list[str], flat: int, count: Any
 ) -> None:
-    """Content, name, each call's name and arguments, a line and a flat count an attachment, the wrapper."""
+    """Content, name, each call's name and arguments, a line or the price of an attachment, the wrapper."""
     assert count_messages([message], count) == [TOKENS_PER_MESSAGE + sum(count(texts)) + flat]
 
 
@@ -187,7 +197,7 @@ def test_a_missing_result_costs_what_is_supplied_for_it() -> None:
 
 def test_the_constants_are_the_documented_ones() -> None:
     """Stored counts stand on them: a change would make old and new messages incomparable."""
-    assert (TOKENS_PER_MESSAGE, TOKENS_PER_ATTACHMENT, TOKENS_PER_MISSING_RESULT) == (4, 85, 8)
+    assert (TOKENS_PER_MESSAGE, TOKENS_PER_ATTACHMENT, TOKENS_PER_MISSING_RESULT) == (4, 1_000, 8)
     assert attachment_tokens([]) == 0
 
 
@@ -201,7 +211,19 @@ def test_tools_are_counted_as_the_json_that_is_sent() -> None:
 
 
 def test_an_attachment_that_says_it_costs_nothing_costs_nothing():
-    assert attachment_tokens([{"tokens": 0}, {"tokens": 7}, {}]) == 7 + TOKENS_PER_ATTACHMENT
+    assert attachment_tokens([{"tokens": 0}, {"tokens": 7}]) == 7
+
+
+@pytest.mark.parametrize(
+    "attachment",
+    [
+        {"type": "image", "url": "https://x/a.png", "tokens": 300},
+        {"type": "image_url", "tokens": 300, "image_url": {"url": "https://x/a.png"}},
+        {"type": "image_url", "image_url": {"url": "https://x/a.png", "tokens": 300}},
+    ],
+)
+def test_the_tokens_of_a_picture_count_wherever_the_host_wrote_them(attachment: dict[str, Any]) -> None:
+    assert attachment_tokens([attachment]) == 300
 
 
 LOADED = "import sys; print('toktok' in sys.modules)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.conf import Settings
+from compaction_app.context.budget import Calibration
 from compaction_app.context.pruning import collapse_blanks
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.truncate import shorten
@@ -27,17 +28,21 @@ class Limits:
     available: int
     threshold: int
     target: int
+    #: What is tried where the newest turn is too large for ``available``: what was learned may be wrong.
+    tried: int
 
     @classmethod
     def of(
-        cls, settings: Settings, system_prompt: str, factor: float, *, extra: int = 0, reply: int | None = None
+        cls, settings: Settings, system_prompt: str, learned: Calibration, *, extra: int = 0, reply: int | None = None
     ) -> Limits:
         window = settings.context_window or settings.default_context_window
         system_tokens = 4 + count(system_prompt) if system_prompt else 0
         if reply is None:
             reply = min(settings.reserved_tokens, window // 4)
         reserved = system_tokens + extra + reply
-        available = window - reserved
+        tried = available = window - reserved
+        available -= int(min(learned.offset, available // 4))
+        factor = learned.ratio
         threshold = min(int(available * settings.trigger_ratio), settings.trigger_tokens_cap)
         target = min(int(window * settings.target_ratio), int(0.9 * threshold))
         return cls(
@@ -48,6 +53,7 @@ class Limits:
             available=int(available / factor),
             threshold=int(threshold / factor),
             target=int(target / factor),
+            tried=max(tried, int(available / factor)),
         )
 
 
@@ -118,6 +124,10 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
         return Expected(pieces, strategy, pruned=_pruned(shown), over_threshold=over, read_short=read_short)
     fitting = _Fitting(head, tail, shown, {n.id: tree.depth(n.id) for n in tail}, read, limits)
     expected = fit(fitting, room_for_summary(tail, head, limits), limits)
+    if expected.overflow and limits.tried > limits.available:
+        limits = replace(limits, available=min(expected.overflow, limits.tried))
+        fitting = _Fitting(head, tail, shown, {n.id: tree.depth(n.id) for n in tail}, read, limits)
+        expected = fit(fitting, room_for_summary(tail, head, limits), limits)
     expected.read_short = read_short or (expected.squeezed and beyond)
     expected.over_threshold = over
     return expected
@@ -381,7 +391,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     if limits.settings.mode == "off":
         assert [m.message_id for m in history] == [node.id for node in path]
         return
-    assert context.history_tokens <= limits.available
+    assert context.history_tokens <= limits.tried
     summary = shown_summary(tree, tip_id, limits)
     tail = tree.tail(tip_id, summary)
     ids = [m.message_id for m in history if m.origin not in ("summary", "pinned")]

@@ -155,7 +155,7 @@ class CheckedWorld(World):
         if overflow:
             seen["context overflow"] += 1
             assert expected.overflow is not None, "it would fit"
-            assert (overflow.needed, overflow.available) == (expected.overflow, limits.available)
+            assert (overflow.needed, overflow.available) == (expected.overflow, limits.tried)
             return
         assert expected.overflow is None, "more is shown than fits"
         check_context(self.tree, node.id, context, expected, limits)

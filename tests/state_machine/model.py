@@ -11,7 +11,6 @@ from typing import Any
 SERIAL = re.compile(r"#s(\d+)#")
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_MISSING_RESULT = 8
-TOKENS_PER_ATTACHMENT = 85
 
 
 class QuarterTokenCounter:
@@ -68,7 +67,7 @@ class Node:
         for call in self.calls:
             total += count(call["function"]["name"]) + count(call["function"]["arguments"])
         for attachment in self.attachments:
-            total += count(f"[attached: {attachment['name']}]") + attachment.get("tokens", TOKENS_PER_ATTACHMENT)
+            total += count(f"[attached: {attachment['name']}]") + attachment.get("tokens", 0)
         return total
 
 

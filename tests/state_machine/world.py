@@ -11,6 +11,7 @@ from django.conf import settings
 
 from compaction_app import chat
 from compaction_app.conf import get_settings
+from compaction_app.context.budget import Calibration, calibration_of
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import SummaryRequest
@@ -63,7 +64,7 @@ class World:
         self.gone: set[int] = set()
         self.erasures = 0
         self.generation = 0
-        self.factor = 1.0
+        self.learned = Calibration()
         self.finished: dict[int, tuple[str, int | None]] = {}
         self.enqueued: list[int] = []
         #: As found after the last rule; Hypothesis asks before it chooses each.
@@ -265,7 +266,7 @@ class World:
         settings.COMPACTION["SPENDING_LIMITS"] = limits
 
     def limits(self, **extra: Any) -> Limits:
-        return Limits.of(get_settings(self.session.settings), self.session.system_prompt, self.factor, **extra)
+        return Limits.of(get_settings(self.session.settings), self.session.system_prompt, self.learned, **extra)
 
     def reply_with_usage(self, parent: Node, tokens: int, ratio: float) -> Node | None:
         """A reply that says how many tokens its prompt took by the provider's count."""
@@ -276,11 +277,11 @@ class World:
         prompt_tokens = int(context.tokens * ratio)
         node = self.say(parent, "assistant", tokens, context=context, usage={"prompt_tokens": prompt_tokens})
         if context.tokens > 0 and prompt_tokens > 0:
-            observed = min(max(prompt_tokens / context.tokens, 0.8), 2.0)
-            known = ChatSession.objects.get(pk=self.session.pk).token_calibration[""]
-            first = self.session.token_calibration.get("") is None
-            assert min(self.factor, observed) - 1e-3 <= known <= max(self.factor, observed) + 1e-3 or first
-            self.factor = known
+            stored = ChatSession.objects.get(pk=self.session.pk).token_calibration
+            self.learned = calibration_of(stored, "")
+            # Whatever was reported, the correction stays within reason.
+            assert 0.8 <= self.learned.ratio <= 2.0
+            assert 0 <= self.learned.offset <= 20_000
         self.session = ChatSession.objects.get(pk=self.session.pk)
         return node
 

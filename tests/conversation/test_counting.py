@@ -1,0 +1,147 @@
+"""What a turn counts is what it sends: overheads, pictures, reasoning and the room for a reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+
+from compaction_app import chat
+from compaction_app.exceptions import ContextOverflow
+from compaction_app.models import ChatSession
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow, words
+from compaction_app.testing.server import ScriptedOpenAIServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def replied(session: Any, tip: Any, tokens: int, **context: Any) -> Any:
+    """A reply whose provider counted so many tokens of its prompt."""
+    context = {"context": chat.get_context(tip, **context), "usage": {"prompt_tokens": tokens}}
+    return chat.append_message(session, tip, role="assistant", content="x", **context)
+
+
+class TestCalibration:
+    """vellum-ai/vellum-assistant#27111"""
+
+    def test_a_greeting_does_not_make_a_long_message_overflow(self, settings):
+        settings.COMPACTION = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
+        session = chat.start_session(model="gpt-4o")
+        tip = replied(session, chat.append_message(session, role="user", content="Hi"), 35)
+        tip = chat.append_message(session, tip, role="user", content=words(87_000))
+        context = chat.get_context(tip)
+        assert (context.strategy, context.dropped) == ("none", 0)
+        assert context.threshold == int((128_000 - 8_192 - 30) * 0.75)
+
+    def test_seven_turns_of_ten_thousand_lose_nothing(self, settings):
+        settings.COMPACTION = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
+        session = chat.start_session(model="gpt-4o")
+        tip = replied(session, chat.append_message(session, role="user", content="Hi"), 35)
+        for _ in range(7):
+            tip = chat.append_message(session, tip, role="user", content=words(10_000))
+            context = chat.get_context(tip)
+            assert (context.dropped, context.pruned) == (0, 0)
+            tip = replied(session, tip, context.tokens + 30)
+        session.refresh_from_db()
+        assert session.token_calibration["gpt-4o"]["ratio"] == pytest.approx(1.0, abs=0.01)
+
+    def test_a_turn_that_fits_uncalibrated_is_tried(self, small_window):
+        """5,333 tokens are available by what was learned, 8,000 without it."""
+        session = chat.start_session(model="m")
+        ChatSession.objects.filter(pk=session.pk).update(token_calibration={"m": 1.5})
+        tip = grow(session, None, "u a u(7900)")[-1]
+        context = chat.get_context(tip)
+        assert [message.message_id for message in context.messages] == [tip.pk]
+        assert context.dropped == 2
+        with pytest.raises(ContextOverflow) as caught:
+            chat.get_context(grow(session, None, "u(8001)")[-1])
+        assert (caught.value.needed, caught.value.available) == (8_001, 8_000)
+
+    def test_the_price_of_a_picture_teaches_nothing_about_text(self, small_window):
+        session = chat.start_session(model="m")
+        picture = {"type": "image", "url": "https://boats.example/1.png"}
+        tip = chat.append_message(session, role="user", content=words(3_000), attachments=[picture])
+        assert chat.get_context(tip).attachment_tokens == 1_000
+        replied(session, tip, 8_000)
+        session.refresh_from_db()
+        assert session.token_calibration == {}
+
+    def test_an_estimate_of_a_file_does_not_make_a_turn_fail(self, small_window):
+        session = chat.start_session()
+        scan = {"type": "file", "url": "data:application/pdf;base64," + "JVBER" * 60_000}
+        tip = chat.append_message(session, role="user", content="Read it.", attachments=[scan])
+        assert tip.token_count == 4 + 2 + 3 * 2_000
+        tip = chat.append_message(session, role="user", content="Read both.", attachments=[scan, scan])
+        assert tip.token_count > 8_000
+        assert len(chat.get_context(tip).to_openai()[-1]["content"]) == 3
+
+    def test_pictures_compact_a_chat_in_the_background(self, small_window):
+        session = chat.start_session()
+        tip = None
+        for _ in range(7):
+            picture = {"type": "image", "url": "https://boats.example/1.png"}
+            tip = chat.append_message(session, tip, role="user", content="Look.", attachments=[picture])
+            tip = chat.append_message(session, tip, role="assistant", content="A boat.")
+        assert chat.should_compact(tip)
+
+
+class TestReplyRoom:
+    @pytest.fixture
+    def server(self, small_window):
+        with ScriptedOpenAIServer() as server:
+            yield server
+
+    @pytest.mark.parametrize(
+        ("params", "reserved"),
+        [
+            ({}, 2_000),
+            ({"max_tokens": 100}, 2_000),
+            ({"max_tokens": 4_000}, 4_000),
+            ({"max_completion_tokens": 4_000}, 4_000),
+            ({"extra_body": {"max_output_tokens": 4_000}}, 4_000),
+            ({"max_tokens": None, "extra_body": None}, 2_000),
+            ({"max_tokens": 100_000}, 7_500),
+            ({"max_tokens": 4_000, "reserved_tokens": 1_000}, 1_000),
+        ],
+    )
+    def test_the_longest_reply_of_a_request_is_reserved(self, server, params, reserved):
+        tip = grow(chat.start_session(model="m"), None, "u")[-1]
+        client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
+        with chat.stream(tip, client=client, **params) as stream:
+            assert stream.context.reserved_tokens == reserved
+
+    def test_a_turn_that_fits_the_usual_reserve_is_tried(self, server):
+        tip = grow(chat.start_session(model="m"), None, "u(7900)")[-1]
+        client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
+        assert chat.complete(tip, client=client, max_tokens=6_000).pk
+
+
+class TestReasoning:
+    def reasoned(self, session: Any, turns: int) -> Any:
+        tip = None
+        for _ in range(turns):
+            tip = grow(session, tip, "u")[-1]
+            tip = chat.append_message(session, tip, role="assistant", content=words(100), reasoning=words(1_004))
+        return tip
+
+    def test_reasoning_that_is_sent_back_is_counted_everywhere(self, small_window):
+        session = chat.start_session()
+        tip = self.reasoned(session, 6)
+        plain, whole = chat.get_context(tip), chat.get_context(tip, include_reasoning=True)
+        assert (plain.history_tokens, whole.history_tokens) == (1_200, 7_200)
+        assert sum("reasoning" in message for message in whole.to_openai()) == 6
+        assert not any("reasoning" in message for message in plain.to_openai())
+        assert (chat.should_compact(tip), chat.should_compact(tip, include_reasoning=True)) == (False, True)
+
+    def test_the_compaction_after_a_reply_measures_what_was_sent(self, small_window):
+        session = chat.start_session(model="m")
+        tip = grow(session, self.reasoned(session, 7), "u")[-1]
+        with ScriptedOpenAIServer([steps.reply("Yes."), steps.reply("Yes.")]) as server:
+            client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
+            chat.complete(tip, client=client)
+            assert not session.runs.exists()
+            chat.complete(tip, client=client, include_reasoning=True)
+        run = session.runs.get()
+        assert run.trigger == "threshold"
