@@ -19,6 +19,7 @@ from compaction_app.context.assembly import (
     assemble,
     reasoning_sizes,
     tokens_after_pruning,
+    with_reasoning_that_fits,
 )
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
@@ -252,6 +253,9 @@ def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
         if resolved.without_learned is None:
             raise
         return context_at(tip, resolved.without_learned)
+    if resolved.include_reasoning:
+        room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
+        context = with_reasoning_that_fits(context, resolved.count, room=room)
     return replace(context, model=resolved.model)
 
 

@@ -193,7 +193,7 @@ class Reading:
             self._refuse(f"Part {number} of content must be an object, not {type(part).__name__}.", part)
             return
         kind = str(part.get("type") or part.get("part_kind") or part.get("kind") or next(iter(part), ""))
-        results = len(self.results)
+        results, attachments = len(self.results), len(self.attachments)
         known = self.writer != "client" and self._read_known(part, kind)
         if not known:
             text = part.get("text", part.get("refusal"))
@@ -206,7 +206,8 @@ class Reading:
                 self._read_media(part, kind, number)
         if len(self.results) == results:
             self.others.append(part)
-        if known or not set(part) <= _PART_KEYS:
+        # An attachment has all of its part, and the bytes once.
+        if known or not (set(part) <= _PART_KEYS or len(self.attachments) > attachments):
             self.is_exact = False
 
     def _read_known(self, part: Mapping[str, Any], kind: str) -> bool:
@@ -247,7 +248,7 @@ class Reading:
             data = f"data:{source.get('media_type')};base64,{source.get('data')}"
             part = {"type": kind, kind: {"url": source.get("url") or data, "filename": part.get("title")}}
             self.is_exact = False
-        if any(label in kind for label in _MEDIA) or self.writer == "client":
+        if kind == "text" or any(label in kind for label in _MEDIA) or self.writer == "client":
             try:
                 self.attachments.append(_attachment_of(part, number, len(self.attachments) + 1))
             except InvalidMessage:

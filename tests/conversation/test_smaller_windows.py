@@ -79,7 +79,7 @@ class TestRecovery:
         async def ask() -> None:
             async_client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
             await chat.acomplete(tip, client=async_client)
-            async for _ in chat.astream(tip, client=async_client):
+            async for _ in chat.astream(tip, client=async_client, regenerate=True):
                 pass
 
         async_to_sync(ask)()

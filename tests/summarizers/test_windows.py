@@ -103,7 +103,7 @@ class TestMemory:
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         windows.forget([self.PLACE])
         assert windows.recall([self.PLACE]) == {}
-        assert caplog.text.count("_window") == 3
+        assert caplog.text.count("step=") == 3
 
     def test_an_event_loop_does_not_wait_for_the_cache(self, monkeypatch):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
