@@ -142,6 +142,6 @@ class TestReasoning:
             client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
             chat.complete(tip, client=client)
             assert not session.runs.exists()
-            chat.complete(tip, client=client, include_reasoning=True)
+            chat.complete(tip, client=client, include_reasoning=True, regenerate=True)
         run = session.runs.get()
         assert run.trigger == "threshold"

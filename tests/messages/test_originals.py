@@ -138,7 +138,7 @@ class TestCalls:
             to_openai([ContextMessage(role="assistant", tool_calls=calls, **about), *results])
             return process_time() - begun
 
-        assert seconds(10_000) < 30 * seconds(1_000)
+        assert min(seconds(10_000) for _ in range(3)) < 50 * min(seconds(1_000) for _ in range(3))
 
 
 class TestKept:
