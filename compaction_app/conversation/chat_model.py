@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
-from compaction_app.summarizers.openai import is_overflow, is_unreadable, openai
+from compaction_app.summarizers.endpoint import async_http_client, http_client, openai
+from compaction_app.summarizers.openai import is_overflow, is_unreadable
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -60,7 +61,7 @@ def _default_client() -> openai.OpenAI:
 
 @lru_cache(maxsize=1)
 def _client_for(*_environment: Any) -> openai.OpenAI:
-    return openai.OpenAI()
+    return openai.OpenAI(http_client=http_client())
 
 
 class _AsyncClient(threading.local):
@@ -87,7 +88,7 @@ async def _default_async_client() -> openai.AsyncOpenAI:
 
 async def _open_async_client() -> AsyncGenerator[openai.AsyncOpenAI]:
     """A generator because ``asyncio.run`` ends those of its loop, and only that loop can close the connections."""
-    async with openai.AsyncOpenAI() as client:
+    async with openai.AsyncOpenAI(http_client=async_http_client()) as client:
         yield client
 
 
@@ -211,6 +212,8 @@ def _errors_translated() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, openai.APIError) and is_overflow(error):
             raise ProviderOverflow from error
+        if isinstance(error, openai.APIResponseValidationError):
+            raise InvalidReply(f"{error.message} Nothing was stored.") from error
         if is_unreadable(error):
             raise InvalidReply(_UNREADABLE) from error
         raise
