@@ -276,11 +276,13 @@ class ReplyDraft:
         return "".join(self._content) or "".join(self._refusal)
 
     def add(self, chunk: Any) -> None:
+        is_over = bool(self.finish_reason)
         self._usage = _usage_of(chunk) or self._usage
         self._model = self._model or _text_of(getattr(chunk, "model", None))
         choice = _first_choice(chunk)
         self._context_management = _reported_by(chunk, getattr(choice, "delta", None)) or self._context_management
-        if choice is None:
+        # After the end only reports are expected: more text would be of a reply that nobody was shown.
+        if choice is None or is_over:
             return
         self._add_delta(getattr(choice, "delta", None))
         self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason

@@ -27,6 +27,9 @@ from compaction_app.values import ChatContext
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
+#: Chunks from the ``finish_reason`` on that are read: it may come a few times, with the usage after it.
+_MOST_AFTER_END = 20
+
 
 def stream(
     tip: ChatMessage,
@@ -171,7 +174,7 @@ class ReplyStream(_ReplyCollector):
 
     def _finish(self, chunk: Any) -> None:
         last = []
-        while chunk is not END:
+        while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = self._receive()
         self.close()
@@ -252,7 +255,7 @@ class AsyncReplyStream(_ReplyCollector):
 
     async def _finish(self, turn: Turn, opened: OpenedStream, chunk: Any) -> None:
         last = []
-        while chunk is not END:
+        while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = await self._receive(opened)
         await self.aclose()

@@ -100,12 +100,12 @@ class _Attempt:
     too_small: list[Capacity] = field(default_factory=list)
 
     async def request_draft(
-        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None
+        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None, limits: Sequence[int] = ()
     ) -> SummaryDraft | None:
         """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
 
         None if no draft was accepted; the reasons are then in ``failures``. ``size``: tokens of the request, where
-        known. ``usual_share``: see :func:`windows.read_usage`.
+        known. ``usual_share`` and ``limits``: see :func:`windows.read_usage`.
         """
         request = self.request
         for is_last in (False, True):
@@ -118,7 +118,7 @@ class _Attempt:
             self.calls += answer.paid_calls
             is_far_too_long = len(answer.text) > CHARACTERS_A_TOKEN * request.max_output_tokens
             answer = answer if is_far_too_long else mended(answer)
-            if overflow := windows.read_usage(answer, size, usual_share):
+            if overflow := windows.read_usage(answer, size, usual_share, limits):
                 detail = f"read {overflow.sent} of {size} tokens"
                 self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
                 return None
@@ -311,7 +311,8 @@ class OpenAISummarizer:
             if size > entry.max_input_tokens:
                 break
             ask = partial(self._ask, entry, wait)
-            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place))
+            limits = (entry.max_input_tokens, entry.max_input_tokens + entry.max_output_tokens)
+            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
             overflow = attempt.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):

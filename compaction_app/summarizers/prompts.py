@@ -424,8 +424,9 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequ
         return ErrorCode.ERROR_TEXT
     if len(seen) < min_chars:
         return ErrorCode.TOO_SHORT
-    # All angle brackets in the material are those of its tags.
-    if is_model and tells_nothing(seen, _TAG.sub(" ", request.user)):
-        return ErrorCode.ERROR_TEXT
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
-    return None if is_storable(text) and is_storable(draft.model) else ErrorCode.INVALID_TEXT
+    if not (is_storable(text) and is_storable(draft.model)):
+        return ErrorCode.INVALID_TEXT
+    # All angle brackets in the material are those of its tags.
+    tells = not is_model or not tells_nothing(seen, _TAG.sub(" ", request.user))
+    return None if tells else ErrorCode.ERROR_TEXT
