@@ -405,7 +405,7 @@ class TestDrafts:
         assert refusal(draft(text), replaced_tokens=50) == ErrorCode.NO_PROGRESS
 
     def test_what_is_broken_is_said_before_what_is_too_long(self):
-        """The order: far too long to be read, refused, tool call, truncated, empty, too short, leaked, oversize, no progress."""
+        """The order: far too long, refused, tool call, truncated, empty, too short, leaked, oversize, no progress."""
         worst = draft(f"<user>{words(2500)}", refused=True, tool_called=True, finish_reason="length")
         seen = [refusal(worst, replaced_tokens=10)]
         for change in ({"refused": False}, {"tool_called": False}, {"finish_reason": "stop"}):
