@@ -47,7 +47,8 @@ def stream(
     Parameters, errors and the recovery from a prompt that is too long are those of :func:`complete`; errors that the
     provider reports before its first chunk are raised here, so a view can still answer with a status. Usage is asked
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
-    See :class:`ReplyStream` for what is stored when.
+    See :class:`ReplyStream` for what is stored when. Of the default client ``timeout`` (600 s) is the longest time
+    between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
     chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(model=model, tools=tools, contributions=contributions, reserved_tokens=reserved_tokens)
@@ -173,7 +174,7 @@ class ReplyStream(_ReplyCollector):
         return chunk
 
     def _finish(self, chunk: Any) -> None:
-        last = []
+        last: list[Any] = []
         while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = self._receive()
@@ -254,7 +255,7 @@ class AsyncReplyStream(_ReplyCollector):
         return chunk
 
     async def _finish(self, turn: Turn, opened: OpenedStream, chunk: Any) -> None:
-        last = []
+        last: list[Any] = []
         while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = await self._receive(opened)

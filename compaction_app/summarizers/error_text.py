@@ -37,7 +37,7 @@ def tells_nothing(text: str, replaced: str) -> bool:
     below, headings = _HEADING.subn("", text)
     is_told = len(below) > _LONGEST or (headings and not _SORRY.match(below))
     # Under several headings a placeholder may be a sentence.
-    if is_told and max(map(len, below.splitlines())) > _LONGEST_PLACEHOLDER * min(2, max(1, headings - 1)):
+    if is_told and max(map(len, below.splitlines()), default=0) > _LONGEST_PLACEHOLDER * min(2, max(1, headings - 1)):
         return False
     own, known = _read(below), _read(replaced)
     told = own.marked & (known.marked | known.initial) | own.initial & known.marked | own.values & known.values
@@ -47,7 +47,7 @@ def tells_nothing(text: str, replaced: str) -> bool:
     if weight > 1 and 3 * len(told) > len(own.marked | own.values | told):
         return False
     words, others = ({stem(word) for word in one.content} for one in (own, known))
-    return len(replaced) > 20 * len(text) or len(words & others) < max(4, len(words) / 2)
+    return len(replaced) > 20 * len(text) or len(told) + len(words & others) < max(4, len(words) / 2)
 
 
 def _read(text: str) -> Words:

@@ -9,7 +9,8 @@ pytestmark = pytest.mark.pure
 
 #: Words of errors, names and numbers, as conversations have them.
 SAID = (
-    "my PIN is 4711, the card 5500005555555559, or 4012 8888 8888 1881, call Zoë at +49 30 901820; the model does not exist yet. "
+    "my PIN is 4711, the card 5500005555555559, or 4012 8888 8888 1881, call Zoë at +49 30 901820; "
+    "the model does not exist yet. "
     "&lt;b&gt;please stop the file server&lt;/b&gt; hunter2-heron"
 )
 PROMPT = f"{WRITING}\n{RULES}\n<user>{SAID}</user>"
