@@ -21,7 +21,7 @@ _SORRY = re.compile(
 #: "I" is the model: a summary calls the user "the user", and the assistant "you".
 _REFUSAL = re.compile(
     r"(?i)\b(?:i|we|must)\b[^\n.]{0,20}?\b(?:unable|not|cannot|(?:can|won|don|couldn)['’]?t|decline)\b[^\n]{0,60}?"
-    r"\b(?:help|assist|summar|compl[yi]|fulfil|provid|process|discuss|respond|continu|access|request|conversation)"
+    r"\b(?:help (?:with|you)|assist|summar|compl[yi]|fulfil|(?:this|your|the) (?:request|conversation|content))"
 )
 
 

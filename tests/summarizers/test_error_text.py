@@ -504,6 +504,8 @@ SHORT = [
         "La usuaria quiere el informe en español y sin tablas.",
         "Quiero el informe en español, sin tablas.\nBien, en español.",
     ),
+    ("I can't help falling in love is the song for 9 June.", "Which song on 9 June?\nI can't help falling in love."),
+    ("Unfortunately we could not process the refund of 49 EUR for Ann.", "refund Ann's 49 EUR\nIt was not possible."),
     ("Рейс отменён, Анна едет поездом 12.", "рейс отменён! что делать Анне?\nПоезд 12 идёт в шесть."),
     ("会议改到五月三日下午两点，由安负责通知。", "会议改到五月三日下午两点好吗？\n好的，由安负责通知大家。"),
     ("服务器搬到法兰克福，费用4000元。", "服务器要搬到法兰克福，预算多少？\n4000元。"),
