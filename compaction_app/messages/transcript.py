@@ -115,9 +115,9 @@ def without_code(text: str) -> str:
 
 
 def cut_leaks(text: str) -> str:
-    """A draft without copied blocks, such as ``<user>…</user>`` on lines of their own, and without tags around it.
+    """A draft without copied blocks, such as ``<user>…</user>`` on lines of their own, and without our own tags.
 
-    A tag inside a line is left: what it says there cannot be told.
+    Another tag inside a line is left: what it says there cannot be told.
     """
     prose, cuts, opened = without_code(text), list[tuple[int, int]](), None
     inside = 0
@@ -128,7 +128,7 @@ def cut_leaks(text: str) -> str:
             cuts = [*cuts[:inside], (opened.start(), end)]
             opened = None
         elif tag[2] in OWN_TAGS or (tag[1] and ends and not opened):
-            cuts += [(start, end)] if begins or ends else []
+            cuts.append((start, end))
         elif begins and not tag[1]:
             opened, inside = (opened, inside) if opened else (tag, len(cuts))
     places = [0, *(place for cut in cuts for place in cut), len(text)]

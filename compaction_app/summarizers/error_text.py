@@ -44,7 +44,7 @@ def tells_nothing(text: str, replaced: str) -> bool:
     # A name is never written small. A small number is in any long text, so it counts half.
     told -= {word for word in set(replaced.split()) & told if word.isalpha()}
     weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
-    if weight > 1 and 3 * len(told) > len(own.marked | own.values | told):
+    if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
         return False
     words, others = ({stem(word) for word in one.content} for one in (own, known))
     return len(replaced) > 20 * len(text) or len(told) + len(words & others) < max(4, len(words) / 2)
