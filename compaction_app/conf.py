@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
@@ -151,6 +151,11 @@ def find_address_error(url: str) -> str | None:
     if usable and not any(map(str.isspace, url)):
         return None
     return "must be an http(s) address such as 'http://localhost:8000/v1'"
+
+
+def without_query(url: str) -> str:
+    """An address as it may be stored: some endpoints are given a key in the query."""
+    return urldefrag(url).url.partition("?")[0]
 
 
 def _base_url(value: Any) -> str | None:
@@ -689,7 +694,7 @@ def _build(values: Mapping[str, Any]) -> Settings:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): without_query(v) if k == "base_url" and v else _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return str(value) if isinstance(value, str) else value

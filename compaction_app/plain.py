@@ -29,6 +29,7 @@ from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.extractive import extractive_draft
 from compaction_app.retention.ledger_text import prose_draft
+from compaction_app.summarizers.mending import mended
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, count_messages, count_tools
@@ -258,7 +259,7 @@ def _ask(
         count=count,
         min_chars=settings.min_summary_chars,
         min_saving_ratio=settings.min_saving_ratio,
-        nonce=request.nonce,
+        request=request,
     )
     return draft.text.strip(), str(refusal or "")
 
@@ -268,7 +269,7 @@ def _draft(answer: Any) -> SummaryDraft:
     draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
     if wrong := wrong_draft(draft):
         raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
-    checked: SummaryDraft = prose_draft(draft)
+    checked: SummaryDraft = prose_draft(mended(draft))
     return checked
 
 

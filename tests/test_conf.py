@@ -387,6 +387,14 @@ def test_a_named_summarizer_beats_the_sites_keys_and_a_sessions_own_key_beats_bo
     assert settings_from_snapshot(chosen.snapshot()) == chosen
 
 
+def test_an_address_is_stored_without_its_query() -> None:
+    """Some gateways take a key there, and each run stores its settings."""
+    models = [{"model": "m", "base_url": "http://here/v1?key=s3cret#x"}, {"model": "n", "base_url": None}, "o"]
+    with override_settings(COMPACTION={"SUMMARIZER_MODELS": models}):
+        stored = get_settings().snapshot()["SUMMARIZER_MODELS"]
+    assert stored == [{"model": "m", "base_url": "http://here/v1"}, {"model": "n", "base_url": None}, "o"]
+
+
 # -- reading ---------------------------------------------------------------------------------------------
 
 

@@ -50,8 +50,8 @@ PURE = set(
     """
     admin/differences.py admin/map_layout.py admin/map_scale.py compaction/planning.py context/assembly.py
     context/budget.py context/catalog.py context/overflow.py context/pruning.py exceptions.py messages models/sql.py
-    plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py summarizers/prompts.py
-    tokens.py transfer/formats.py values.py
+    plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py summarizers/mending.py
+    summarizers/prompts.py tokens.py transfer/formats.py values.py
     """.split()
 )
 #: Settings are given to what is pure, and a log line changes nothing.

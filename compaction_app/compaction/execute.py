@@ -195,7 +195,7 @@ class Work:
             count=self.count,
             min_chars=self.settings.min_summary_chars,
             min_saving_ratio=self.settings.min_saving_ratio,
-            nonce=self.request.nonce,
+            request=self.request,
         )
 
     def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:

@@ -37,13 +37,20 @@ _SMALLEST_CUT = 4_096
 _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
 
 
-def read_usage(draft: SummaryDraft, size: int, usual_share: float | None = None) -> Overflow | None:
+def read_usage(
+    draft: SummaryDraft, size: int, usual_share: float | None = None, limits: Sequence[int] = ()
+) -> Overflow | None:
     """The overflow of a server that cut the request in silence, as Ollama does, and summarized the rest.
 
-    ``size`` is the request's by our count, 0 where it is unknown. Few tokenizers make half as many tokens as another:
-    ``usual_share`` is what the server said it had read of a larger request. A server that counts that way reads the
-    same share of every request; one that cuts reads the same number of tokens.
+    ``size`` is the request's by our count, 0 where it is unknown; ``limits`` are those that the server may have. Few
+    tokenizers make half as many tokens as another: ``usual_share`` is what the server said it had read of a larger
+    request. A server that counts that way reads the same share of every request; one that cuts reads the same number
+    of tokens.
     """
+    # A prompt that is exactly as large as the server's context was cut there. Contexts are multiples of 1,024.
+    exact = draft.input_tokens
+    if exact >= SMALLEST_WINDOW and (exact in limits or (exact % 1024 == 0 and size > exact)):
+        return Overflow(window=exact, sent=exact)
     # Some providers count the tokens that they read from a cache apart.
     read = draft.input_tokens + draft.cached_tokens
     if size < _SMALLEST_CUT or not SMALLEST_WINDOW < 2 * read < size:

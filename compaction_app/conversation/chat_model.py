@@ -24,7 +24,8 @@ from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.openai import is_unreadable, openai, overflow_of
+from compaction_app.summarizers.endpoint import async_http_client, http_client, openai
+from compaction_app.summarizers.openai import is_unreadable, overflow_of
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -87,7 +88,7 @@ def _default_client() -> openai.OpenAI:
 
 @lru_cache(maxsize=1)
 def _client_for(*_environment: Any) -> openai.OpenAI:
-    return openai.OpenAI()
+    return openai.OpenAI(http_client=http_client())
 
 
 class _AsyncClient(threading.local):
@@ -114,7 +115,7 @@ async def _default_async_client() -> openai.AsyncOpenAI:
 
 async def _open_async_client() -> AsyncGenerator[openai.AsyncOpenAI]:
     """A generator because ``asyncio.run`` ends those of its loop, and only that loop can close the connections."""
-    async with openai.AsyncOpenAI() as client:
+    async with openai.AsyncOpenAI(http_client=async_http_client()) as client:
         yield client
 
 
@@ -246,6 +247,8 @@ def _errors_translated() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, openai.APIError) and (overflow := overflow_of(error)):
             raise ProviderOverflow(overflow) from error
+        if isinstance(error, openai.APIResponseValidationError):
+            raise InvalidReply(f"{error.message} Nothing was stored.") from error
         if is_unreadable(error):
             raise InvalidReply(_UNREADABLE) from error
         raise
@@ -293,6 +296,7 @@ class ReplyDraft:
         return "".join(self._texts["content"]) or "".join(self._texts["refusal"])
 
     def add(self, chunk: Any) -> None:
+        is_over = bool(self.finish_reason)
         self._usage = _usage_of(chunk) or self._usage
         self._model = self._model or _text_of(getattr(chunk, "model", None))
         self._id = self._id or _text_of(getattr(chunk, "id", None))
@@ -300,6 +304,9 @@ class ReplyDraft:
         delta = getattr(choice, "delta", None)
         self._context_management = _reported_by(chunk, delta) or self._context_management
         self._error = self._error or getattr(chunk, "error", None) or getattr(choice, "error", None)
+        # After the end only reports are expected: more text would be of a reply that nobody was shown.
+        if is_over:
+            return
         self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason
         if delta is not None:
             self._add_delta(storable(delta))

@@ -72,7 +72,8 @@ def complete(
     """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
 
     ``client``: an ``openai.OpenAI``, by default one from the environment; ``params`` go to it as they are. Where
-    ``reserved_tokens`` is not given, a ``max_tokens`` above ``RESERVED_TOKENS`` is reserved.
+    ``reserved_tokens`` is not given, a ``max_tokens`` above ``RESERVED_TOKENS`` is reserved. Of the
+    default client ``timeout`` (600 s) is also the longest that each attempt at a reply may take in all.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
     room for them. A prompt that the provider finds too long is compacted and sent once more, else
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without

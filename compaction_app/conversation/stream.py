@@ -26,7 +26,7 @@ from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
 from compaction_app.exceptions import InvalidMessage, StreamInterrupted
 from compaction_app.models import ChatMessage
-from compaction_app.summarizers.openai import openai
+from compaction_app.summarizers.endpoint import openai
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: Of a reply that its reader stopped, in place of the provider's ``finish_reason``.
 STOPPED = "stopped"
 OnStop = Literal["discard", "keep"]
+#: Chunks from the ``finish_reason`` on that are read: it may come a few times, with the usage after it.
+_MOST_AFTER_END = 20
 
 
 def stream(
@@ -57,6 +59,8 @@ def stream(
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
     See :class:`ReplyStream` for what is stored when, and for ``on_stop``. A reply that is stored already comes in two
     chunks; ``regenerate=True`` asks for another one.
+    Of the default client ``timeout`` (600 s) is the longest time
+    between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
     chat_model.require_client(client, is_awaited=False)
     _check_on_stop(on_stop)
@@ -276,8 +280,8 @@ class ReplyStream(_ReplyCollector):
         return chunk
 
     def _finish(self, asked: _Asked, chunk: Any) -> None:
-        last = []
-        while chunk is not END:
+        last: list[Any] = []
+        while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = self._receive(asked.opened)
         self._is_over = True
@@ -373,8 +377,8 @@ class AsyncReplyStream(_ReplyCollector):
         return chunk
 
     async def _finish(self, asked: _Asked, chunk: Any) -> None:
-        last = []
-        while chunk is not END:
+        last: list[Any] = []
+        while chunk is not END and len(last) < _MOST_AFTER_END:
             last.append(chunk)
             chunk = await self._receive(asked.opened)
         self._is_over = True

@@ -39,7 +39,8 @@ _LEAKED_OWN_TAG = re.compile(
 _LEAKED_COMMON_TAG = re.compile(
     rf"""(?:(?<!\w)<|</)(?:{"|".join(COMMON_TAGS)})(?:\s+(?:name|status|time)="[^"<>]*")*\s*>"""
 )
-_INLINE_CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
+_CODE = re.compile(r"(?ms)^[ \t]*+(`{3,}+|~{3,}+).*?^[ \t]*+\1|(?<!`)(`{1,2}+)[^`\n]++\2(?!`)")
+_TAG = re.compile(rf"<(/?)({'|'.join((*OWN_TAGS, *COMMON_TAGS))})\b[^<>]*>")
 
 _SUMMARY = """\
 [Conversation Summary]
@@ -100,12 +101,38 @@ def marker(nonce: str) -> str:
 def leaks_wrapper(text: str, nonce: str) -> bool:
     """Whether a draft repeats its prompt: tags of the material, the marker, or the nonce.
 
-    A tag in backticks is spoken of: the conversation may be about this app.
+    A tag in code is spoken of: the conversation may be about markup, or about this app.
     """
     if nonce and nonce in text:
         return True
-    prose = _INLINE_CODE.sub("", text)
+    prose = without_code(text)
     return bool(_LEAKED_OWN_TAG.search(prose) or _LEAKED_COMMON_TAG.search(prose))
+
+
+def without_code(text: str) -> str:
+    """The text with blanks in place of code in backticks and fences: every place stays where it is."""
+    return _CODE.sub(lambda code: " " * len(code[0]), text)
+
+
+def cut_leaks(text: str) -> str:
+    """A draft without copied blocks, such as ``<user>…</user>`` on lines of their own, and without our own tags.
+
+    Another tag inside a line is left: what it says there cannot be told.
+    """
+    prose, cuts, opened = without_code(text), list[tuple[int, int]](), None
+    inside = 0
+    for tag in _TAG.finditer(prose):
+        start, end = tag.span()
+        begins, ends = prose[start - 1 : start] in ("", "\n"), prose[end : end + 1] in ("", "\n")
+        if opened and tag[1] and tag[2] == opened[2]:
+            cuts = [*cuts[:inside], (opened.start(), end)]
+            opened = None
+        elif tag[2] in OWN_TAGS or (tag[1] and ends and not opened):
+            cuts.append((start, end))
+        elif begins and not tag[1]:
+            opened, inside = (opened, inside) if opened else (tag, len(cuts))
+    places = [0, *(place for cut in cuts for place in cut), len(text)]
+    return "\n".join(text[a:b].strip() for a, b in zip(places[::2], places[1::2], strict=True)).strip()
 
 
 def render_messages(

@@ -28,6 +28,8 @@ from compaction_app.conf import Settings, load
 from compaction_app.context import windows
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.retention.extractive import extractive_draft
+from compaction_app.summarizers.error_text import is_error_text
+from compaction_app.summarizers.mending import mended
 from compaction_app.summarizers.openai import (
     Answer,
     Clients,
@@ -37,7 +39,7 @@ from compaction_app.summarizers.openai import (
     chat_model_entries,
     model_entries,
 )
-from compaction_app.summarizers.prompts import count_request, tighter, wrong_draft
+from compaction_app.summarizers.prompts import CHARACTERS_A_TOKEN, count_request, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -98,14 +100,15 @@ class _Attempt:
     too_small: list[Capacity] = field(default_factory=list)
 
     async def request_draft(
-        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None
+        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None, limits: Sequence[int] = ()
     ) -> SummaryDraft | None:
-        """An accepted draft of one model, which is asked once more if its draft is too long.
+        """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
 
         None if no draft was accepted; the reasons are then in ``failures``. ``size``: tokens of the request, where
-        known. ``usual_share``: see :func:`windows.read_usage`.
+        known. ``usual_share`` and ``limits``: see :func:`windows.read_usage`.
         """
-        for request in (self.request, tighter(self.request)):
+        request = self.request
+        for is_last in (False, True):
             if self.time_left() < _LEAST_SECONDS:
                 raise self._out_of_time()
             answer = await ask(request)
@@ -113,18 +116,24 @@ class _Attempt:
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
-            if overflow := windows.read_usage(answer, size, usual_share):
+            is_far_too_long = len(answer.text) > CHARACTERS_A_TOKEN * request.max_output_tokens
+            answer = answer if is_far_too_long else mended(answer)
+            if overflow := windows.read_usage(answer, size, usual_share, limits):
                 detail = f"read {overflow.sent} of {size} tokens"
                 self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
                 return None
-            code = self._judge(answer, model)
+            code = ErrorCode.OVERSIZE if is_far_too_long else self._judge(answer, model)
             if code is None:
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
                 return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
             self.fail(Failure(model=model, code=code, detail=f"{len(answer.text)} characters"))
-            if code != ErrorCode.OVERSIZE or request is not self.request:
+            if is_last or code not in (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT) or is_error_text(answer.text):
                 return None
+            if code == ErrorCode.ERROR_TEXT:
+                # It told nothing: an accident of the model, perhaps.
+                continue
+            request = tighter(self.request)
             if self.on_event:
                 figures = {"target_tokens": self.request.target_tokens, "output_tokens": answer.output_tokens}
                 self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
@@ -302,7 +311,8 @@ class OpenAISummarizer:
             if size > entry.max_input_tokens:
                 break
             ask = partial(self._ask, entry, wait)
-            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place))
+            limits = (entry.max_input_tokens, entry.max_input_tokens + entry.max_output_tokens)
+            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
             overflow = attempt.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):

@@ -2,8 +2,9 @@
 
 Providers quote keys, and any part of their input, in their errors: cut off, escaped or in other words. No search for
 such quotes finds all of them. So a word is kept only if it belongs to the language of such errors (:data:`WORDS`) or to
-the model's name, and a number only if the prompt does not contain it. Everything else becomes "…", and so does what
-stands in quotes, or has four words in a row with the prompt. A message of which little is left is dropped.
+the model's name, and a number only if the prompt does not contain it, with or without separators. Everything else
+becomes "…", and so does what stands in quotes, or has four words in a row with the prompt. A message of which little is
+left is dropped.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^_]")
 #: With a unit, as in "20s"; a longer one may be an account's or a card's.
 _NUMBER = re.compile(r"(\d{1,9})(?:ms|s|m|h|k|kb|mb|gb|kib|mib|gib)?", re.IGNORECASE)
+#: Between the groups in which people write the number of a card, an account or a telephone.
+_SEPARATOR = r"[\s.,'’/–‑-]"
+_BETWEEN_DIGITS = re.compile(rf"(?<=\d){_SEPARATOR}(?=\d)")
+_GROUPS = re.compile(rf"\d+(?:{_SEPARATOR}\d+)++")
 _INDEX = re.compile(r"\d{1,3}")
 #: Something of several words in quotes, up to the end where they are not closed. Not the apostrophe in "model's".
 _QUOTED = re.compile(r"(?<!\w)(?:([\"'`])(?=\S)[^\s\"'`]*\s.*?(?:\1(?!\w)|\Z)|[“„«].*?(?:[”“»]|\Z))", re.DOTALL)
@@ -75,7 +80,14 @@ def safe_message(message: str, prompt: str, name: str = "") -> str:
     found = list(_WORD.finditer(message))
     quoted = _quoted([match[0] for match in found], text)
     names = set(_WORD.findall(name))
-    kept = [_is_kept(match[0], text, names) and i not in quoted for i, match in enumerate(found)]
+    digits = _BETWEEN_DIGITS.sub("", text)
+    said = {
+        place for groups in _GROUPS.finditer(message) if _is_said(groups[0], digits) for place in range(*groups.span())
+    }
+    kept = [
+        _is_kept(match[0], digits, names) and i not in quoted and match.start() not in said
+        for i, match in enumerate(found)
+    ]
     if sum(kept) * 2 < len(kept) + message.count(MASK):
         return ""
     return _MASKS.sub(MASK, "".join(_pieces(message, found, kept))).strip()[:_LONGEST]
@@ -98,11 +110,18 @@ def _pieces(message: str, found: list[re.Match[str]], kept: list[bool]) -> Itera
     yield _NOT_PUNCTUATION.sub(MASK, message[end:])
 
 
-def _is_kept(word: str, prompt: str, names: set[str]) -> bool:
+def _is_said(groups: str, digits: str) -> bool:
+    """Whether groups of digits are, as one number, in the prompt, or longer than the numbers of errors."""
+    number = _BETWEEN_DIGITS.sub("", groups)
+    return number in digits or _NUMBER.fullmatch(number) is None
+
+
+def _is_kept(word: str, digits: str, names: set[str]) -> bool:
+    """``digits``: the prompt, with its digits in one piece where people separate them."""
     if word in names or _is_listed(word):
         return True
     number = _NUMBER.fullmatch(word)
-    return number is not None and number[1] not in prompt
+    return number is not None and number[1] not in digits
 
 
 def _is_listed(word: str) -> bool:

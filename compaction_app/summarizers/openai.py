@@ -9,7 +9,6 @@ quote the whole input in a 422 (see :mod:`error_details`).
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 import os
@@ -18,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from celery.exceptions import SoftTimeLimitExceeded
@@ -28,21 +27,10 @@ from compaction_app.conf import Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
 from compaction_app.context.windows import OUTPUT_SHARE, smaller
+from compaction_app.summarizers.endpoint import async_http_client, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.telemetry import log_error
 from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
-
-if TYPE_CHECKING:
-    import openai as openai  # noqa: PLC0414  # chat_model.py takes it from here
-else:
-
-    class _ImportedWhenUsed:
-        """Importing the client takes a second, and most processes (commands, admin pages) never ask a model."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module("openai"), name)
-
-    openai = _ImportedWhenUsed()
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -68,7 +56,6 @@ _CODES_BY_STATUS = {
     409: (ErrorCode.PROVIDER_ERROR, True),
     429: (ErrorCode.PROVIDER_ERROR, True),
 }
-_THINKING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,7 +202,13 @@ def _failure_of_call(error: Exception, entry: ModelEntry, request: SummaryReques
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
     # Without retries of its own: the cascade asks the next model instead, and the client would retry even an
     # exhausted quota.
-    return openai.AsyncOpenAI(api_key=_api_key(entry), base_url=entry.base_url, timeout=entry.timeout, max_retries=0)
+    return openai.AsyncOpenAI(
+        api_key=_api_key(entry),
+        base_url=entry.base_url,
+        timeout=entry.timeout,
+        max_retries=0,
+        http_client=async_http_client(),
+    )
 
 
 def _default_url() -> str:
@@ -310,8 +303,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
     return SummaryDraft(
-        # Servers without a reasoning parser leave the model's thinking in front of its reply.
-        text=_THINKING.sub("", _text(getattr(message, "content", None))),
+        text=_text(getattr(message, "content", None)),
         finish_reason=finish_reason,
         model=entry.model,
         input_tokens=_number(usage, "prompt_tokens"),

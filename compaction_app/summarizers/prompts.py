@@ -29,7 +29,7 @@ from compaction_app.messages.transcript import (
 from compaction_app.messages.validation import is_storable, visible
 from compaction_app.redaction import Redact, apply_redactor
 from compaction_app.retention.ledger_text import LEDGER_NAME, prose_of
-from compaction_app.summarizers.error_text import is_error_text
+from compaction_app.summarizers.error_text import is_error_text, tells_nothing
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (
     EXTRACTIVE_MODEL,
@@ -50,6 +50,8 @@ MAX_INSTRUCTIONS = 2_000
 MAX_POLICY_LINE = 500
 #: A draft over this multiple of its target is refused: the target is a goal, not a limit.
 OVERSIZE_FACTOR = 1.5
+#: A draft with more characters a token than any text has is refused before it is read.
+CHARACTERS_A_TOKEN = 20
 #: The share of the target that the one retry of an oversize draft asks for.
 TIGHTER_FACTOR = 0.7
 #: Finish reasons of a complete reply; "" is a provider that gives none.
@@ -61,6 +63,7 @@ SMALLEST_SHOWN_BYTES = 256
 _WIDEST_NONCE = "0a" * 8
 #: A target with more digits than any real one.
 _WIDEST_TARGET = 999_999
+_TAG = re.compile("<[^<>]*>")
 _AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp);)")
 
 WRITING = """\
@@ -384,18 +387,18 @@ def refuse_draft(
     count: Count,
     min_chars: int,
     min_saving_ratio: float,
-    nonce: str,
+    request: SummaryRequest,
 ) -> ErrorCode | None:
     """Why a draft cannot become a summary, or None if it can. Checked in order, from broken to merely too long.
 
     ``target_tokens`` is for the text alone. What is saved of ``replaced_tokens`` is counted with the message that
     will contain the text, wrapper included.
     """
+    if len(draft.text) > CHARACTERS_A_TOKEN * OVERSIZE_FACTOR * target_tokens:
+        return ErrorCode.OVERSIZE
     text = draft.text.strip()
-    if broken := _broken(draft, text, min_chars):
+    if broken := _broken(draft, text, min_chars, request):
         return broken
-    if leaks_wrapper(text, nonce):
-        return ErrorCode.LEAKED_WRAPPER
     if count([text])[0] > OVERSIZE_FACTOR * target_tokens:
         return ErrorCode.OVERSIZE
     if replaced_tokens - count_summary(text, count) < min_saving_ratio * replaced_tokens:
@@ -403,7 +406,7 @@ def refuse_draft(
     return None
 
 
-def _broken(draft: SummaryDraft, text: str, min_chars: int) -> ErrorCode | None:
+def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequest) -> ErrorCode | None:
     if draft.refused:
         return ErrorCode.REFUSED
     if draft.tool_called:
@@ -413,10 +416,17 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int) -> ErrorCode | None:
     seen = visible(text)
     if not any(character.isalnum() for character in seen):
         return ErrorCode.EMPTY
+    if leaks_wrapper(text, request.nonce):
+        return ErrorCode.LEAKED_WRAPPER
     # An extract quotes the conversation, in which errors and apologies are material.
-    if draft.model != EXTRACTIVE_MODEL and is_error_text(seen):
+    is_model = draft.model != EXTRACTIVE_MODEL
+    if is_model and is_error_text(seen):
         return ErrorCode.ERROR_TEXT
     if len(seen) < min_chars:
         return ErrorCode.TOO_SHORT
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
-    return None if is_storable(text) and is_storable(draft.model) else ErrorCode.INVALID_TEXT
+    if not (is_storable(text) and is_storable(draft.model)):
+        return ErrorCode.INVALID_TEXT
+    # All angle brackets in the material are those of its tags.
+    tells = not is_model or not tells_nothing(seen, _TAG.sub(" ", request.user))
+    return None if tells else ErrorCode.ERROR_TEXT

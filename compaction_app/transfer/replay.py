@@ -19,6 +19,7 @@ from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_draft, prose_of
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.summarizers.cascade import run_summarizer
+from compaction_app.summarizers.mending import mended
 from compaction_app.summarizers.openai import Failure, call_model, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
@@ -112,7 +113,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     answer = ask(bundle)
     if isinstance(answer, Failure):
         return Replay(bundle=bundle, before=before, model=answer.model, code=answer.code, detail=answer.detail)
-    draft = prose_draft(answer)
+    draft = prose_draft(mended(answer))
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     refusal = refuse_draft(
@@ -122,7 +123,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
         count=count,
         min_chars=bundle.min_chars,
         min_saving_ratio=bundle.min_saving_ratio,
-        nonce=bundle.request.nonce,
+        request=bundle.request,
     )
     return Replay(
         bundle=bundle,

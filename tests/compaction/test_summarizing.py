@@ -96,5 +96,9 @@ class TestRefusals:
         assert caught.value.reason == "open_run"
 
     def test_thirty_characters_are_a_summary(self, session, branch):
-        FakeSummarizer.text = "z" * 30
+        first = chat.append_message(session, branch[-1], role="user", content="Book Anna for the 12th of May.")
+        second = chat.append_message(session, first, role="assistant", content="Done.")
+        branch = grow(session, second, "u a u a")
+        FakeSummarizer.text = "Anna is booked: on 12 May 2026"
+        assert len(FakeSummarizer.text) == 30
         assert chat.compact(branch[-1]).status == "succeeded"

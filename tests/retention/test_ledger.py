@@ -19,7 +19,7 @@ from compaction_app.retention.ledger_text import (
     prose_of,
 )
 from compaction_app.summarizers.prompts import refuse_draft
-from compaction_app.values import Message, Role, SummaryDraft
+from compaction_app.values import Message, Role, SummaryDraft, SummaryRequest
 from tests.retention.ledgers import COUNT, DRAFT, NONCE, entries, keep, message, tell
 
 pytestmark = pytest.mark.pure
@@ -354,7 +354,7 @@ def refused(text: str, replaced: int = 10_000) -> str | None:
         count=COUNT,
         min_chars=30,
         min_saving_ratio=0.1,
-        nonce=NONCE,
+        request=SummaryRequest(system="", user=text, target_tokens=10_000, max_output_tokens=10_000, nonce=NONCE),
     )
 
 

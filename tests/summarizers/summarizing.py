@@ -97,7 +97,7 @@ ACCEPT = partial(
     count=ExactTokenCounter(),
     min_chars=30,
     min_saving_ratio=0.10,
-    nonce=NONCE,
+    request=request(),
 )
 
 FAILURES: list[Any] = [

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,18 @@ from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, Message, Role, SummaryDraft, SummaryRequest
-from tests.summarizers.summarizing import ACCEPT, FAILURES, GOOD, KEY, SECRET, cascade, entry, request, settings
+from tests.summarizers.summarizing import (
+    ACCEPT,
+    FAILURES,
+    GOOD,
+    KEY,
+    NONCE,
+    SECRET,
+    cascade,
+    entry,
+    request,
+    settings,
+)
 
 pytestmark = pytest.mark.pure
 
@@ -237,6 +249,35 @@ class TestCascade:
             return run_summarizer(cascade(server, "first"), request(), ACCEPT)
 
         assert asyncio.run(notebook()).text == GOOD
+
+
+class TestDraftsThatTellNothing:
+    NOTHING = "Conversation roles must alternate user/assistant/user/assistant/..."
+
+    def test_one_is_asked_for_once_more(self, server, summarize):
+        server.script([steps.reply(self.NOTHING)])
+        assert summarize(cascade(server, "first"), request(), ACCEPT).text == GOOD
+        assert server.count("first") == 2
+
+    def test_the_second_time_it_is_refused(self, server, summarize):
+        server.script(model="first", default=steps.reply(self.NOTHING))
+        draft = summarize(cascade(server, "first", "second"), request(), ACCEPT)
+        assert (draft.model, server.count("first")) == ("second", 2)
+        assert [call.model for call in draft.calls] == ["first", "first", "second"]
+
+    def test_an_error_that_is_known_by_its_form_is_not_asked_for_again(self, server, summarize):
+        server.script([steps.reply('{"error": {"message": "the backend is overloaded", "code": 503}}')])
+        assert summarize(cascade(server, "first", "second"), request(), ACCEPT).model == "second"
+        assert server.count("first") == 1
+
+    def test_a_thought_is_cut_away_before_a_draft_is_judged(self, server, summarize):
+        server.script([steps.reply(f'Hm, a rocket.\n</think>\n\n{GOOD}\n<cutoff id="{NONCE}"/>')])
+        assert summarize(cascade(server, "first"), request(), ACCEPT).text == GOOD
+
+    def test_a_draft_of_endless_length_is_not_read(self, server, summarize):
+        server.script([steps.reply("<think>" * 20_000)])
+        short = replace(request(), max_output_tokens=1000)
+        assert summarize(cascade(server, "first"), short, ACCEPT).tightened
 
 
 class TestDeadline:

@@ -9,7 +9,8 @@ pytestmark = pytest.mark.pure
 
 #: Words of errors, names and numbers, as conversations have them.
 SAID = (
-    "my PIN is 4711, the card 5500005555555559, call Zoë at +49 30 901820; the model does not exist yet. "
+    "my PIN is 4711, the card 5500005555555559, or 4012 8888 8888 1881, call Zoë at +49 30 901820; "
+    "the model does not exist yet. "
     "&lt;b&gt;please stop the file server&lt;/b&gt; hunter2-heron"
 )
 PROMPT = f"{WRITING}\n{RULES}\n<user>{SAID}</user>"
@@ -58,7 +59,14 @@ def test_what_is_not_of_the_language_of_errors_is_masked(message, stored):
         "please stop the file server",
         "the model does not exist yet",
         "5500005555555559",
+        "5500 0055 5555 5559",
+        "5500-0055-5555-5559",
+        "4930901820",
+        "49-30-901820",
         "90182",
+        "4012888888881881",
+        "8888 8888",
+        "8888.1881",
         *(" ".join(WRITING.split()[:count]) for count in (4, 5, 7, 40)),
     ],
 )

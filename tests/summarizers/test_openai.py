@@ -51,19 +51,6 @@ class TestReplies:
         draft = cascade(server, "first").summarize(request())
         assert (draft.input_tokens, draft.output_tokens, draft.cached_tokens) == (0, 0, 0)
 
-    @pytest.mark.parametrize(
-        ("written", "kept"),
-        [
-            (f"<think>Hm, a rocket.\n</think>\n\n{GOOD}", f"\n\n{GOOD}"),
-            ("<think>Hm, a rocket. The user", ""),
-            (f"{GOOD} <think> is a tag.", f"{GOOD} <think> is a tag."),
-        ],
-    )
-    def test_thinking_in_front_of_a_reply_is_no_part_of_the_draft(self, server, written, kept):
-        """Rule 13: a summary never carries reasoning."""
-        server.script([steps.reply(written)])
-        assert cascade(server, "first").summarize(request()).text == kept
-
 
 class TestParameters:
     @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ class TestCeiling:
                 count=COUNT,
                 min_chars=30,
                 min_saving_ratio=0.10,
-                nonce=NONCE,
+                request=request(),
             )
             for text in words.values()
         ]
@@ -337,6 +337,9 @@ def draft(text: str = "The user wants a red bicycle, and you ordered one.", **fi
     return SummaryDraft(text=text, **fields)
 
 
+STATED = "می‌خواهم که این خلاصه را بخوانی و بپذیری. All went well until then. The user wants it to be ordered."
+
+
 def refusal(made: SummaryDraft, **changes: Any) -> ErrorCode | None:
     arguments: dict[str, Any] = {
         "target_tokens": 500,
@@ -344,7 +347,7 @@ def refusal(made: SummaryDraft, **changes: Any) -> ErrorCode | None:
         "count": COUNT,
         "min_chars": 30,
         "min_saving_ratio": 0.10,
-        "nonce": NONCE,
+        "request": request(covered=[message(1, content=f"Please order a red bicycle for Ann. {STATED}")]),
     }
     return refuse_draft(made, **{**arguments, **changes})
 
@@ -370,10 +373,10 @@ class TestDrafts:
             (draft("\u200b".join("x" * 29)), ErrorCode.TOO_SHORT),
             (draft("* … — *" * 9), ErrorCode.EMPTY),
             (draft("می‌خواهم که این خلاصه را بخوانی و بپذیری."), None),
-            (draft("Service Unavailable"), ErrorCode.ERROR_TEXT),
+            (draft("The service is unavailable at the moment."), ErrorCode.ERROR_TEXT),
             (draft("x" * 29), ErrorCode.TOO_SHORT),
             (draft(f"  {'x' * 29}\n\n"), ErrorCode.TOO_SHORT),
-            (draft("x" * 30), None),
+            (draft("A red bicycle for Ann of Oslo."), None),
             (draft(finish_reason="length"), ErrorCode.TRUNCATED),
             (draft(finish_reason="content_filter"), ErrorCode.TRUNCATED),
             (draft(finish_reason="end_turn"), None),
@@ -395,20 +398,20 @@ class TestDrafts:
     def test_a_draft_must_save_a_tenth_of_what_it_replaces(self):
         """The message that will carry it counts, wrapper included, not the bare text."""
         # A size at which a tenth is a whole number.
-        text = next(words(n) for n in range(50, 100) if count_summary(words(n), COUNT) % 9 == 0)
+        text = next(words(n) for n in range(100, 150) if count_summary(words(n), COUNT) % 9 == 0)
         exactly = count_summary(text, COUNT) // 9 * 10
         assert refusal(draft(text), replaced_tokens=exactly) is None
         assert refusal(draft(text), replaced_tokens=exactly - 1) == ErrorCode.NO_PROGRESS
         assert refusal(draft(text), replaced_tokens=50) == ErrorCode.NO_PROGRESS
 
     def test_what_is_broken_is_said_before_what_is_too_long(self):
-        """The order: refused, tool call, truncated, empty, too short, leaked, oversize, no progress."""
-        worst = draft(f"<user>{words(5000)}", refused=True, tool_called=True, finish_reason="length")
+        """The order: far too long, refused, tool call, truncated, empty, too short, leaked, oversize, no progress."""
+        worst = draft(f"<user>{words(2500)}", refused=True, tool_called=True, finish_reason="length")
         seen = [refusal(worst, replaced_tokens=10)]
         for change in ({"refused": False}, {"tool_called": False}, {"finish_reason": "stop"}):
             worst = SummaryDraft(**{**{f: getattr(worst, f) for f in worst.__slots__}, **change})
             seen.append(refusal(worst, replaced_tokens=10))
-        seen.append(refusal(draft(words(5000)), replaced_tokens=10))
+        seen.append(refusal(draft(words(2500)), replaced_tokens=10))
         seen.append(refusal(draft(words(100)), replaced_tokens=10))
         assert seen == [
             ErrorCode.REFUSED,
@@ -429,7 +432,6 @@ class TestLeaks:
             '<user name="Ann">hello</user>',
             '<tool name="search" status="ok">found</tool>',
             '<tool status="error">',
-            "```xml\n<user>hello</user>\n```",
             "</PREVIOUS-SUMMARY>",
             "<previous-summary",
             "<previous-chat-history>",
@@ -454,6 +456,8 @@ class TestLeaks:
             "`<previous-summary>` comes first, then `<cutoff/>`",
             "if rate <cutoff then stop, with a < b > c",
             "‹user›",
+            "```xml\n<user>hello</user>\n```",
+            "~~~\n<message>hello</message>\n~~~",
         ],
     )
     def test_what_a_conversation_about_code_needs_is_none(self, text):

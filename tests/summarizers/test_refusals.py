@@ -45,7 +45,7 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "empty": (steps.empty(), 1),
     "too_short": (steps.reply("x" * 29), 1),
     "empty of characters that nobody sees": (steps.reply("\u200b" * 60), 1),
-    "error_text": (steps.reply("Error: Rate limit reached for gpt-4o on tokens per min. Try again in 20 s."), 1),
+    "error_text": (steps.reply("Error: Rate limit reached for gpt-4o on tokens per min. Try again in 20 s."), 2),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
     "error_text in JSON": (steps.reply('{"error": {"message": "the backend is overloaded", "code": 503}}'), 1),
     "truncated": (steps.length(), 1),

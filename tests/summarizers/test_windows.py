@@ -50,6 +50,14 @@ class TestCapacity:
         draft = SummaryDraft(text="fine", input_tokens=read, cached_tokens=cached)
         assert (read_usage(draft, 9000) is not None) == is_cut
 
+    @pytest.mark.parametrize(("read", "is_cut"), [(4096, True), (8192, True), (6001, True), (4097, False)])
+    def test_a_prompt_as_large_as_the_servers_limit_was_cut(self, read, is_cut):
+        """However near it is to ours: Ollama and servers that truncate say how much they read, not that they cut."""
+        draft = SummaryDraft(text="fine", input_tokens=read)
+        size = 4_200 if read < 5_000 else 8_300
+        expected = Overflow(read, read) if is_cut else None
+        assert read_usage(draft, size, limits=(6001, 8001)) == expected
+
     def test_a_counter_that_makes_twice_as_many_tokens_is_known_by_the_same_share(self):
         draft = SummaryDraft(text="fine", input_tokens=2_700)
         assert read_usage(draft, 6000, usual_share=0.45) is None

@@ -173,7 +173,7 @@ class TestAnswers:
         (steps.length(), "truncated"),
         (steps.refusal(), "refused"),
         (steps.tool_call(), "tool_call"),
-        (steps.reply(f"{SUMMARY} <previous-summary>"), "leaked_wrapper"),
+        (steps.reply(f"{SUMMARY} So said the <user> then."), "leaked_wrapper"),
         (steps.reply(f"{SUMMARY} \x00"), "invalid_text"),
         (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
         (steps.fill_target(3.0), "oversize"),
@@ -194,9 +194,9 @@ class TestAnswers:
 
     def test_leaks_are_named(self, server, exported):
         nonce = exported.metadata(0)["acceptance"]["nonce"]
-        server.script([steps.reply(f'{SUMMARY} <previous-summary> <cutoff id="{nonce}"/>')])
+        server.script([steps.reply(f"{SUMMARY} The <user> said {nonce}.")])
         out, code = run("replay_compactions", exported.bundles[0])
-        assert "leaks wrapper_tags, marker, previous_summary_tag" in out
+        assert "leaks wrapper_tags, marker" in out
         assert "refused: leaked_wrapper" in out
         assert code == 1
 

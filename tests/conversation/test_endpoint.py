@@ -1,0 +1,231 @@
+"""What an endpoint sends back has bounds, and it sends nobody elsewhere: of both clients that the app makes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+from asgiref.sync import async_to_sync
+
+from compaction_app import chat
+from compaction_app.conversation import chat_model
+from compaction_app.exceptions import InvalidReply, StreamInterrupted, SummarizerError
+from compaction_app.models import ChatMessage
+from compaction_app.summarizers import endpoint
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.summarizers.summarizing import KEY, KEY_VARIABLE, cascade, request
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def here(server, monkeypatch):
+    """The server of the client that the environment names, and of the summarizers."""
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    yield server
+    chat_model._client_for.cache_clear()
+
+
+@pytest.fixture
+def tip(session):
+    return grow(session, None, "u")[0]
+
+
+def streamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:
+    stream = chat.stream(tip, **options)
+    list(stream)
+    return stream.message
+
+
+async def _astreamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:
+    async with chat.astream(tip, **options) as stream:
+        async for _ in stream:
+            pass
+    return stream.message
+
+
+CHATS = {
+    "complete": chat.complete,
+    "acomplete": async_to_sync(chat.acomplete),
+    "stream": streamed,
+    "astream": async_to_sync(_astreamed),
+}
+
+
+@pytest.fixture(params=CHATS)
+def ask(request):
+    return CHATS[request.param]
+
+
+def raw(status: int, data: bytes, content_type: str = "application/json", **headers: str) -> Step:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda exchange: exchange.send(status, data, content_type, names)
+
+
+def completion(text: str = "Aye.") -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return json.dumps(
+        {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    ).encode()
+
+
+@pytest.fixture(scope="module")
+def bomb() -> bytes:
+    """200 MiB of blanks in 200 kB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join([*(packer.compress(b" " * 2**20) for _ in range(200)), packer.flush()])
+
+
+class TestRedirects:
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_a_redirect_is_not_followed_and_says_so(self, here, tip, ask, status):
+        """The prompt would go to an address that nobody chose."""
+        with ScriptedOpenAIServer() as other:
+            here.script(default=raw(status, b"", Location=f"{other.url}/chat/completions"))
+            with pytest.raises(openai.APIStatusError, match=str(status)):
+                ask(tip)
+            assert other.calls == []
+        assert ChatMessage.objects.count() == 1
+
+    def test_a_summarizer_does_not_follow_one_either(self, here):
+        with ScriptedOpenAIServer() as other:
+            here.script(default=raw(307, b"", Location=f"{other.url}/chat/completions"))
+            with pytest.raises(SummarizerError, match="HTTP 307"):
+                cascade(here, "first").summarize(request())
+            assert other.calls == []
+
+    def test_a_client_that_the_host_passes_is_the_hosts(self, here, tip):
+        with ScriptedOpenAIServer(default=steps.reply("Nay.")) as other:
+            here.script(default=raw(307, b"", Location=f"{other.url}/chat/completions"))
+            client = openai.OpenAI(base_url=here.url, api_key="none")
+            assert chat.complete(tip, client=client).content == "Nay."
+
+
+class TestSize:
+    @pytest.mark.parametrize("status", [200, 400])
+    def test_a_reply_is_counted_while_it_is_decompressed(self, here, tip, ask, bomb, status):
+        here.script(default=raw(status, bomb, Content_Encoding="gzip"))
+        tracemalloc.start()
+        with pytest.raises((InvalidReply, StreamInterrupted)):
+            ask(tip)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2.5 * endpoint.MOST_BYTES
+
+    def test_so_is_a_stream(self, here, tip, bomb):
+        here.script(default=raw(200, bomb, "text/event-stream", Content_Encoding="gzip"))
+        with pytest.raises(InvalidReply, match="more than"):
+            streamed(tip)
+
+    def test_so_is_a_draft_of_a_summarizer(self, here, bomb):
+        here.script(default=raw(200, bomb, Content_Encoding="gzip"))
+        with pytest.raises(SummarizerError) as caught:
+            cascade(here, "first").summarize(request())
+        assert caught.value.error_code == "provider_error"
+
+    def test_a_compressed_reply_is_read(self, here, tip):
+        here.script(default=raw(200, gzip.compress(completion("Aye. " * 60_000)), Content_Encoding="gzip"))
+        assert chat.complete(tip).content == "Aye. " * 60_000
+        assert here.calls[0].headers["accept-encoding"] == "gzip"
+
+    @pytest.mark.parametrize(("encoding", "data"), [("br", b"?"), ("gzip", b"no gzip at all")])
+    def test_what_cannot_be_decompressed_is_no_reply(self, here, tip, encoding, data):
+        here.script(default=raw(200, data, Content_Encoding=encoding))
+        with pytest.raises(InvalidReply, match=r"encoded|decompressed"):
+            chat.complete(tip)
+
+
+def dripping(piece: bytes, content_type: str) -> Step:
+    def answer(exchange: Exchange) -> None:
+        exchange.start(200, content_type, {"Connection": "close"})
+        while exchange.wait(0.1) and not exchange.client_left:
+            exchange.write(piece)
+
+    return answer
+
+
+def talking(seconds: float) -> Step:
+    """A word every 0.1 s, and the end."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.start_stream()
+        for n in range(int(seconds * 10)):
+            exchange.send_delta({"content": f"{n} "})
+            exchange.wait(0.1)
+        exchange.end_stream("stop", {})
+
+    return answer
+
+
+class TestTime:
+    @pytest.mark.parametrize("name", ["complete", "acomplete"])
+    def test_a_reply_has_its_timeout_in_all(self, here, tip, name):
+        """A blank now and then would start a client's time-out again and again."""
+        here.script(default=dripping(b" ", "application/json"))
+        began = time.monotonic()
+        with pytest.raises(openai.APITimeoutError):
+            CHATS[name](tip, timeout=0.5)
+        assert time.monotonic() - began < 3
+
+    @pytest.mark.parametrize("name", ["stream", "astream"])
+    def test_a_comment_in_a_stream_is_no_sign_of_life(self, here, tip, name):
+        here.script(default=dripping(b": still here\n\n", "text/event-stream"))
+        began = time.monotonic()
+        with pytest.raises(openai.APITimeoutError):
+            CHATS[name](tip, timeout=0.5)
+        assert time.monotonic() - began < 3
+
+    def test_a_stream_may_last_longer_than_its_timeout_while_it_brings_something(self, here, tip):
+        here.script(default=talking(1.2))
+        reply = streamed(tip, timeout=0.5)
+        assert reply is not None
+        assert reply.content.split() == [str(n) for n in range(12)]
+
+    def test_but_not_longer_than_an_hour(self, here, tip, monkeypatch):
+        monkeypatch.setattr(endpoint, "LONGEST_SECONDS", 0.6)
+        here.script(default=talking(30))
+        with pytest.raises(StreamInterrupted) as caught:
+            streamed(tip, timeout=0.5)
+        assert caught.value.partial.startswith("0 1 2 ")
+
+
+class TestEnd:
+    @pytest.fixture(params=["stream", "astream"])
+    def ask(self, request):
+        return CHATS[request.param]
+
+    @staticmethod
+    def after_the_end(chunks: int) -> Step:
+        def answer(exchange: Exchange) -> None:
+            exchange.start_stream()
+            exchange.send_delta({"content": "Aye."}, finish_reason="stop")
+            for n in range(chunks):
+                if not exchange.client_left:
+                    exchange.send_delta({"content": f" And {n}."})
+            exchange.end_stream(None, {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8})
+
+        return answer
+
+    def test_text_after_the_end_is_not_of_the_reply_and_usage_is(self, here, tip, ask):
+        here.script(default=self.after_the_end(3))
+        reply = ask(tip)
+        assert reply.content == "Aye."
+        assert reply.usage["prompt_tokens"] == 7
+
+    def test_a_stream_that_goes_on_for_ever_after_its_end_is_left(self, here, tip, ask):
+        here.script(default=self.after_the_end(10**9))
+        assert ask(tip).content == "Aye."
