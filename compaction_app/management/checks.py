@@ -16,6 +16,7 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E021 sessions and users are stored in different databases
 - E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
 - E023 ``USE_TZ`` is False
+- E024 eventlet has replaced Python's threads
 
 One for each key, for a value of the wrong type or out of range:
 
@@ -56,6 +57,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
 
 from compaction_app.conf import Mode, find_problems
+from compaction_app.summarizers.cascade import NO_EVENTLET, USE_GEVENT, replaced_threads
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
 #: Django's backend for "no database configured".
@@ -177,6 +179,11 @@ def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: A
     return [Error("compaction_app needs USE_TZ = True.", hint=hint, id="compaction_app.E023")]
 
 
+def check_threads(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Report eventlet, with which no summary is made by a model; a run says so too, since Celery shows no checks."""
+    return [Error(NO_EVENTLET, hint=USE_GEVENT, id="compaction_app.E024")] if replaced_threads() == "eventlet" else []
+
+
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report a provider that compacts the conversation too."""
     configured = getattr(django_settings, "COMPACTION", {})
@@ -197,6 +204,7 @@ ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_settings,
     check_databases,
     check_time_zones,
+    check_threads,
     check_one_compaction,
 )
 #: They connect, so Django runs them on request only.
