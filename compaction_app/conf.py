@@ -21,6 +21,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
@@ -178,6 +179,15 @@ def _base_url(value: Any) -> str | None:
     if "@" in urlsplit(value).netloc:
         # Each run stores its settings.
         return "must not contain a user name or a password: name the environment variable of a key in api_key_env"
+    return None
+
+
+def _time_zone(value: Any) -> str | None:
+    try:
+        ZoneInfo(value)
+    # The last two: not a text; a path, a folder of zones, or NUL.
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
+        return "must be the name of a time zone, such as 'Europe/Berlin'"
     return None
 
 
@@ -450,6 +460,8 @@ class Settings:
     summarizers: Mapping[str, Any] = _key({}, _summarizers, site_only=True)
     summarizer_name: str | None = _key(None, _optional(_text))
     alternate_roles: bool = _key(False, _boolean)
+    events_kept_days: int | None = _key(None, _optional(_integer(1, MAX_SECONDS // 86_400)), site_only=True)
+    time_zone: str | None = _key(None, _optional(_time_zone))
 
     def snapshot(self) -> dict[str, Any]:
         """As JSON, stored with a run. Contains names of environment variables, never their values."""

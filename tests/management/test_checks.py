@@ -169,6 +169,19 @@ class NoUsersRouter:
         return False if app_label == "auth" else None
 
 
+class SharedSchemaRouter:
+    """A host with a schema for each tenant: the one that the checks see has neither users nor chats."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        return app_label not in ("auth", "compaction_app")
+
+
+def test_tenants_with_users_and_chats_of_their_own_are_no_error() -> None:
+    """As the router of django-tenants answers outside of a tenant."""
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.SharedSchemaRouter"]):
+        assert found() == []
+
+
 @pytest.mark.parametrize(
     ("name", "where"),
     [
