@@ -9,7 +9,7 @@ both, and a session's own setting overrides all of them.
 from __future__ import annotations
 
 import copy
-import importlib
+import importlib.util
 import inspect
 import math
 import re
@@ -315,6 +315,14 @@ def _summarizers(value: Any) -> str | None:
 _ADDRESS_KEYS = ("base_url", "api_key_env")
 #: Keys with entries of models.
 _WITH_MODELS = {"SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"}
+#: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
+EXACT_COUNTER = "compaction_app.tokens.ExactTokenCounter"
+#: It has no wheel for musl, the C library of Alpine.
+NO_TOKENIZER = "The exact tokenizer, toktok-rs, is not installed."
+USE_CHARACTERS = (
+    "Install it: pip install 'django-chat-compaction[exact]'. Where it has no wheel, set COMPACTION['TOKEN_COUNTER'] "
+    "to 'compaction_app.tokens.CharacterTokenCounter'."
+)
 #: The problem of a ``SUMMARIZER_NAME`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -441,7 +449,7 @@ class Settings:
     summary_prompt: str | None = _key(None, _optional(_text))
     summary_role: str = _key("user", _role)
     token_counter: str = _key(
-        "compaction_app.tokens.ExactTokenCounter",
+        EXACT_COUNTER,
         _class_with("__call__", "a list of strings and return a list of numbers", 1),
         site_only=True,
     )
@@ -569,6 +577,8 @@ def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
             "its own: a conversation could leave for the default address."
         )
         problems.append(Problem("compaction_app.E013", message, f"Give {bare!r} the base_url that it may be sent to."))
+    if values["TOKEN_COUNTER"] == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
+        problems.append(Problem("compaction_app.E015", NO_TOKENIZER, USE_CHARACTERS))
     unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
     for name, ratio in unusual if not problems else ():
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."

@@ -12,6 +12,7 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E012 summary target, recent and reserved tokens fill the window
 - E013 ``SUMMARIZER_CHAT_MODELS`` has a model without an address, and a summarizer has an address or key of its own
 - E014 ``SUMMARIZER_NAME`` is not in ``SUMMARIZERS``
+- E015 ``TOKEN_COUNTER`` is the exact one, and its package is not installed
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
 - E021 sessions and users are stored in different databases
 - E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
