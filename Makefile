@@ -18,11 +18,12 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
-	@echo "make setup             create .venv and install requirements.txt, for the demo"
-	@echo "make develop           also install requirements-dev.txt, for the tests"
+	@echo "make setup             create .venv and install requirements.lock, for the demo"
+	@echo "make develop           also install requirements-dev.lock, for the tests"
+	@echo "make lock              write both locks again, after a change of requirements.txt or requirements-dev.txt"
 	@echo "make demo              run the demo (DEMO_ARGS='--help' for its options)"
 	@echo "make test              the tests, in a few minutes (PYTEST_ARGS='-k word')"
 	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django"
@@ -49,7 +50,7 @@ setup: $(STAMP)
 	@:
 
 # The stamp does not show whether the interpreter behind .venv still exists.
-$(STAMP): requirements.txt $(if $(wildcard $(PY)),,FORCE)
+$(STAMP): requirements.lock $(if $(wildcard $(PY)),,FORCE)
 	@found=; seen=; \
 	for python in $(PYTHONS); do \
 	  version=$$("$$python" -c 'import ensurepip, sys, venv; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))' 2>/dev/null) \
@@ -61,20 +62,27 @@ $(STAMP): requirements.txt $(if $(wildcard $(PY)),,FORCE)
 	  echo "Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; \
 	  exit 1; \
 	fi; \
-	echo "Making .venv with $$found ($$version) and installing requirements.txt; the first time takes a minute."; \
+	echo "Making .venv with $$found ($$version) and installing requirements.lock; the first time takes a minute."; \
 	"$$found" -m venv .venv
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $@
 
 develop: $(DEV_STAMP)
 	@:
 
-$(DEV_STAMP): requirements-dev.txt $(STAMP)
-	@echo "Installing requirements-dev.txt for the tests; the first time takes a minute."
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(DEV_STAMP): requirements-dev.lock $(STAMP)
+	@echo "Installing requirements-dev.lock for the tests; the first time takes a minute."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	@touch $@
 
 FORCE:
+
+# Every version and its hashes, for each Python that is supported. The index is the one that pip is told of.
+LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-config --quiet
+lock:
+	@test -x var/lock/bin/uv || { python3 -m venv var/lock && var/lock/bin/python -m pip install --quiet uv; }
+	var/lock/bin/uv pip compile $(LOCK) $(LOCK_ARGS) --output-file requirements.lock requirements.txt
+	var/lock/bin/uv pip compile $(LOCK) $(LOCK_ARGS) --output-file requirements-dev.lock requirements-dev.txt
 
 # exec: the shell gives way to Python, so Ctrl-C finds only Python there, and its exit code is the recipe's.
 demo: setup

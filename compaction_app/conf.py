@@ -9,7 +9,7 @@ both, and a session's own setting overrides all of them.
 from __future__ import annotations
 
 import copy
-import importlib
+import importlib.util
 import inspect
 import math
 import re
@@ -21,6 +21,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
@@ -167,6 +168,15 @@ def _base_url(value: Any) -> str | None:
     return None
 
 
+def _time_zone(value: Any) -> str | None:
+    try:
+        ZoneInfo(value)
+    # The last two: not a text; a path, a folder of zones, or NUL.
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
+        return "must be the name of a time zone, such as 'Europe/Berlin'"
+    return None
+
+
 def _dotted_path(value: Any) -> str | None:
     if not isinstance(value, str):
         return "must be a dotted path"
@@ -291,6 +301,14 @@ def _summarizers(value: Any) -> str | None:
 _ADDRESS_KEYS = ("base_url", "api_key_env")
 #: Keys with entries of models.
 _WITH_MODELS = {"SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"}
+#: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
+EXACT_COUNTER = "compaction_app.tokens.ExactTokenCounter"
+#: It has no wheel for musl, the C library of Alpine.
+NO_TOKENIZER = "The exact tokenizer, toktok-rs, is not installed."
+USE_CHARACTERS = (
+    "Install it: pip install 'django-chat-compaction[exact]'. Where it has no wheel, set COMPACTION['TOKEN_COUNTER'] "
+    "to 'compaction_app.tokens.CharacterTokenCounter'."
+)
 #: The problem of a ``SUMMARIZER_NAME`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -417,7 +435,7 @@ class Settings:
     summary_prompt: str | None = _key(None, _optional(_text))
     summary_role: str = _key("user", _role)
     token_counter: str = _key(
-        "compaction_app.tokens.ExactTokenCounter",
+        EXACT_COUNTER,
         _class_with("__call__", "a list of strings and return a list of numbers", 1),
         site_only=True,
     )
@@ -436,6 +454,8 @@ class Settings:
     summarizers: Mapping[str, Any] = _key({}, _summarizers, site_only=True)
     summarizer_name: str | None = _key(None, _optional(_text))
     alternate_roles: bool = _key(False, _boolean)
+    events_kept_days: int | None = _key(None, _optional(_integer(1, MAX_SECONDS // 86_400)), site_only=True)
+    time_zone: str | None = _key(None, _optional(_time_zone))
     attachment_url: str | None = _key(None, _optional(_function("one attachment", 1)), site_only=True)
 
     def snapshot(self) -> dict[str, Any]:
@@ -544,6 +564,8 @@ def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
             "its own: a conversation could leave for the default address."
         )
         problems.append(Problem("compaction_app.E013", message, f"Give {bare!r} the base_url that it may be sent to."))
+    if values["TOKEN_COUNTER"] == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
+        problems.append(Problem("compaction_app.E015", NO_TOKENIZER, USE_CHARACTERS))
     unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
     for name, ratio in unusual if not problems else ():
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."

@@ -14,16 +14,16 @@ from typing import Any
 
 from celery import current_app, shared_task
 from django.conf import settings as django_settings
-from django.db import InterfaceError, OperationalError, router
+from django.db import InterfaceError, OperationalError, connections, router
 from django.utils import timezone
 
 from compaction_app.compaction import lease, runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.conf import Settings, get_settings, settings_from_snapshot
+from compaction_app.conf import Settings, get_settings, settings_from_snapshot, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.telemetry import log
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
@@ -43,6 +43,8 @@ SESSION_SECONDS = 1800
 _MAX_GENERATIONS = 1000
 #: The number of runs that the sweep reads at once.
 _SWEEP_BATCH = 200
+#: Old events that the sweep deletes at once, and how often in one sweep.
+_EVENTS_BATCH, _MOST_BATCHES = 1_000, 10
 
 
 def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
@@ -192,21 +194,47 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str, until: fl
 
 
 @shared_task(name="compaction_app.tasks.recover_compactions")
-def recover_compactions() -> dict[str, int]:
+def recover_compactions() -> dict[str, Any]:
     """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts.
 
-    A run whose workers were lost, one after another, has too many sooner.
+    A run whose workers were lost, one after another, has too many sooner. Deletes events that are older than
+    ``EVENTS_KEPT_DAYS``. Returns how much it looked at (``databases``, their ``schemas`` on PostgreSQL, ``runs``) and
+    what it did: where each tenant has a schema, one sweep sees one of them.
     """
-    found = {"enqueued": 0, "given_up": 0}
+    found: dict[str, Any] = {"databases": 0, "schemas": "", "runs": 0, "enqueued": 0, "given_up": 0, "events": 0}
+    schemas = []
     for using in _databases():
+        found["databases"] += 1
+        if connections[using].vendor == "postgresql":
+            with connections[using].cursor() as cursor:
+                cursor.execute("SELECT current_schema()")
+                schemas.append(str(cursor.fetchone()[0]))
         for run in _waiting_runs(using):
+            found["runs"] += 1
             most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
             if run.attempts >= most:
                 found["given_up"] += _abandon(run, using)
             else:
                 found["enqueued"] += enqueue(run)
-    log(logger, logging.INFO, "sweep", **found)
+        found["events"] += _delete_old_events(using)
+    found["schemas"] = ",".join(schemas)
+    log(logger, logging.INFO, "sweep", **{**found, "schemas": found["schemas"] or None})
     return found
+
+
+def _delete_old_events(using: str) -> int:
+    """In batches, and no more of them than end soon: the next sweep goes on."""
+    days = site_setting("EVENTS_KEPT_DAYS")
+    if days is None:
+        return 0
+    old = CompactionEvent.objects.using(using).filter(created_at__lt=timezone.now() - timedelta(days=days))
+    deleted = 0
+    for _ in range(_MOST_BATCHES):
+        batch = list(old.order_by("created_at").values_list("pk", flat=True)[:_EVENTS_BATCH])
+        deleted += CompactionEvent.objects.using(using).filter(pk__in=batch).delete()[0]
+        if len(batch) < _EVENTS_BATCH:
+            break
+    return deleted
 
 
 def _waiting_runs(using: str) -> Iterator[CompactionRun]:

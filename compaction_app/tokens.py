@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from compaction_app.conf import NO_TOKENIZER, USE_CHARACTERS
+from compaction_app.exceptions import ConfigurationError
 from compaction_app.messages.media import media_tokens
 from compaction_app.messages.openai_format import attachment_line, content_part, described, sent_name
 from compaction_app.messages.originals import original_texts
@@ -38,7 +40,10 @@ class ExactTokenCounter:
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         # Not above: a host that counts characters need not have it.
-        import toktok
+        try:
+            import toktok
+        except ImportError as error:
+            raise ConfigurationError(f"{NO_TOKENIZER} {USE_CHARACTERS}") from error
 
         # For a few texts, starting a thread pool costs more than it saves.
         counts: list[int] = toktok.batch_count(list(texts), "o200k_base", threads=1 if len(texts) < 64 else 0)

@@ -156,6 +156,7 @@ class StartWorker(Protocol):
         self,
         *,
         pool: str = "prefork",
+        concurrency: int = 1,
         beat: bool = False,
         env: Mapping[str, str] | None = None,
         wait: bool = True,
@@ -175,11 +176,25 @@ def celery_worker(
     stack = contextlib.ExitStack()
 
     def start(
-        *, pool: str = "prefork", beat: bool = False, env: Mapping[str, str] | None = None, wait: bool = True
+        *,
+        pool: str = "prefork",
+        concurrency: int = 1,
+        beat: bool = False,
+        env: Mapping[str, str] | None = None,
+        wait: bool = True,
     ) -> CeleryWorker:
         name = f"worker-{len(workers) + 1}"
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
-        command += ["--concurrency", "1", "--pool", pool, "--loglevel", "info", "--without-gossip", "--without-mingle"]
+        command += [
+            "--concurrency",
+            str(concurrency),
+            "--pool",
+            pool,
+            "--loglevel",
+            "info",
+            "--without-gossip",
+            "--without-mingle",
+        ]
         if beat:
             command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}

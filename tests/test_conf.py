@@ -42,7 +42,7 @@ _KEYS = """
     SUMMARIZER_MODELS SUMMARIZER_TIMEOUT SUMMARIZER_MAX_OUTPUT_TOKENS SUMMARY_PROMPT SUMMARY_ROLE TOKEN_COUNTER
     REDACTOR POLICY PERMISSION PROVIDER_CONTEXT_MANAGEMENT PRICES MAX_MESSAGE_BYTES MANUAL_THROTTLE TASK_QUEUE
     RUN_TIME_LIMIT SUMMARIZER_CHAT_MODELS SPENDING_LIMITS TRIGGER_RATIOS SUMMARIZERS SUMMARIZER_NAME
-    ALTERNATE_ROLES ATTACHMENT_URL
+    ALTERNATE_ROLES EVENTS_KEPT_DAYS TIME_ZONE ATTACHMENT_URL
 """
 IDS = {key: number for number, key in enumerate(_KEYS.split(), start=100)}
 
@@ -166,6 +166,11 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "SUMMARIZER_NAME": ([5, "", ["fast"]], [None]),
     "ALTERNATE_ROLES": (NO_FLAG, [True, False]),
     "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
+    "EVENTS_KEPT_DAYS": ([0, 10**6, *NO_WHOLE_NUMBER], [None, 1, 90]),
+    "TIME_ZONE": (
+        ["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1, [], {}],
+        [None, "UTC", "Europe/Berlin", "Pacific/Auckland"],
+    ),
 }
 
 

@@ -273,7 +273,7 @@ def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summ
     # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
     run.erasures_seen = ChatSession.objects.using(using).values_list("erasures", flat=True).get(pk=run.session_id)
     try:
-        branch = branches.load_whole_tail(run.tip_id, using)
+        branch = branches.load_whole_tail(run.tip_id, using, settings.time_zone)
     except MessageNotFound:
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:

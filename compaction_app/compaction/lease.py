@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from copy import copy
+from typing import Any
 
 from django.db import Error, connections
 
@@ -58,20 +60,27 @@ class Held:
 
 @contextmanager
 def keep(run: CompactionRun) -> Iterator[Held]:
-    """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own."""
+    """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own.
+
+    Where each tenant has a schema, that connection needs the tenant of this one: django-tenants keeps it there, other
+    packages in a context variable.
+    """
     settings = settings_from_snapshot(run.settings)
     limit = time_limit(settings)
     held = Held(limit)
-    arguments = (copy(run), held, runs.lease_seconds(settings), limit)
-    threading.Thread(target=_renew, args=arguments, name=f"lease-{run.pk}", daemon=True).start()
+    tenant = getattr(connections[database_of(run)], "tenant", None)
+    arguments = (_renew, copy(run), held, runs.lease_seconds(settings), limit, tenant)
+    threading.Thread(target=copy_context().run, args=arguments, name=f"lease-{run.pk}", daemon=True).start()
     try:
         yield held
     finally:
         held.ended.set()
 
 
-def _renew(run: CompactionRun, held: Held, lease: float, limit: float) -> None:
+def _renew(run: CompactionRun, held: Held, lease: float, limit: float, tenant: Any) -> None:
     """The thread: ends with the block, with the claim, or with the run at its time limit."""
+    if tenant is not None:
+        connections[database_of(run)].set_tenant(tenant)  # type: ignore[attr-defined]  # of django-tenants
     until = held.until + min(_GRACE_SECONDS, limit * _GRACE_SHARE)
     wait = min(lease / _RENEWALS, limit)
     while not held.ended.wait(wait):

@@ -12,10 +12,12 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E012 summary target, recent and reserved tokens fill the window
 - E013 ``SUMMARIZER_CHAT_MODELS`` has a model without an address, and a summarizer has an address or key of its own
 - E014 ``SUMMARIZER_NAME`` is not in ``SUMMARIZERS``
+- E015 ``TOKEN_COUNTER`` is the exact one, and its package is not installed
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
 - E021 sessions and users are stored in different databases
 - E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
 - E023 ``USE_TZ`` is False
+- E024 eventlet has replaced Python's threads
 
 One for each key, for a value of the wrong type or out of range:
 
@@ -29,7 +31,8 @@ One for each key, for a value of the wrong type or out of range:
   E131 SUMMARY_ROLE, E132 TOKEN_COUNTER, E133 REDACTOR, E134 POLICY, E135 PERMISSION,
   E136 PROVIDER_CONTEXT_MANAGEMENT, E137 PRICES, E138 MAX_MESSAGE_BYTES, E139 MANUAL_THROTTLE, E140 TASK_QUEUE,
   E141 RUN_TIME_LIMIT, E142 SUMMARIZER_CHAT_MODELS, E143 SPENDING_LIMITS, E144 TRIGGER_RATIOS,
-  E145 SUMMARIZERS, E146 SUMMARIZER_NAME, E147 ALTERNATE_ROLES
+  E145 SUMMARIZERS, E146 SUMMARIZER_NAME, E147 ALTERNATE_ROLES,
+  E148 EVENTS_KEPT_DAYS, E149 TIME_ZONE, E150 ATTACHMENT_URL
 
 Warnings:
 
@@ -56,6 +59,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
 
 from compaction_app.conf import Mode, find_problems
+from compaction_app.summarizers.cascade import NO_EVENTLET, USE_GEVENT, replaced_threads
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
 #: Django's backend for "no database configured".
@@ -111,7 +115,8 @@ def _users_elsewhere() -> Iterator[CheckMessage]:
     """A session refers to its owner, and no database has foreign keys into another one."""
     session, user = apps.get_model("compaction_app", "ChatSession"), get_user_model()
     chats, users = router.db_for_write(session), router.db_for_write(user)
-    if chats != users or not router.allow_migrate_model(chats, user):
+    # A schema for each tenant: the one of the checks may have neither table.
+    if chats != users or (router.allow_migrate_model(chats, session) and not router.allow_migrate_model(chats, user)):
         where = f"and users in {users!r}" if chats != users else "which has no users"
         yield Error(
             f"The database router keeps chat sessions in {chats!r}, {where}: a session with an owner cannot be stored.",
@@ -177,6 +182,11 @@ def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: A
     return [Error("compaction_app needs USE_TZ = True.", hint=hint, id="compaction_app.E023")]
 
 
+def check_threads(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Report eventlet, with which no summary is made by a model; a run says so too, since Celery shows no checks."""
+    return [Error(NO_EVENTLET, hint=USE_GEVENT, id="compaction_app.E024")] if replaced_threads() == "eventlet" else []
+
+
 def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report a provider that compacts the conversation too."""
     configured = getattr(django_settings, "COMPACTION", {})
@@ -197,6 +207,7 @@ ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_settings,
     check_databases,
     check_time_zones,
+    check_threads,
     check_one_compaction,
 )
 #: They connect, so Django runs them on request only.

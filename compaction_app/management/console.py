@@ -6,13 +6,13 @@ or an id that does not exist.
 
 from __future__ import annotations
 
+import importlib.util
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from django.core.management.base import CommandError, OutputWrapper
 from django.db import DEFAULT_DB_ALIAS, connections
-from tqdm import tqdm
 
 FAILED = 1
 
@@ -51,8 +51,23 @@ def at_least(low: int) -> Callable[[str], int]:
 
 
 def progress(*args: Any, **options: Any) -> Any:
-    """Return a progress bar. ``disable=None`` shows it on a terminal only."""
-    return tqdm(*args, disable=None, leave=False, **options)
+    """Return a progress bar, shown on a terminal only. Without ``tqdm`` (the extra ``progress``) there is none."""
+    if importlib.util.find_spec("tqdm") is None:
+        return _NoBar(*args)
+    return importlib.import_module("tqdm").tqdm(*args, disable=None, leave=False, **options)
+
+
+class _NoBar(list[Any]):
+    """The items, with what the commands use of a bar."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, count: int) -> None:
+        pass
 
 
 def write_some(write: Callable[[str], object], lines: Sequence[str], note: str = "") -> None:

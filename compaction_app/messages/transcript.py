@@ -216,12 +216,16 @@ def _render_message(message: Message, results: Sequence[str | None], reasoning: 
 
 
 def _time_of(message: Message) -> str:
-    """Day and hour of the first message of a turn: "tomorrow" means nothing without them."""
+    """Day and hour of the first message of a turn: "tomorrow" means nothing without them.
+
+    UTC is named, which would be taken for the local time of who speaks; a zone that the host chose is theirs.
+    """
     moment = message.created_at
     if moment is None or not message.starts_turn:
         return ""
     # Not strftime, which knows the names of days in other languages, and writes years below 1000 without zeros.
-    return f"{_DAYS[moment.weekday()]} {moment.replace(tzinfo=None).isoformat(' ', 'minutes')}"
+    utc = " UTC" if moment.tzname() == "UTC" else ""
+    return f"{_DAYS[moment.weekday()]} {moment.replace(tzinfo=None).isoformat(' ', 'minutes')}{utc}"
 
 
 def _render_result(

@@ -11,11 +11,13 @@ instead of waiting (:func:`_without_waiting`), so no wrapper blocks a thread whi
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import importlib
 import inspect
 import logging
 import math
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -76,6 +78,9 @@ _DRAFT_CODES = frozenset(
         ErrorCode.ERROR_TEXT,
     }
 )
+#: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
+NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
+USE_GEVENT = "Use Celery's prefork pool, or gevent (-P gevent)."
 #: With less time than this no model is asked.
 _LEAST_SECONDS = 0.1
 
@@ -247,6 +252,8 @@ class OpenAISummarizer:
     """
 
     def __init__(self, settings: Settings, *, session_model: str = "", clients: Clients | None = None) -> None:
+        if replaced_threads() == "eventlet":
+            raise ConfigurationError(f"{NO_EVENTLET} {USE_GEVENT}")
         entries = model_entries(settings, session_model)
         # The cache may be a database, which an event loop must not wait for.
         known = {} if _is_loop_running() else windows.recall([entry.place for entry in entries])
@@ -433,12 +440,29 @@ def _run(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
     client can only time out between two bytes, and closing it from another thread neither wakes a blocked read nor
     is safe under TLS.
     """
-    if not _is_loop_running():
+    threads: Any = concurrent.futures
+    if replaced_threads() == "gevent":
+        # Its executor starts real threads, and lets the other greenlets work until one is done.
+        threads = importlib.import_module("gevent.threadpool")
+    elif not _is_loop_running():
         return asyncio.run(coroutine)
     # Called synchronously from asynchronous code, such as a notebook, where a second loop needs a second thread.
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with threads.ThreadPoolExecutor(max_workers=1) as pool:
         # In a copy of this context, so that the call's span is a child of the run's.
-        return pool.submit(copy_context().run, asyncio.run, coroutine).result()
+        answer: Answer = pool.submit(copy_context().run, asyncio.run, coroutine).result()
+    return answer
+
+
+def replaced_threads() -> str:
+    """The library that has replaced threads by greenlets: "gevent", "eventlet", or "" for real threads.
+
+    Greenlets share one thread. A loop that runs in it counts as running in each of them, and Django's ORM refuses to
+    work where a loop runs.
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent and gevent.is_module_patched("threading"):
+        return "gevent"
+    return "eventlet" if eventlet and eventlet.is_monkey_patched("thread") else ""
 
 
 def _is_loop_running() -> bool:

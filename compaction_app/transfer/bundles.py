@@ -181,7 +181,12 @@ def as_json(content: Any) -> str:
 
 
 def find_bundles(folder: Path) -> list[Path]:
-    """Every bundle in a folder, itself included, sorted by name; incomplete ones too."""
+    """Every bundle in a folder, itself included, sorted by name; incomplete ones too.
+
+    :class:`BundleError` for a link: what it leads to would be sent to a model.
+    """
+    if linked := next((path for path in sorted(folder.rglob("*")) if path.is_symlink()), None):
+        raise BundleError(f"{linked} is a link, and a bundle has none: replace it by what it should be.")
     return sorted({found.parent for name in FILES for found in folder.rglob(name) if found.is_file()})
 
 

@@ -2,7 +2,7 @@
 
 Two formats are supported. Open-Assistant trees: one a line, ``prompt`` is the root, ``replies`` nest. The OpenAI chat
 format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages may have ``id``
-and ``parent``, which makes the list a tree.
+and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree.
 
 A file is imported whole or not at all, so everything that storing would refuse is refused here, with its line.
 """
@@ -32,7 +32,11 @@ _OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
 _OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
 #: Stored as they are; every unknown key of a message goes to its metadata, so that nothing of a file is lost.
 _OPENAI_STORED = ("tool_calls", "tool_call_id", "name", "reasoning", "original", "usage", "model", "finish_reason")
-_OPENAI_KEYS = frozenset({*_OPENAI_STORED, "role", "content", "id", "parent", "created_at", "attachments", "metadata"})
+#: As programs name them, the first that a message has counts.
+_IDS = ("id", "message_id", "messageId")
+_PARENTS = ("parent", "parent_id", "parentId", "parent_message_id", "parentMessageId")
+_SYSTEM_PROMPTS = ("system_prompt", "systemPrompt", "system")
+_OPENAI_KEYS = frozenset({*_OPENAI_STORED, *_PARENTS, "role", "content", "created_at", "attachments", "metadata"})
 
 _KNOWN = (
     "Supported are Open-Assistant trees (an object with 'prompt' a line) and the OpenAI chat format (an object with "
@@ -236,14 +240,14 @@ def _openai_conversation(document: Mapping[str, Any], place: Place) -> Conversat
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {_kind(item)}.")
             # An id that is used a second time is refused later, with every other one.
-            position.setdefault(_text_id(item.get("id")), index)
+            position.setdefault(_id_of(item), index)
     messages = []
     for index, item in enumerate(items):
         with _at(places[index]):
             messages.append(_openai_message(item, _parent(item, index, position), places[index]))
-    if system_prompt := document.get("system_prompt"):
+    if system_prompt := _first(document, _SYSTEM_PROMPTS):
         # As the opening message, so that one rule covers both ways to write it.
-        opening = ImportedMessage(fields={"role": Role.SYSTEM, "content": system_prompt}, parent=None, place=place)
+        opening = _openai_message({"role": Role.SYSTEM, "content": system_prompt}, None, place)
         messages = [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
     return Conversation(
         messages=tuple(messages),
@@ -256,12 +260,21 @@ def _openai_conversation(document: Mapping[str, Any], place: Place) -> Conversat
 
 def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) -> int | None:
     """Return the position of the message's parent: the named one, else the message before."""
-    if "parent" not in item:
+    if not any(key in item for key in _PARENTS):
         return index - 1 if index else None
-    named = _text_id(item["parent"])
+    named = _text_id(_first(item, _PARENTS))
     if named and named not in position:
         raise InvalidMessage(f"the parent {named!r} is in no message's id.")
     return position[named] if named else None
+
+
+def _id_of(item: Mapping[str, Any]) -> str:
+    return _text_id(_first(item, _IDS))
+
+
+def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first key that has one."""
+    return next((item[key] for key in keys if item.get(key) not in (None, "")), None)
 
 
 def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
@@ -279,11 +292,12 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidMessage("metadata must be an object.")
-    others = {key: item[key] for key in item if key not in _OPENAI_KEYS and item[key] is not None}
+    used = {*_OPENAI_KEYS, next((key for key in _IDS if item.get(key) not in (None, "")), "id")}
+    others = {key: item[key] for key in item if key not in used and item[key] is not None}
     fields |= {
         "role": item.get("role"),
         "content": "" if content is None else content,
-        "external_id": _text_id(item.get("id")),
+        "external_id": _id_of(item),
         "created_at": _moment(item.get("created_at")),
         "attachments": [*given, *reading.attachments] or None,
         "metadata": {**others, **metadata},

@@ -83,7 +83,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         settings = replace(settings, redactor=site_setting("REDACTOR"))
         if settings.redactor is None:
             return NotRebuilt.REDACTOR_MISSING
-    plan = _plan(run)
+    plan = _plan(run, settings.time_zone)
     if plan is None:
         return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
@@ -112,15 +112,16 @@ def _erased(run: CompactionRun) -> NotRebuilt | None:
     return None if run.request.keys() >= REQUEST_KEYS else NotRebuilt.NOT_RECORDED
 
 
-def _plan(run: CompactionRun) -> CompactionPlan | None:
+def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
     """The run's plan, from the summary's pointers; None if rows are missing."""
     summary, previous, base = run.summary, run.base, None
     assert summary is not None
     assert summary.parent_message_id is not None
     if previous is not None and previous.last_summarized_message is not None:
-        base = branches.summary_value(previous, previous.last_summarized_message, previous.pinned_message)
+        pinned = previous.pinned_message
+        base = branches.summary_value(previous, previous.last_summarized_message, pinned, zone)
     first_depth = base.cutoff_depth + 1 if base else 1
-    path = branches.load_path(summary.parent_message_id, run._state.db or DEFAULT_DB_ALIAS, first_depth)
+    path = branches.load_path(summary.parent_message_id, run._state.db or DEFAULT_DB_ALIAS, first_depth, zone)
     # A pin of an earlier generation is above the path that was read.
     inherited = [base.pinned] if base and base.pinned else []
     by_id = {message.id: message for message in (*inherited, *path)}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from django.db import connections, router
 from django.db.models import QuerySet
@@ -112,9 +113,9 @@ def load_structure(tip_id: int, using: str) -> Branch:
     return _branch(tip_id, read_rows(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}, using))
 
 
-def load_whole_tail(tip_id: int, using: str) -> Branch:
-    """The whole tail with content, for a summarizer."""
-    return _branch(tip_id, read_rows(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}, using))
+def load_whole_tail(tip_id: int, using: str, zone: str | None = None) -> Branch:
+    """The whole tail with content, for a summarizer. ``zone``: see :func:`message_value`."""
+    return _branch(tip_id, read_rows(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}, using), zone)
 
 
 def load_verbatim(tip_id: int, using: str) -> Branch:
@@ -123,9 +124,10 @@ def load_verbatim(tip_id: int, using: str) -> Branch:
     return _assembled(tip_id, list(map(message_value, rows)), None, rows)
 
 
-def load_path(node_id: int, using: str, min_depth: int) -> list[Message]:
-    """The messages from a depth down to a node, in order."""
-    return list(map(message_value, read_rows(sql.PATH_VALUES, {"node": node_id, "min_depth": min_depth}, using)))
+def load_path(node_id: int, using: str, min_depth: int, zone: str | None = None) -> list[Message]:
+    """The messages from a depth down to a node, in order. ``zone``: see :func:`message_value`."""
+    rows = read_rows(sql.PATH_VALUES, {"node": node_id, "min_depth": min_depth}, using)
+    return [message_value(row, zone) for row in rows]
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
@@ -195,7 +197,8 @@ def variants(message: ChatMessage) -> list[ChatMessage]:
     return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
 
 
-def message_value(row: Row | ChatMessage) -> Message:
+def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
+    """``zone``: the setting ``TIME_ZONE``, in which its time is given."""
     return Message(
         id=row.id,
         parent_id=row.parent_message_id,
@@ -210,23 +213,23 @@ def message_value(row: Row | ChatMessage) -> Message:
         reasoning=canonical(row.reasoning),
         original=canonical(row.original),
         attachments=tuple(canonical(row.attachments)) if row.attachments else (),
-        created_at=_in_default_time_zone(row.created_at),
+        created_at=_in_time_zone(row.created_at, zone),
     )
 
 
-def _in_default_time_zone(moment: datetime | None) -> datetime | None:
-    """In ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker that makes
-    it must see the same ones as the page that shows it."""
+def _in_time_zone(moment: datetime | None, zone: str | None) -> datetime | None:
+    """None: in Django's ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker
+    that makes it must see the same ones as the page that shows it."""
     if moment is None or timezone.is_naive(moment):
         return moment
     try:
-        return timezone.localtime(moment, timezone.get_default_timezone())
+        return timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
     except OverflowError:
         # Outside the range of datetime.
         return moment
 
 
-def _branch(tip_id: int, rows: Sequence[Row]) -> Branch:
+def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch:
     parts: dict[str, list[Row]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
     for row in rows:
         parts[row.part].append(row)
@@ -234,13 +237,15 @@ def _branch(tip_id: int, rows: Sequence[Row]) -> Branch:
     if parts["summary"]:
         cutoff_depth = parts["cutoff"][0].depth
         pinned = parts["pinned"][0] if parts["pinned"] else None
-        summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned)
-    tail = [message_value(row) for row in parts["tail"] if row.depth > cutoff_depth]
+        summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned, zone)
+    tail = [message_value(row, zone) for row in parts["tail"] if row.depth > cutoff_depth]
     tail.sort(key=lambda message: message.depth)
     return _assembled(tip_id, tail, summary, rows)
 
 
-def summary_value(row: Row | ChatMessage, cutoff: Row | ChatMessage, pinned: Row | ChatMessage | None) -> Summary:
+def summary_value(
+    row: Row | ChatMessage, cutoff: Row | ChatMessage, pinned: Row | ChatMessage | None, zone: str | None = None
+) -> Summary:
     return Summary(
         id=row.id,
         # A database constraint guarantees that a summary has a parent.
@@ -251,7 +256,7 @@ def summary_value(row: Row | ChatMessage, cutoff: Row | ChatMessage, pinned: Row
         cutoff_path_tokens=cutoff.path_tokens,
         tokens=row.token_count,
         content=row.content,
-        pinned=message_value(pinned) if pinned else None,
+        pinned=message_value(pinned, zone) if pinned else None,
     )
 
 

@@ -112,7 +112,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
         "SILENCED_SYSTEM_CHECKS",
         "CELERY_BEAT_SCHEDULE",
         "CELERY_BROKER_URL",
-        "TIME_ZONE",
+        "TENANT_APPS",
         "DATABASE_ROUTERS",
         "USE_TZ",
     }

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_app.conf import find_problems
+from compaction_app.exceptions import ConfigurationError
+from compaction_app.management.console import progress
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.tokens import (
     TOKENS_PER_ATTACHMENT,
@@ -254,3 +257,28 @@ def _output(code: str, **environment: str) -> str:
     variables = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"} | environment
     command = [sys.executable, "-c", f"{settings_and_apps} {code}"]
     return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class TestWithoutTheTokenizer:
+    """``toktok-rs`` has no wheel for musl: without it everything but the exact counter works."""
+
+    @pytest.fixture(autouse=True)
+    def _missing(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "toktok", None)
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+
+    def test_the_default_counter_names_its_extra(self):
+        [problem] = find_problems({})
+        assert (problem.id, problem.error) == ("compaction_app.E015", True)
+        with pytest.raises(ConfigurationError, match=r"pip install 'django-chat-compaction\[exact\]'"):
+            ExactTokenCounter()(["one"])
+
+    def test_characters_are_counted(self):
+        assert find_problems({"TOKEN_COUNTER": "compaction_app.tokens.CharacterTokenCounter"}) == []
+        assert CharacterTokenCounter()(["How old may a roof become?"]) == [9]
+
+    def test_commands_show_no_bar(self):
+        with progress(iter("ab"), unit=" branches") as bar:
+            assert list(bar) == ["a", "b"]
+        with progress(total=3, unit=" messages") as bar:
+            bar.update(2)

@@ -53,7 +53,10 @@ class TestBlocks:
         ]
 
     def test_the_first_message_of_a_turn_has_its_day_and_hour(self):
-        """Issue 12.14: "tomorrow" needs the day it was said, and "Friday" the weekday, which models compute badly."""
+        """Issue 12.14: "tomorrow" needs the day it was said, and "Friday" the weekday, which models compute badly.
+
+        UTC is named: MemTensor/MemOS#2369.
+        """
         oslo = timezone(timedelta(hours=1))
         moment = datetime(2026, 3, 6, 9, 5, 59, tzinfo=oslo)
         blocks = render_messages(
@@ -66,7 +69,7 @@ class TestBlocks:
         assert blocks == [
             '<user name="Ann" time="Fri 2026-03-06 09:05">Tomorrow?</user>',
             "<assistant>Yes.</assistant>",
-            '<user time="Tue 0002-01-01 00:00">And then?</user>',
+            '<user time="Tue 0002-01-01 00:00 UTC">And then?</user>',
         ]
 
     def test_a_name_is_an_attribute_that_can_not_be_left(self):

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree import branches
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -14,25 +15,52 @@ pytestmark = pytest.mark.django_db(transaction=True)
 AUCKLAND = ZoneInfo("Pacific/Auckland")
 
 
-@pytest.mark.parametrize("active", [None, "America/Los_Angeles"])
-@pytest.mark.parametrize(
-    ("zone", "day", "yesterday"),
-    [("Pacific/Auckland", "2026-03-31", "2026-03-30"), ("UTC", "2026-03-30", "2026-03-29")],
-)
-def test_headings_and_relative_dates_are_those_of_the_projects_time_zone(settings, zone, day, yesterday, active):
-    settings.TIME_ZONE = zone
-    settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 3000, "COOLDOWN_SECONDS": 0}
-    session = chat.start_session(model="gpt-4o-mini")
+def talk(session):
+    """In the morning of the 31st in Auckland, which is the 30th in UTC."""
     tip = None
     for n in range(14):
         said = "Yesterday I paid Lena Ortiz 4,300 EUR." if n == 2 else f"Question {n} " + "apples and pears " * 60
         for role, content in (("user", said), ("assistant", f"Answer {n}.")):
             moment = datetime(2026, 3, 31, 9, n, tzinfo=AUCKLAND)
             tip = chat.append_message(session, tip, role=role, content=content, created_at=moment)
+    return tip
+
+
+@pytest.mark.parametrize("active", [None, "America/Los_Angeles"])
+@pytest.mark.parametrize(
+    ("zone", "own", "of_session", "day", "yesterday"),
+    [
+        ("Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
+        ("UTC", None, None, "2026-03-30", "2026-03-29"),
+        ("UTC", "Pacific/Auckland", None, "2026-03-31", "2026-03-30"),
+        ("Asia/Tokyo", "UTC", "Pacific/Auckland", "2026-03-31", "2026-03-30"),
+    ],
+)
+def test_headings_and_relative_dates_are_those_of_the_time_zone(
+    settings, zone, own, of_session, day, yesterday, active
+):
+    settings.TIME_ZONE = zone
+    settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 3000, "COOLDOWN_SECONDS": 0, "TIME_ZONE": own}
+    tip = talk(chat.start_session(model="gpt-4o-mini", settings={"TIME_ZONE": of_session} if of_session else None))
     with timezone.override(active):
         text = chat.compact(tip).summary.content
     assert next(line for line in text.splitlines() if line.startswith("### ")) == f"### {day}"
     assert f"Yesterday ({yesterday}) I paid Lena Ortiz 4,300 EUR" in text
+
+
+@pytest.mark.parametrize(
+    ("own", "time"), [(None, "Mon 2026-03-30 20:02 UTC"), ("Pacific/Auckland", "Tue 2026-03-31 09:02")]
+)
+def test_a_model_reads_local_days_and_is_told_of_utc(settings, server, monkeypatch, own, time):
+    """MemTensor/MemOS#2369: UTC was taken for the local time, eight hours off. The bundle has the same prompt."""
+    settings.TIME_ZONE = "UTC"
+    settings.COMPACTION = {"CONTEXT_WINDOW": 3000, "COOLDOWN_SECONDS": 0, "TIME_ZONE": own}
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    run = chat.compact(talk(chat.start_session()))
+    assert f'<user time="{time}">Yesterday I paid' in server.requests[0]["messages"][1]["content"]
+    rebuilt = rebuild(succeeded_runs("default").get(pk=run.pk))
+    assert rebuilt.proof == Proof.PROVED
 
 
 @pytest.mark.parametrize("active", [None, "America/Los_Angeles"])

@@ -164,6 +164,30 @@ class TestOpenAIFormat:
         }
         assert ChatMessage.objects.get(content="on").external_id == "3"
 
+    @pytest.mark.parametrize("parent", ["parentId", "parent_id", "parentMessageId", "parent_message_id"])
+    @pytest.mark.parametrize("own", ["id", "messageId", "message_id"])
+    def test_a_tree_is_one_whatever_its_keys_are_called(self, json_file, own, parent):
+        """CherryHQ/cherry-studio#16164: it became one line, in which both answers followed each other."""
+        messages = [
+            {own: "q", parent: None, "role": "user", "content": "q"},
+            {own: 1, parent: "q", "role": "assistant", "content": "a", "askId": "q"},
+            {own: 2, parent: "q", "role": "assistant", "content": "b"},
+            {own: 3, parent: "1", "role": "user", "content": "on"},
+        ]
+        session = imported(json_file({"messages": messages}))
+        assert texts(session) == [(None, "q"), ("q", "a"), ("a", "on"), ("q", "b")]
+        message = ChatMessage.objects.get(content="a")
+        assert (message.external_id, message.metadata) == ("1", {"askId": "q"})
+
+    @pytest.mark.parametrize("key", ["system", "system_prompt", "systemPrompt"])
+    @pytest.mark.parametrize("prompt", ["Be brief.", [{"type": "text", "text": "Be brief."}]])
+    def test_a_prompt_beside_the_messages_is_the_systems(self, json_file, key, prompt):
+        """As Anthropic's API has it; it was left out in silence."""
+        messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+        session = imported(json_file({key: prompt, "messages": messages}))
+        assert session.system_prompt == "Be brief."
+        assert texts(session) == [(None, "q"), ("q", "a")]
+
     def test_a_parent_may_stand_after_its_child(self, json_file):
         messages = [
             {"id": 2, "parent": 1, "role": "assistant", "content": "a"},
@@ -283,7 +307,7 @@ BROKEN: list[Any] = [
     pytest.param('[\n{"role": "user",\n"content": %s}]' % ("9" * 5000), 3, "too many digits", id="digits"),
     pytest.param([user(created_at=1e300)], 2, "is not a time", id="far time"),
     pytest.param({"title": 7, "messages": [user()]}, 1, "title must be a text", id="title"),
-    pytest.param({"system_prompt": [1], "messages": [user()]}, 1, "content must be a string", id="system prompt"),
+    pytest.param({"system_prompt": 7, "messages": [user()]}, 1, "content must be a string", id="system prompt"),
     pytest.param([user([{"type": "text", "text": 7}])], 2, "text of part 1", id="part text"),
     pytest.param([user(metadata=[1])], 2, "metadata must be", id="metadata"),
     pytest.param([user(extra=float("nan"))], 2, "not JSON", id="NaN"),

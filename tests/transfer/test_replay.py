@@ -14,7 +14,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
-from compaction_app.transfer.bundles import FILES, read_bundle
+from compaction_app.transfer.bundles import FILES, USER, read_bundle
 from compaction_app.transfer.replay import retention_of
 from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
@@ -369,6 +369,26 @@ class TestWrongCalls:
             replay(exported.folder)
         assert caught.value.returncode == 2
         assert server.requests == []
+
+    @pytest.mark.parametrize("linked", ["file", "folder", "nowhere"])
+    def test_a_link_is_refused_before_anything_is_sent(self, server, exported, tmp_path, linked):
+        """A bundle from elsewhere could name any file of the machine, whose text would go to the model."""
+        secret = tmp_path / "secret"
+        secret.mkdir()
+        (secret / USER).write_text("a private key")
+        first = exported.bundles[0]
+        if linked == "folder":
+            shutil.move(first, tmp_path / "elsewhere")
+            first.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+        else:
+            (first / USER).unlink()
+            (first / USER).symlink_to(secret / (USER if linked == "file" else "gone"))
+        asked = len(server.requests)
+        for folder in (exported.folder, *([] if linked == "folder" else [first])):
+            with pytest.raises(CommandError, match="is a link") as caught:
+                run("replay_compactions", folder)
+            assert caught.value.returncode == 2
+        assert len(server.requests) == asked
 
     def test_a_file_that_is_missing_is_found_before_anything_is_sent(self, server, exported):
         for name in sorted(set(FILES) - {"compact-history.xml"}):

@@ -12,7 +12,7 @@ from django.db import router
 from django.utils import timezone
 
 from compaction_app import tasks
-from compaction_app.management.console import add_json
+from compaction_app.management.console import add_json, count
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 
@@ -32,7 +32,8 @@ class Command(BaseCommand):
         if as_json:
             self.stdout.write(json.dumps(found))
         else:
-            self.stdout.write(f"{found['enqueued']} requeued, {found['given_up']} abandoned.")
+            where = f"{count(found['databases'], 'database')}" + (f" ({found['schemas']})" if found["schemas"] else "")
+            self.stdout.write(f"{found['enqueued']} requeued, {found['given_up']} abandoned in {where}.")
         if found["left"]:
             raise CommandError(f"{found['left']} could not be requeued: the broker does not respond.")
 

@@ -1,0 +1,245 @@
+"""docs/recipes.md and docs/data.md: every example runs, clients and view against a server that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import openai
+import pytest
+from celery.signals import worker_process_init
+from django.contrib.auth import get_user_model
+from django.test import AsyncClient
+from django.urls import path
+
+from compaction_app import chat, exceptions
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.transfer import importing
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"town": "Bergen"}}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"}
+FUNCTION = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "arguments": "{}"}
+
+
+def examples(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / page).read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """What the recipes define; lines at the top of an example that ask a model are run by the tests that need them."""
+    with ScriptedOpenAIServer(default=steps.reply("Rain.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("LITELLM_URL", server.url)
+        monkeypatch.setenv("LITELLM_KEY", "none")
+        question = chat.append_message(chat.start_session(model="m"), role="user", content="Will it rain?")
+        names: dict[str, Any] = {"__name__": "mysite.views", "question": question, "server": server}
+        pushed = list(worker_process_init.receivers)
+        for example in examples("recipes.md"):
+            if "ReplyUnderWay" not in example or hasattr(exceptions, "ReplyUnderWay"):
+                exec(example, names)
+            else:
+                names |= {"chat": chat, "openai": openai, "json": json}
+        worker_process_init.receivers = pushed
+        yield names
+
+
+@pytest.fixture
+def provider():
+    """A server of other APIs: answers in order, and what it was asked."""
+    asked: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps(answers.pop(0)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}", answers, asked
+        httpd.shutdown()
+
+
+needs_original = pytest.mark.skipif(
+    "original" not in inspect.signature(chat.append_message).parameters, reason="nothing keeps what came"
+)
+
+
+def after(reply: ChatMessage, result: str) -> ChatMessage:
+    [call] = reply.tool_calls
+    return chat.append_message(reply.session, reply, role="tool", tool_call_id=call["id"], content=result)
+
+
+@needs_original
+def test_anthropics_blocks_go_back_as_they_came(known, provider):
+    """.ci/test-newest-django installs the client."""
+    anthropic = pytest.importorskip("anthropic")
+    url, answers, asked = provider
+    usage = {"input_tokens": 30, "output_tokens": 9}
+    common = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "usage": usage}
+    blocks = [THINKING, {"type": "text", "text": "I look."}, CALL]
+    answers += [
+        {**common, "content": blocks, "stop_reason": "tool_use"},
+        {**common, "content": [{"type": "text", "text": "No."}], "stop_reason": "end_turn"},
+    ]
+    client = anthropic.Anthropic(base_url=url, api_key="none")
+    session = chat.start_session(system_prompt="Be brief.", model="claude")
+    question = chat.append_message(session, role="user", content="Rain?")
+    reply = known["ask_claude"](client, question, model="claude")
+    assert (reply.content, [call["function"]["name"] for call in reply.tool_calls]) == ("I look.", ["weather"])
+    last = known["ask_claude"](client, after(reply, "dry"), model="claude")
+    assert last.content == "No."
+    assert asked[1]["system"] == [{"type": "text", "text": "Be brief."}]
+    assert asked[1]["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Rain?"}]},
+        {"role": "assistant", "content": blocks},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "dry"}]},
+    ]
+
+
+@needs_original
+def test_items_of_the_responses_api_go_back_as_they_came(known, provider):
+    url, answers, asked = provider
+    usage = {"input_tokens": 30, "output_tokens": 9, "total_tokens": 39}
+    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    common = {"id": "resp_1", "object": "response", "created_at": 0, "status": "completed", "model": "gpt-5"}
+    common |= {"usage": usage, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    text = {"type": "output_text", "text": "No.", "annotations": []}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    answers += [{**common, "output": [REASONING, FUNCTION]}, {**common, "output": [said]}]
+    client = openai.OpenAI(base_url=url, api_key="none")
+    question = chat.append_message(chat.start_session(model="gpt-5"), role="user", content="Rain?")
+    reply = known["ask_responses"](client, question, model="gpt-5")
+    last = known["ask_responses"](client, after(reply, "dry"), model="gpt-5")
+    assert last.content == "No."
+    assert asked[1]["input"] == [
+        {"role": "user", "content": "Rain?"},
+        REASONING,
+        FUNCTION,
+        {"type": "function_call_output", "call_id": "call_1", "output": "dry"},
+    ]
+
+
+def test_litellm_and_a_cache_key(known):
+    server = known["server"]
+    assert [body["model"] for body in server.requests] == ["anthropic/claude-sonnet-4-5", "m"][: len(server.requests)]
+    assert known["reply"].content == "Rain."
+
+
+@pytest.mark.skipif(not hasattr(exceptions, "ReplyUnderWay"), reason="needs the claim of a reply")
+class TestTheView:
+    @pytest.fixture
+    def ask(self, known, settings):
+        user = get_user_model().objects.create_user("marit")
+        session = chat.start_session(owner=user, model="m")
+        view = known["say"]
+        urls = [path("say/<uuid:session_id>/", view), path("say/<uuid:session_id>/<int:parent_id>/", view)]
+        settings.ROOT_URLCONF = type("urls", (), {"urlpatterns": urls})
+        settings.ALLOWED_HOSTS = ["testserver"]
+
+        async def run_tool(name: str, arguments: str) -> dict[str, bool]:
+            return {"rain": False}
+
+        known["run_tool"] = run_tool
+
+        async def post(body: dict[str, Any], parent: int | None = None, read: int = 99) -> tuple[int, list[Any]]:
+            client = AsyncClient()
+            await client.aforce_login(user)
+            url = f"/say/{session.pk}/" + (f"{parent}/" if parent else "")
+            response = await client.post(url, body, content_type="application/json")
+            if not response.streaming:
+                return response.status_code, [response.json()]
+            events: list[Any] = []
+            enough = asyncio.Event()
+
+            async def receive() -> None:
+                async for part in response.streaming_content:
+                    events.append(json.loads(part.decode().removeprefix("data: ")))  # as they come
+                    if len(events) == read:
+                        enough.set()
+                enough.set()
+
+            reading = asyncio.create_task(receive())
+            await enough.wait()
+            reading.cancel()  # as a browser that leaves: Django cancels the response
+            await asyncio.gather(reading, return_exceptions=True)
+            return response.status_code, events
+
+        return lambda *args, **kwargs: asyncio.run(post(*args, **kwargs))
+
+    def test_tools_edits_and_asking_again(self, ask, known):
+        known["server"].script([steps.tool_call("weather", "{}"), steps.reply("Dry.")])
+        status, events = ask({"content": "Rain?"})
+        assert (status, "".join(event.get("text", "") for event in events)) == (200, "Dry.")
+        question = ChatMessage.objects.get(pk=events[0]["question"])
+        reply = ChatMessage.objects.get(pk=events[-1]["reply"])
+        assert [message.role for message in chat.get_branch(reply)] == ["user", "assistant", "tool", "assistant"]
+        _, edited = ask({"content": "Snow?", "edit": True}, question.pk)
+        assert [message.content for message in chat.variants(question)] == ["Rain?", "Snow?"]
+        _, again = ask({}, edited[0]["question"])
+        assert len(chat.variants(ChatMessage.objects.get(pk=again[-1]["reply"]))) == 2
+
+    def test_stop_keeps_what_was_written(self, ask, known):
+        known["server"].script([steps.stream_of("It will ", "rain ", then=steps.hang())])
+        _, events = ask({"content": "Rain?"}, read=3)
+        kept = chat.newest_tip(ChatMessage.objects.get(pk=events[0]["question"]))
+        assert (kept.role, kept.finish_reason) == ("assistant", "stopped")
+        assert kept.content == "It will rain "
+
+    def test_what_is_not_there_or_says_nothing(self, ask):
+        assert ask({"content": "x"}, 10**9)[0] == 404
+        assert ask({})[0] == 400
+        assert ask({"content": "\x00"})[0] == 422
+
+
+def test_the_data_of_one_person(tmp_path):
+    names: dict[str, Any] = {}
+    for example in examples("data.md"):
+        exec(example, names)
+    marit, other = (get_user_model().objects.create_user(name) for name in ("marit", "other"))
+    session = chat.start_session(owner=marit, title="Roof", system_prompt="Be brief.")
+    first = chat.append_message(session, role="user", content="How old?")
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    reply = chat.append_message(session, first, role="assistant", tool_calls=[call])
+    chat.append_message(session, reply, role="tool", tool_call_id="c1", content="old")
+    chat.append_message(session, first, role="assistant", content="Forty.")
+    chat.append_message(session, role="user", content="Another beginning")
+    theirs = chat.start_session(owner=other)
+    file = tmp_path / "marit.json"
+    [conversation] = names["export_of"](marit)
+    file.write_text(json.dumps(conversation))
+    [stored] = importing.store(importing.read(file))
+
+    def tree(of: ChatSession) -> list[tuple[Any, ...]]:
+        parents = {row.pk: row.content or "call" for row in of.messages.all()}
+        rows = of.messages.order_by("depth", "created_at")
+        return [(parents.get(row.parent_message_id), row.role, row.content, row.created_at) for row in rows]
+
+    assert tree(stored.session) == tree(session)
+    assert (stored.session.title, stored.session.system_prompt) == ("Roof", "Be brief.")
+    names["erase"](marit)
+    assert set(ChatSession.objects.values_list("pk", flat=True)) == {theirs.pk, stored.session.pk}
+    ChatSession.objects.filter(pk=theirs.pk).update(updated_at="2020-01-01T00:00Z")
+    names["forget_old_conversations"]()
+    assert list(ChatSession.objects.values_list("pk", flat=True)) == [stored.session.pk]
