@@ -371,7 +371,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         end, text = request.GET.get("end", ""), request.GET.get("q", "").strip()
         last = int(end) if records.is_id(end) else None
         shown = transcript_of(message, self.text_url, end=last, text=text.replace("\0", ""))
-        about = {"title": "Transcript", "original": message.session, "transcript": shown, "searched": text}
+        about = {
+            "title": "Transcript",
+            "subject": self.name_of(message.session),
+            "original": message.session,
+            "transcript": shown,
+            "searched": text,
+        }
         return self.own_page(request, "chatmessage/transcript.html", obj=message, **about)
 
     # -- deleting -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ each request is answered by a copy of the admin with the request as an attribute
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from functools import wraps
@@ -20,8 +21,9 @@ from uuid import UUID
 from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import flatten_fieldsets
-from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Prefetch, Q, QuerySet
@@ -52,6 +54,7 @@ SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_
 #: The sections of a record's page: a heading, and the names of the fields of each line.
 Sections = Sequence[tuple[str | None, Sequence[str]]]
 _LARGEST_ID = 2**63 - 1
+_DIGITS = re.compile(r"\d+")
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
 
@@ -66,6 +69,21 @@ def as_uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def _with_possible_numbers(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer 404 where an address has a number that is no id and no page: each database raises another error there."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *arguments: Any, **given: Any) -> Any:
+        # A search is a text.
+        queried = [value for name, values in request.GET.lists() if name != SEARCH_VAR for value in values]
+        texts = [*map(str, given.values()), *queried, *request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        if all(is_id(digits) for text in texts for digits in _DIGITS.findall(text)):
+            return view(request, *arguments, **given)
+        raise Http404("No record and no page has such a number.")
+
+    return answer
 
 
 # -- bounded counts -----------------------------------------------------------------------------------------
@@ -266,6 +284,11 @@ class RecordAdmin(AnyModelAdmin):
     def title_of(self, obj: Any) -> str:
         return self.title
 
+    def name_of(self, obj: Any) -> str:
+        """A session by its title only for people who may view sessions: a title may quote a message."""
+        title = getattr(obj, "title", "") if self.may_view("chatsession") else ""
+        return title or str(obj)
+
     def tools(self, request: HttpRequest, obj: Any) -> dict[str, str]:
         """The buttons of a record's page: label → address."""
         return {}
@@ -278,7 +301,7 @@ class RecordAdmin(AnyModelAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         if (obj := kwargs.get("obj")) is not None:
-            context["title"] = self.title_of(obj)
+            context["title"], context["subtitle"] = self.title_of(obj), self.name_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
             context["records"] = self
@@ -290,8 +313,12 @@ class RecordAdmin(AnyModelAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
+        """Deleting needs the permission to view, too: the page names what it deletes.
+
+        Not by ``has_delete_permission``: that would keep a host from deleting a user together with the sessions.
+        """
         obj = self.get_object(request, object_id)
-        if obj is not None and not self.may_delete(obj):
+        if obj is not None and not (self.may_delete(obj) and self.has_view_permission(request, obj)):
             raise PermissionDenied
         try:
             return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
@@ -305,7 +332,14 @@ class RecordAdmin(AnyModelAdmin):
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]
         title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
-        own = {"crumbs": crumbs, "original": obj, "title": title, "back": crumbs[-1][0], "is_final": True}
+        own = {
+            "crumbs": crumbs,
+            "original": obj,
+            "subject": crumbs[-1][1],
+            "title": title,
+            "back": crumbs[-1][0],
+            "is_final": True,
+        }
         return super().render_delete_form(request, {**context, **own, "records": self})
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
@@ -321,7 +355,10 @@ class RecordAdmin(AnyModelAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         views = getmembers(type(self), lambda member: hasattr(member, "page_route"))
-        return [*(self._page_url(view) for _, view in views), *super().get_urls()]
+        urls = [*(self._page_url(view) for _, view in views), *super().get_urls()]
+        for one in urls:
+            one.callback = _with_possible_numbers(one.callback)
+        return urls
 
     def _page_url(self, view: Any) -> URLPattern:
         @wraps(view)
@@ -368,6 +405,7 @@ class RecordAdmin(AnyModelAdmin):
             "records": self,
             "opts": self.opts,
             "original": obj,
+            "subject": self.name_of(obj) if obj else "",
             "media": self.media,
             "crumbs": self.crumbs(obj),
             **context,
@@ -377,7 +415,7 @@ class RecordAdmin(AnyModelAdmin):
     def crumbs(self, obj: Any = None) -> list[tuple[str, str]]:
         """(address, name) of the pages above: the list, and the record."""
         above = [self.list_link(obj)]
-        return above if obj is None else [*above, (self.page_of(obj), str(obj))]
+        return above if obj is None else [*above, (self.page_of(obj), self.name_of(obj))]
 
     def list_link(self, obj: Any = None) -> tuple[str, str]:
         """Address and name of the list that a record is in."""
@@ -415,10 +453,7 @@ class RecordAdmin(AnyModelAdmin):
         return self.link_to("compactionrun", run.pk, str(run))
 
     def link_to_session(self, session: Any) -> str:
-        """By its title only for people who may view sessions: a title may quote a message."""
-        if not self.may_view("chatsession"):
-            return display.line(f"Session {session.pk}")
-        return self.link_to("chatsession", session.pk, display.titled(str(session), 60))
+        return self.link_to("chatsession", session.pk, display.titled(self.name_of(session), 60))
 
 
 def page(route: str, permission: str = "view") -> Callable[[Any], Any]:

@@ -6,15 +6,13 @@ shown, and everything else stops at a bound and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.models import LogEntry
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -242,7 +240,7 @@ class ChatSessionAdmin(VerifyingAdmin):
 
     # -- columns and fields -------------------------------------------------------------------------------
 
-    session = display.column("session", lambda _, session: display.titled(str(session), 48))
+    session = display.column("session", lambda self, session: display.titled(self.name_of(session), 48))
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
     branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
     compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
@@ -342,7 +340,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         obj.updated_at = timezone.now()
         obj.save(update_fields=[*self.editable, "updated_at"])
 
-    # -- deleting, and the admin's log: it outlives a session, whose title may quote a message --------------
+    # -- deleting -----------------------------------------------------------------------------------------
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True
@@ -360,18 +358,10 @@ class ChatSessionAdmin(VerifyingAdmin):
         }
         counts = {words: records.bounded_count(rows) for words, rows in related.items()}
         below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
-        return [str(session), below], {}, set(), []
+        return [self.name_of(session), below], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
-
-    def log_change(self, request: HttpRequest, obj: ChatSession, message: Any) -> LogEntry:
-        return super().log_change(request, _untitled(obj), message)
-
-    def log_deletions(self, request: HttpRequest, queryset: Iterable[ChatSession]) -> list[LogEntry]:
-        # A list, as Django itself passes for one object.
-        untitled: Any = [_untitled(session) for session in queryset]
-        return super().log_deletions(request, untitled)
 
     # -- compacting ---------------------------------------------------------------------------------------
 
@@ -432,13 +422,6 @@ class ChatSessionAdmin(VerifyingAdmin):
 def _erasures(session: ChatSession) -> str:
     after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
     return f"{session.erasures:,}{after}"
-
-
-def _untitled(session: ChatSession) -> ChatSession:
-    """A copy that is named by its id."""
-    named = copy(session)
-    named.title = ""
-    return named
 
 
 def _form_elsewhere() -> CompactForm:

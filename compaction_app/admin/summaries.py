@@ -331,4 +331,4 @@ def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
         return "None: this summary was imported, no run made it."
     if run.settings.get("LEDGER_TOKENS") == 0:
         return "Off: LEDGER_TOKENS was 0."
-    return "Empty: the summary tells all that a ledger would."
+    return "This summary has no ledger."

@@ -174,7 +174,7 @@ def test_several_are_redacted_within_one_session_by_those_who_may(client, eraser
     eraser.post(page, {"replacement": "x"})
     redacted = ChatMessage.objects.messages().filter(redacted_at__isnull=False)
     assert list(redacted) == [nodes[1]], "neither one of another session nor a summary by hand"
-    for nothing in ({}, {"ids": nodes[2].pk}, {"ids": "x", "session": session}, {"ids": "9" * 19, "session": "-"}):
+    for nothing in ({}, {"ids": nodes[2].pk}, {"ids": "x", "session": session}):
         assert "Nothing to redact" in told(eraser.get(url("chatmessage_redact_selected", **nothing)))
     action = 'value="redact_selected"'
     assert action in eraser.get(url("chatmessage_changelist", session=session)).text

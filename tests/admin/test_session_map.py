@@ -263,7 +263,7 @@ def test_five_hundred_branches_of_one_message_are_a_page(viewer):
     assert figures(response) | {"Messages": "501", "Branches": "500", "Tokens stored": "5,010"} == figures(response)
 
 
-@pytest.mark.parametrize("before", ["x", "", "-1", "9" * 40, "0", "\x00", "1.5"])
+@pytest.mark.parametrize("before", ["x", "", "-1", "0", "\x00", "1.5"])
 def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
     session = start_session()
     chain(session, 3)

@@ -79,9 +79,10 @@ def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything)
         (url("chatmessage_retire", ids=summary.pk), summaries, summary),
         (url("compactionrun_retry", failed.pk), runs, failed),
     ):
-        assert crumbs_of(everything.get(page).text) == [above, (page_of(record), str(record))], page
+        name = "Harbour" if record == session else str(record)
+        assert crumbs_of(everything.get(page).text) == [above, (page_of(record), name)], page
     verified = everything.post(url("chatsession_verify", session.pk)).text
-    assert crumbs_of(verified) == [sessions, (page_of(session), str(session))]
+    assert crumbs_of(verified) == [sessions, (page_of(session), "Harbour")]
 
 
 def test_what_was_verified_has_a_way_back(everything):
