@@ -416,6 +416,5 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             title="Compact now",
             question="The older part of the branch that ends here is summarized in the background.",
             form=CompactForm,
-            is_work=True,
             back=self.page_of(tip),
         )

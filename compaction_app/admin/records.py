@@ -22,6 +22,7 @@ from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
@@ -57,6 +58,7 @@ _LARGEST_ID = 2**63 - 1
 _DIGITS = re.compile(r"\d+")
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
+_OF_DATES = frozenset({"year", "month", "day"})
 
 
 def is_id(text: str) -> bool:
@@ -143,6 +145,17 @@ class RecordList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str | None] | None = None) -> QuerySet[Any]:
         return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))
 
+    @property
+    def whole(self) -> str:
+        """Address of the list that is not narrowed."""
+        return "?"
+
+    @property
+    def narrowing(self) -> list[str]:
+        """What a link of another page narrowed the list to: Django's filters do not show it."""
+        named = self.model_admin.narrowed_by
+        return [f"{display.words(name)} {self.params[name]}" for name in named if self.params.get(name)]
+
 
 class RecordAdmin(AnyModelAdmin):
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
@@ -161,6 +174,8 @@ class RecordAdmin(AnyModelAdmin):
     #: Headings of a record's page and of the list.
     title = ""
     list_title = ""
+    #: Columns by which links from other pages narrow the list.
+    narrowed_by: tuple[str, ...] = ()
     #: Columns that lists do not read.
     texts: tuple[str, ...] = ()
     #: Fields that people with the change permission may edit.
@@ -218,19 +233,28 @@ class RecordAdmin(AnyModelAdmin):
             return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
         return super(RecordAdmin, self.for_request(request)).changelist_view(request, extra_context)
 
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        # The order of the index that finds the rows of a date, so that a page of them is not sorted.
+        return ("-created_at", "-id") if "created_at__year" in request.GET else self.ordering
+
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        found = super().get_changelist_instance(request)
+        try:
+            found = super().get_changelist_instance(request)
+        except OverflowError as error:
+            # A year that Django computes no next year of, or that no database stores.
+            raise IncorrectLookupParameters(error) from error
         found.title = self.list_title
         return found
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Columns that have a filter, and ids: any other column would read the whole table, or search texts."""
+        """Ids, and columns that have a filter or an index: any other would read the whole table, or search texts."""
         name, _, how = lookup.partition("__")
         filters = [one[0] if isinstance(one, tuple) else one for one in self.get_list_filter(request)]
         names = {one if isinstance(one, str) else getattr(one, "parameter_name", "") for one in filters}
         # Django ignores what is not a column.
         is_column = name == "pk" or name in {field.name for field in self.opts.get_fields()}
-        is_refused = is_column and not (name in {"id", "pk", *names} and how in _LOOKUPS)
+        is_known = name in {"id", "pk", *names, *self.narrowed_by} and how in _LOOKUPS
+        is_refused = is_column and not (is_known or (name == self.date_hierarchy and how in _LOOKUPS | _OF_DATES))
         return not is_refused and super().lookup_allowed(lookup, value, request)
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -389,7 +413,7 @@ class RecordAdmin(AnyModelAdmin):
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
         Afterwards, and by the page's link, people go ``back``, unless ``act`` returns a page. ``is_final``: it cannot
-        be undone. ``is_work``: it starts background work, and the page shows the warnings about that.
+        be undone.
         """
         filled = form(request.POST if request.method == "POST" else None)
         if filled.is_valid():

@@ -414,7 +414,6 @@ class ChatSessionAdmin(VerifyingAdmin):
                 f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
             ),
             form=CompactForm,
-            is_work=True,
             back=self.page_of(session),
         )
 

@@ -16,7 +16,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from compaction_app.admin.differences import Change, Difference
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 
 MODELS = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
@@ -81,12 +80,6 @@ def figures_of(page: str, section: str = "") -> dict[str, str]:
 def shown(client: Client, summary: ChatMessage) -> Any:
     """What a summary's page shows of it."""
     return SimpleNamespace(**client.get(page_of(summary)).context["summary"])
-
-
-def texts_of(found: Difference) -> tuple[str, str]:
-    """The two texts that a difference is made of."""
-    before = "".join(piece.text for piece in found.pieces if piece.change is not Change.ADDED)
-    return before, "".join(piece.text for piece in found.pieces if piece.change is not Change.REMOVED)
 
 
 def page_url(page: tuple[Any, ...]) -> str:

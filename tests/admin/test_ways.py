@@ -141,7 +141,7 @@ def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer
 
 def test_a_summary_without_a_ledger_says_why(viewer):
     _, summary = summarized()
-    assert ledger_of(viewer, summary) == "Empty: the summary tells all that a ledger would."
+    assert ledger_of(viewer, summary) == "This summary has no ledger."
     summary.made_by.update(settings={"LEDGER_TOKENS": 0})
     assert ledger_of(viewer, summary) == "Off: LEDGER_TOKENS was 0."
     summary.made_by.all().delete()
