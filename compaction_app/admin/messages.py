@@ -21,7 +21,7 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, filters, records, summaries
-from compaction_app.admin.compacting import CompactForm, Report, is_off
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.retiring import RetiringAdmin
@@ -415,6 +415,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             obj=tip,
             title="Compact now",
             question="The older part of the branch that ends here is summarized in the background.",
+            tell=lambda: TOLD_OF_COMPACTING,
             form=CompactForm,
             back=self.page_of(tip),
         )

@@ -11,8 +11,9 @@ each request is answered by a copy of the admin with the request as an attribute
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from datetime import MAXYEAR
 from functools import wraps
 from inspect import getmembers
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -54,6 +55,9 @@ EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.
 Sections = Sequence[tuple[str | None, Sequence[str]]]
+#: What a page of confirmation says: lines, or nested lists of them, below these headings.
+Told = Mapping[str, Sequence[Any]]
+CHANGES, KEPT, UNSEEN = "What changes", "What is kept", "What the model no longer sees"
 _LARGEST_ID = 2**63 - 1
 _DIGITS = re.compile(r"\d+")
 #: Lookups of a column in an address that search no text.
@@ -160,6 +164,7 @@ class RecordList(ChangeList):
 class RecordAdmin(AnyModelAdmin):
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
 
+    delete_confirmation_template = "admin/compaction_app/confirm.html"
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -238,11 +243,11 @@ class RecordAdmin(AnyModelAdmin):
         return ("-created_at", "-id") if "created_at__year" in request.GET else self.ordering
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        try:
-            found = super().get_changelist_instance(request)
-        except OverflowError as error:
-            # A year that Django computes no next year of, or that no database stores.
-            raise IncorrectLookupParameters(error) from error
+        year = request.GET.get(f"{self.date_hierarchy}__year", "")
+        if year.isdecimal() and int(year) not in range(2, MAXYEAR):
+            # In other years no midnight can be written in every time zone, and Django computes the next one.
+            raise IncorrectLookupParameters(f"{year} is no year of a calendar.")
+        found = super().get_changelist_instance(request)
         found.title = self.list_title
         return found
 
@@ -353,18 +358,22 @@ class RecordAdmin(AnyModelAdmin):
             )
             return answer
 
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
+        """Nothing: Django's collector would load everything below to list it; ``deletion`` says it in numbers."""
+        return [], {}, set(), []
+
+    def deletion(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the page before a deletion says: ``question`` and ``told``, as for :meth:`confirm`."""
+        return {"question": "This cannot be undone.", "told": {}}
+
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]
-        title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
-        own = {
-            "crumbs": crumbs,
-            "original": obj,
-            "subject": crumbs[-1][1],
-            "title": title,
-            "back": crumbs[-1][0],
-            "is_final": True,
-        }
-        return super().render_delete_form(request, {**context, **own, "records": self})
+        back, subject = self.crumbs(obj)[-1]
+        own = {"crumbs": self.crumbs(obj), "original": obj, "subject": subject, "back": back, "is_final": True}
+        own |= {"title": f"Delete {self.title_of(obj).lower()}", "button": "Yes, I’m sure", "records": self}
+        return super().render_delete_form(request, {**context, **own, **self.deletion(request, obj)})
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         """Back to the list: Django sends people without the change permission, here everybody, to its front page."""
@@ -407,11 +416,12 @@ class RecordAdmin(AnyModelAdmin):
         *,
         back: str,
         form: type[forms.Form] = forms.Form,
-        template: str = "confirm.html",
+        tell: Callable[[], Told] = dict,
         **context: Any,
     ) -> HttpResponse:
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
+        ``question`` is its first sentence, ``tell`` what it says below; it is not asked when the form was sent.
         Afterwards, and by the page's link, people go ``back``, unless ``act`` returns a page. ``is_final``: it cannot
         be undone.
         """
@@ -419,7 +429,7 @@ class RecordAdmin(AnyModelAdmin):
         if filled.is_valid():
             return act(filled.cleaned_data) or HttpResponseRedirect(back)
         context.setdefault("button", context["title"])
-        return self.own_page(request, template, form=filled, back=back, **context)
+        return self.own_page(request, "confirm.html", form=filled, back=back, told=tell(), **context)
 
     def own_page(self, request: HttpRequest, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""

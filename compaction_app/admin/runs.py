@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from compaction_app.admin import display, records
-from compaction_app.admin.compacting import Report
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, Report
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
@@ -356,6 +356,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             obj=run,
             title="Retry",
             question="A new run is opened for the branch that ends at this run's tip, with the same instructions.",
+            tell=lambda: TOLD_OF_COMPACTING,
             back=here,
         )
 

@@ -27,7 +27,7 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branch_map import SUMMARIES, BranchMap
-from compaction_app.admin.compacting import CompactForm, Report, is_off
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
@@ -345,20 +345,17 @@ class ChatSessionAdmin(VerifyingAdmin):
     def may_delete(self, obj: ChatSession) -> bool:
         return True
 
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
-        """In numbers: Django's collector would load every message to list it."""
-        session = objs[0]
+    def deletion(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
         related = {
-            ("message", "messages"): of_kind(session.messages, Kind.MESSAGE),
-            ("summary", "summaries"): of_kind(session.messages, Kind.SUMMARY),
-            ("run", "runs"): session.runs.all(),
-            ("event", "events"): session.events.all(),
+            ("message", "messages"): of_kind(obj.messages.all(), Kind.MESSAGE),
+            ("summary", "summaries"): of_kind(obj.messages.all(), Kind.SUMMARY),
+            ("run", "runs"): obj.runs.all(),
+            ("event", "events"): obj.events.all(),
         }
         counts = {words: records.bounded_count(rows) for words, rows in related.items()}
         below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
-        return [self.name_of(session), below], {}, set(), []
+        question = "The session is deleted with everything in it. This cannot be undone."
+        return {"question": question, "told": {records.CHANGES: [self.name_of(obj), below] if below else []}}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
@@ -413,6 +410,7 @@ class ChatSessionAdmin(VerifyingAdmin):
                 "Every branch over its threshold is compacted in the background, shallow branches first. "
                 f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
             ),
+            tell=lambda: TOLD_OF_COMPACTING,
             form=CompactForm,
             back=self.page_of(session),
         )

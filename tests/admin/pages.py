@@ -87,8 +87,8 @@ def page_url(page: tuple[Any, ...]) -> str:
     return reverse("admin:app_list", args=["compaction_app"]) if page == APP_INDEX else url(*page)
 
 
-def alerts(client: Client, page: tuple[Any, ...] = ("compactionrun_changelist",)) -> list[str]:
-    """What a page warns of: sentences without markup."""
+def alerts(client: Client, page: tuple[Any, ...] = APP_INDEX) -> list[str]:
+    """What the page of the app warns of: sentences without markup."""
     text = client.get(page_url(page)).text
     found = re.findall(r'<div class="compaction-warning.*?</div>', text, re.DOTALL)
     return [" ".join(re.sub("<[^>]*>", " ", one).split()) for one in found]
