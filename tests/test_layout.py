@@ -48,10 +48,9 @@ LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = set(
     """
-    admin/map_layout.py admin/map_scale.py compaction/planning.py context/assembly.py
-    context/budget.py context/pruning.py exceptions.py messages models/sql.py plain.py redaction.py retention
-    summarizers/error_details.py summarizers/error_text.py summarizers/prompts.py tokens.py transfer/formats.py
-    values.py
+    compaction/planning.py context/assembly.py context/budget.py context/pruning.py exceptions.py messages
+    models/sql.py plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py
+    summarizers/prompts.py tokens.py transfer/formats.py values.py
     """.split()
 )
 #: Settings are given to what is pure, and a log line changes nothing.

@@ -258,12 +258,10 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
             return (filters.KindFilter, filters.LiveFilter, filters.SessionOfMessagesFilter)
-        of_session = (filters.SessionOfMessagesFilter, filters.LaneFilter)
-        # No index has roles, tips or depths: they are filtered within one session, not in the whole table.
+        # No index has roles or tips: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
-            return (filters.KindFilter, *of_session)
-        depths = (filters.FromDepthFilter, filters.ToDepthFilter)
-        return (filters.KindFilter, "role", filters.TipFilter, *of_session, *depths)
+            return (filters.KindFilter, filters.SessionOfMessagesFilter)
+        return (filters.KindFilter, "role", filters.TipFilter, filters.SessionOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering

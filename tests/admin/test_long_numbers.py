@@ -13,7 +13,7 @@ TOO_LONG = NUMBERS[2:]
 PARAMETERS = {
     "chatsession": ("p", "q", "before", "id", "pk__in", "owner", "owner__id__exact", "updated_at__gte", "e", "o"),
     "chatmessage": (
-        *("p", "q", "id__in", "pk", "pk__gt", "id__exact", "lane", "from_depth", "to_depth", "session", "kind"),
+        *("p", "q", "id__in", "pk", "pk__gt", "id__exact", "lane", "session", "kind"),
         *("ids", "end", "depth", "parent", "last_summarized_message", "_to_field"),
     ),
     "compactionrun": (
