@@ -68,6 +68,10 @@ class Branch:
         return bool(self.history and self.budget and self.history.tokens > self.budget.threshold)
 
     @property
+    def percent(self) -> int:
+        return percent_of(self.history, self.budget) if self.history and self.budget else 0
+
+    @property
     def fullness(self) -> str:
         """The history at the tip, of what is available for it."""
         tip, budget = self.history, self.budget
@@ -75,12 +79,12 @@ class Branch:
             return "no tip: only forks continue"
         if budget is None:
             return f"{number(tip.tokens)} tokens"
+        share = f"{self.percent:,} %: {number(tip.tokens)} of {number(budget.available)} available tokens"
         # Without compaction the available tokens are the only limit.
-        limit = f"the threshold of {number(budget.threshold)}" if budget.threshold < budget.available else "what fits"
-        share = (
-            f"{number(percent_of(tip, budget))} %: {number(tip.tokens)} of {number(budget.available)} available tokens"
-        )
-        return f"{share}, over {limit}" if self.is_over else share
+        if budget.threshold >= budget.available:
+            return f"{share}, over what fits" if self.is_over else share
+        limit = f"the threshold of {number(budget.threshold)}"
+        return f"{share}, {'over' if self.is_over else 'below'} {limit}"
 
 
 def percent_of(tip: TipHistory, budget: Budget) -> int:
