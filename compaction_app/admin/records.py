@@ -243,10 +243,11 @@ class RecordAdmin(AnyModelAdmin):
         return ("-created_at", "-id") if "created_at__year" in request.GET else self.ordering
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        year = request.GET.get(f"{self.date_hierarchy}__year", "")
-        if year.isdecimal() and int(year) not in range(2, MAXYEAR):
+        parts = {part: request.GET.get(f"{self.date_hierarchy}__{part}", "") for part in ("year", "month", "day")}
+        numbers = {part: int(value) for part, value in parts.items() if value.isdecimal()}
+        if max(numbers.values(), default=0) >= MAXYEAR or numbers.get("year", 2) < 2:
             # In other years no midnight can be written in every time zone, and Django computes the next one.
-            raise IncorrectLookupParameters(f"{year} is no year of a calendar.")
+            raise IncorrectLookupParameters(f"{parts} is no date of a calendar.")
         found = super().get_changelist_instance(request)
         found.title = self.list_title
         return found
