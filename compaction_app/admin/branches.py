@@ -1,7 +1,7 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
-Four queries, whatever the number of messages: the lanes of a page, the histories at their tips, the summaries in use
-there, and how the branches begin. Two more where there are several pages: for their count, and for the lane that most
+Three queries, whatever the number of messages: the lanes of a page, the histories at their tips, and how the branches
+begin, with the summaries in use. Two more where there are several pages: for their count, and for the lane that most
 lanes of this page leave.
 """
 
@@ -122,7 +122,6 @@ class BranchList:
         using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], using)
         self._rows = self._read(quotes=quotes)
-        self._summaries = self._read_summaries()
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -144,26 +143,18 @@ class BranchList:
         return read_lanes(self.session, limit=1, before=mode(left) + 1) if left else ()
 
     def _read(self, *, quotes: bool) -> dict[int, Any]:
-        """The first and the last messages of the lanes, and those that they leave; without ``quotes`` no text."""
-        beginning = Left("content", _TEXT_READ) if quotes else Value("", CharField())
-        ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
-        rows = self._messages().filter(pk__in=ids - {None}).annotate(beginning=beginning)
-        names = ("pk", "beginning", "created_at", "path_tokens")
-        return {row.pk: row for row in rows.values_list(*names, named=True)}
-
-    def _read_summaries(self) -> dict[int, Any]:
-        """The summaries in use at the tips, with where they are and the number of their compaction."""
+        """The ends of the lanes, the messages that they leave and the summaries in use; without ``quotes`` no text."""
         made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
-        in_use = {tip.summary_id for tip in self.histories.values()} - {None}
-        rows = (
-            self._messages()
-            .filter(pk__in=in_use)
-            .annotate(
-                cutoff_depth=F("last_summarized_message__depth"), generation=Subquery(made_by.values("generation")[:1])
-            )
+        ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
+        ids |= {tip.summary_id for tip in self.histories.values()}
+        rows = self._messages().filter(pk__in=ids - {None})
+        annotated = rows.annotate(
+            beginning=Left("content", _TEXT_READ) if quotes else Value("", CharField()),
+            cutoff_depth=F("last_summarized_message__depth"),
+            generation=Subquery(made_by.values("generation")[:1]),
         )
-        names = ("pk", "depth", "cutoff_depth", "generation")
-        return {row.pk: row for row in rows.values_list(*names, named=True)}
+        names = ("pk", "beginning", "created_at", "depth", "path_tokens", "cutoff_depth", "generation")
+        return {row.pk: row for row in annotated.values_list(*names, named=True)}
 
     # -- the branches -------------------------------------------------------------------------------------
 
@@ -184,7 +175,7 @@ class BranchList:
     def _branch(self, lane: Lane, level: int, longest: int, *, is_newest: bool) -> Branch:
         first, last = self._rows.get(lane.start_id), self._rows.get(lane.end_id)
         history = self.histories.get(lane.end_id)
-        summary = self._summaries.get(history.summary_id) if history and history.summary_id else None
+        summary = self._rows.get(history.summary_id) if history and history.summary_id else None
         covered, marks = 0, []
         if summary is not None:
             # A summary is one level below its anchor.
