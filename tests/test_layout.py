@@ -48,7 +48,7 @@ LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = set(
     """
-    admin/differences.py admin/map_layout.py admin/map_scale.py compaction/planning.py context/assembly.py
+    compaction/planning.py context/assembly.py
     context/budget.py context/catalog.py context/overflow.py context/pruning.py exceptions.py messages models/sql.py
     plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py summarizers/mending.py
     summarizers/prompts.py tokens.py transfer/formats.py values.py

@@ -19,7 +19,7 @@ from django.utils.html import format_html
 
 from compaction_app import tasks
 from compaction_app.admin.display import joined, plural
-from compaction_app.admin.records import RecordAdmin
+from compaction_app.admin.records import KEPT, UNSEEN, RecordAdmin, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
@@ -34,6 +34,12 @@ from compaction_app.values import RunStatus, SkipReason, Suppression, Trigger
 
 #: Branches that are checked; whether a session with more has nothing to do is left to the task.
 MOST_LOOKED_AT = 200
+
+
+TOLD_OF_COMPACTING: Told = {
+    KEPT: ["Every message, and earlier summaries as a record."],
+    UNSEEN: ["The messages that the summary covers, on branches that contain its anchor: it is sent instead of them."],
+}
 
 
 class CompactForm(forms.Form):

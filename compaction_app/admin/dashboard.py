@@ -13,7 +13,7 @@ from django.db.models.functions import Left
 from django.utils.html import format_html, format_html_join
 
 from compaction_app.admin import display
-from compaction_app.admin.map_layout import gauge_of
+from compaction_app.admin.branches import percent_of
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
@@ -51,9 +51,9 @@ class State:
             resolved = resolve_request(self.session)
         except CompactionError:
             return format_html("{} {}", "wrong settings", size)
-        gauge = gauge_of(self.history, shown_budget(resolved))
-        over = display.badge("failed", "over threshold") if gauge.is_over else ""
-        return format_html("{} {} {}", f"{gauge.percent:,} %", over, size)
+        budget = shown_budget(resolved)
+        over = display.badge("failed", "over threshold") if self.history.tokens > budget.threshold else ""
+        return format_html("{} {} {}", f"{percent_of(self.history, budget):,} %", over, size)
 
     @property
     def compaction(self) -> str:

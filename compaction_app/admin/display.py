@@ -169,8 +169,8 @@ FOUND_AGAIN = "names, numbers and rules found again"
 
 
 def found_again(run: CompactionRun) -> str:
-    """The share in the model's own text, and with the ledger that is added to it."""
-    shares = ((run.retention_before, "in the model's text"), (run.retention_after, "with the ledger"))
+    """The share in the text alone, and with the ledger that is added to it."""
+    shares = ((run.retention_before, "in the text alone"), (run.retention_after, "with the ledger"))
     return ", ".join(f"{share:.1%} {where}" for share, where in shares if share is not None) or EMPTY
 
 

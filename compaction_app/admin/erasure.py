@@ -22,9 +22,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
 from compaction_app import chat
-from compaction_app.admin.display import plural
+from compaction_app.admin.display import place, plural, shortened
 from compaction_app.admin.open_runs import requested_after
-from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, as_uuid, is_id, page
+from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, as_uuid, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
 from compaction_app.conversation.erase import is_title_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -133,9 +133,6 @@ class ErasingAdmin(RecordAdmin):
 
     #: The session of the message that this copy has deleted.
     deleted_from: UUID | None = None
-    #: What the page before a deletion says of the runs, which are not deleted, and of what follows.
-    kept = ""
-    afterwards: tuple[str, ...] = ()
 
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
@@ -176,20 +173,64 @@ class ErasingAdmin(RecordAdmin):
 
     def _redaction(self, request: HttpRequest, redacting: Sequence[ChatMessage], **about: Any) -> HttpResponse:
         """The page before a redaction, and the redaction."""
+        only, repeat = ("this message is", "it") if len(redacting) == 1 else ("these messages are", "them")
         return self.confirm(
             request,
             lambda given: self._redact(request, redacting, given["replacement"]),
-            template="redact.html",
-            redacting=redacting,
-            search_url=self._search_url(redacting[0]),
-            # Called by the template: after a POST nothing is counted.
-            affected=partial(affected_by, *redacting),
-            clears_title=partial(clears_title, *redacting),
-            unseen=partial(unseen_without_own, min(redacting, key=lambda message: message.depth)),
+            question=format_html(
+                "This cannot be undone. <strong>Only {} erased.</strong> Replies, edits and other branches may repeat "
+                '{}: <a href="{}">search this session</a>.',
+                *(only, repeat, self._search_url(redacting[0])),
+            ),
+            tell=partial(self._told_of_redacting, redacting),
             form=RedactForm,
             is_final=True,
             **about,
         )
+
+    def _told_of_redacting(self, redacting: Sequence[ChatMessage]) -> Told:
+        affected, is_one = affected_by(*redacting), len(redacting) == 1
+        again = "The messages that were summarized are sent in full again, as far as they fit."
+        lines: list[Any] = ["The text, tool arguments, reasoning, what came, attachments and metadata are erased."]
+        if affected.live:
+            lines.append(f"{plural(affected.live, 'summary is', 'summaries are')} retired and emptied. {again}")
+            lines.append(self._named(affected))
+        else:
+            lines.append(f"No live summary covers {'it' if is_one else 'them'}.")
+        if affected.retired:
+            lines.append(f"{plural(affected.retired, 'retired summary is', 'retired summaries are')} emptied as well.")
+        if affected.ended_runs:
+            lose = plural(affected.ended_runs, "run loses its", "runs lose their")
+            lines.append(f"{lose} instructions and error details.")
+        if affected.open_runs:
+            read = plural(affected.open_runs, "open run reads", "open runs read")
+            lines.append(f"{read} the branch again before writing.")
+        if clears_title(*redacting):
+            one = "this message" if is_one else "one of them"
+            lines.append(f"The title of the session is the beginning of {one}; it is cleared too.")
+        # A new summary stands in for those that leave only.
+        unseen = affected.live and unseen_without_own(min(redacting, key=lambda message: message.depth))
+        selected = {} if is_one else {"Messages that are redacted": self._selected(redacting)}
+        return {
+            **selected,
+            CHANGES: lines,
+            KEPT: ["Tool call ids, and every other message."],
+            UNSEEN: self._unseen(unseen),
+        }
+
+    def _selected(self, redacting: Sequence[Any]) -> list[str]:
+        beginnings = (shortened(getattr(message, "beginning", ""), 80) for message in redacting)
+        return [
+            format_html('{}, {}: <span dir="auto">{}</span>', self.link_to_record(message), place(message.depth), text)
+            for message, text in zip(redacting, beginnings, strict=True)
+        ]
+
+    def _named(self, affected: Affected) -> list[str]:
+        named = [self.link_to_record(row) for row in affected.named]
+        return [*named, plural(affected.unnamed, "more summary", "more summaries")] if affected.unnamed else named
+
+    def _unseen(self, unseen: Unseen | int | None) -> list[str]:
+        return [unseen.sentence(self.link_to_record(unseen.tip))] if isinstance(unseen, Unseen) else []
 
     def _redact(self, request: HttpRequest, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
         """Each in a transaction of its own; a message names those that failed."""
@@ -223,41 +264,28 @@ class ErasingAdmin(RecordAdmin):
 
     # -- deleting -----------------------------------------------------------------------------------------
 
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
-        """In numbers: Django's collector would load everything below to list it."""
-        affected = affected_by(objs[0])
-        names = [self.link_to_record(row) for row in affected.named]
-        if affected.unnamed:
-            names.append(plural(affected.unnamed, "more summary", "more summaries"))
-        of_branches = "the end of its branch" if affected.tips == 1 else f"the ends of {affected.tips:,} branches"
-        after = plural(affected.messages - 1, "message after it", "messages after it")
-        below = [
-            affected.messages > 1 and f"{after}, {of_branches}",
-            affected.live and plural(affected.live, "live summary", "live summaries"),
-            names,
-            affected.retired and plural(affected.retired, "retired summary", "retired summaries"),
-        ]
-        if runs := affected.open_runs + affected.ended_runs:
-            kept = plural(runs, "run as a record", "runs as records")
-            self.kept = f"{kept}, without instructions and links to the messages."
+    def deletion(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
+        affected, lines, kept = affected_by(obj), [str(obj)], ["Every other message."]
+        if affected.messages > 1:
+            of_branches = "the end of its branch" if affected.tips == 1 else f"the ends of {affected.tips:,} branches"
+            lines.append(f"{plural(affected.messages - 1, 'message after it', 'messages after it')}, {of_branches}")
+        told: list[Any] = lines
+        if affected.live:
+            told += [plural(affected.live, "live summary", "live summaries"), self._named(affected)]
+        if affected.retired:
+            told.append(plural(affected.retired, "retired summary", "retired summaries"))
         if affected.open_runs:
-            self.afterwards += (f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.",)
-        if clears_title(objs[0]):
-            self.afterwards += ("The session's title is the beginning of this message; it is cleared too.",)
-        return [str(objs[0]), [part for part in below if part]], {}, set(), []
-
-    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        message = context["object"]
-        may_redact = self.has_redact_permission(request)
-        own = {
-            "unseen": _unseen_above(message),
-            "kept": self.kept,
-            "afterwards": self.afterwards,
-            "redact_url": self.url("chatmessage_redact", message.pk) if may_redact else "",
-        }
-        return super().render_delete_form(request, {**context, **own})
+            told.append(f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.")
+        if clears_title(obj):
+            told.append("The title of the session is the beginning of this message; it is cleared too.")
+        if runs := affected.open_runs + affected.ended_runs:
+            as_record = plural(runs, "run as a record", "runs as records")
+            kept.append(f"{as_record}, without instructions and links to the messages.")
+        question = "This message and everything after it are deleted. This cannot be undone."
+        if self.has_redact_permission(request):
+            way = ' To remove only this text, use <a href="{}">Redact</a>.'
+            question = format_html("{}" + way, question, self.url("chatmessage_redact", obj.pk))
+        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: self._unseen(_unseen_above(obj))}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         self.deleted_from = obj.session_id

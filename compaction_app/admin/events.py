@@ -5,20 +5,18 @@ from __future__ import annotations
 from django.contrib import admin
 
 from compaction_app.admin import display
-from compaction_app.admin.dates import DatedAdmin, DateFilter
-from compaction_app.admin.filters import related_filters
-from compaction_app.admin.records import SESSION_TEXTS, message_column, session_column
+from compaction_app.admin.records import SESSION_TEXTS, RecordAdmin, message_column, session_column
 from compaction_app.models import CompactionEvent
 
 
 @admin.register(CompactionEvent)
-class CompactionEventAdmin(DatedAdmin):
+class CompactionEventAdmin(RecordAdmin):
     title, list_title = "Event", "Events"
-    empty_text = "No events yet. What compaction does, notices or is kept from doing is recorded here."
-    change_list_template = "admin/compaction_app/dated_list.html"
     texts = SESSION_TEXTS
     list_display = ("event", "kind", "run_link", "in_session", "message_link", "numbers", "created")
-    list_filter = (DateFilter, "kind", *related_filters("session", "run", "message"))
+    date_hierarchy = "created_at"
+    list_filter = ("kind",)
+    narrowed_by = ("session", "run", "message")
     search_help_text = "Event ids or session ids."
     fields = ("kind", "in_session", "run_link", "message_link", "all_numbers", "payload_block", "created")
 

@@ -1,19 +1,13 @@
-"""Filters whose choices need no query: they are fixed, or given in the address.
-
-The branch map links to the message list narrowed to part of a branch: its address has ``session``, ``lane`` (the id of
-the lane's first message), ``from_depth`` and ``to_depth``, and the list says above its rows what it is narrowed to.
-"""
+"""Filters of the list of messages. Their choices need no query: they are fixed, or given in the address."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
@@ -21,19 +15,8 @@ from compaction_app.admin.records import RecordList, as_uuid, is_id
 from compaction_app.values import Kind
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
-#: Digits of the largest depth.
-_DEPTH_DIGITS = 9
-#: Parameters of the message list's address, in words.
-_NARROWED_TO = {
-    "session": "messages of {}",
-    "lane": "on the branch that starts at message {}",
-    "from_depth": "from depth {}",
-    "to_depth": "to depth {}",
-}
-
-
 #: What only a list of one session's messages offers; an address of another list with one of these is refused.
-_WITHIN_SESSION = ["role__exact", "place", "lane", "from_depth", "to_depth"]
+_WITHIN_SESSION = ["role__exact", "place"]
 
 
 # -- messages and summaries ---------------------------------------------------------------------------------
@@ -102,98 +85,28 @@ class TipFilter(admin.SimpleListFilter):
         return tips
 
 
-# -- related records ----------------------------------------------------------------------------------------
-
-
-class GivenFilter(admin.SimpleListFilter):
-    """Set by a link from another page, and shown only then, so that people can see it and remove it."""
-
-    #: How the chosen value is shown.
-    words = "{title} {value}"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        value = self.value()
-        return [(str(value), self.words.format(title=self.title, value=value))] if value else []
-
-
-class RelatedFilter(GivenFilter):
-    """Rows of one session, run or message."""
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.value():
-            return queryset
-        field: Any = queryset.model._meta.get_field(str(self.parameter_name))
-        try:
-            related = field.target_field.clean(self.value(), None)
-        except ValidationError as error:
-            raise IncorrectLookupParameters(error) from error
-        return self.of(queryset, related)
-
-    def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
-        return queryset.filter(**{str(self.parameter_name): related})
-
-
-def related_filters(*names: str) -> Iterable[type[RelatedFilter]]:
-    """A filter for each of these foreign keys."""
-    return tuple(
-        type(f"{name.title()}Filter", (RelatedFilter,), {"title": name.replace("_", " "), "parameter_name": name})
-        for name in names
-    )
-
-
-class SessionOfMessagesFilter(RelatedFilter):
+class SessionOfMessagesFilter(admin.SimpleListFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
     title = parameter_name = "session"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Set by a link from another page, and shown only then, so that people can see it and remove it."""
+        return [(str(self.value()), f"session {self.value()}")] if self.value() else []
 
     def choices(self, changelist: ChangeList) -> Any:
         everything, *others = super().choices(changelist)
         yield {**everything, "query_string": changelist.get_query_string(remove=["session", *_WITHIN_SESSION])}
         yield from others
 
-    def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
-        found: QuerySet[Any] = queryset.in_session(related)  # type: ignore[attr-defined]  # our own
-        return found
-
-
-class LaneFilter(RelatedFilter):
-    """The messages that the branch map draws as one line, by the first of them."""
-
-    title, parameter_name = "branch", "lane"
-    words = "from message {value}"
-
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() and "session" not in request.GET:
-            raise IncorrectLookupParameters("A lane is listed within its session.")
-        return super().queryset(request, queryset)
-
-    def of(self, queryset: QuerySet[Any], related: Any) -> QuerySet[Any]:
-        # The first message of a lane has no lane itself.
-        return queryset.filter(Q(lane=related) | Q(pk=related))
-
-
-class DepthFilter(GivenFilter):
-    """From a depth on, or up to one, within a session: no index has depths alone."""
-
-    words = "{value}"
-    #: ``gte`` or ``lte``.
-    lookup = ""
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        depth = self.value()
-        if not depth:
+        if not self.value():
             return queryset
-        if not (depth.isascii() and depth.isdecimal() and len(depth) <= _DEPTH_DIGITS):
-            raise IncorrectLookupParameters(f"{depth!r} is not a depth.")
-        return queryset.filter(**{f"depth__{self.lookup}": int(depth)})
-
-
-class FromDepthFilter(DepthFilter):
-    title, parameter_name, lookup = "from depth", "from_depth", "gte"
-
-
-class ToDepthFilter(DepthFilter):
-    title, parameter_name, lookup = "to depth", "to_depth", "lte"
+        session_id = as_uuid(str(self.value()))
+        if session_id is None:
+            raise IncorrectLookupParameters(f"{self.value()!r} is no id of a session.")
+        found: QuerySet[Any] = queryset.in_session(session_id)  # type: ignore[attr-defined]  # our own
+        return found
 
 
 class MessageList(RecordList):
@@ -228,12 +141,9 @@ class MessageList(RecordList):
 
     @property
     def narrowing(self) -> list[str]:
-        return [format_html(words, self._name(key)) for key, words in _NARROWED_TO.items() if self.params.get(key)]
-
-    def _name(self, key: str) -> str:
-        value = str(self.params[key])
-        if key == "session":
-            # Its title comes with the rows.
-            rows = list(self.result_list[:1])
-            return self.model_admin.link_to_session(rows[0].session) if rows else f"session {as_uuid(value)}"
-        return self.model_admin.link_to("chatmessage", value, value) if key == "lane" else value
+        if "session" not in self.params:
+            return []
+        # Its title comes with the rows.
+        rows = list(self.result_list[:1])
+        session = self.model_admin.link_to_session(rows[0].session) if rows else as_uuid(str(self.params["session"]))
+        return [format_html("messages of {}", session)]

@@ -21,7 +21,7 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, filters, records, summaries
-from compaction_app.admin.compacting import CompactForm, Report, is_off
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
 from compaction_app.admin.contexts import context_here
 from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.retiring import RetiringAdmin
@@ -260,12 +260,10 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
             return (filters.KindFilter, filters.LiveFilter, filters.SessionOfMessagesFilter)
-        of_session = (filters.SessionOfMessagesFilter, filters.LaneFilter)
-        # No index has roles, tips or depths: they are filtered within one session, not in the whole table.
+        # No index has roles or tips: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
-            return (filters.KindFilter, *of_session)
-        depths = (filters.FromDepthFilter, filters.ToDepthFilter)
-        return (filters.KindFilter, "role", filters.TipFilter, *of_session, *depths)
+            return (filters.KindFilter, filters.SessionOfMessagesFilter)
+        return (filters.KindFilter, "role", filters.TipFilter, filters.SessionOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -373,7 +371,13 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         end, text = request.GET.get("end", ""), request.GET.get("q", "").strip()
         last = int(end) if records.is_id(end) else None
         shown = transcript_of(message, self.text_url, end=last, text=text.replace("\0", ""))
-        about = {"title": "Transcript", "original": message.session, "transcript": shown, "searched": text}
+        about = {
+            "title": "Transcript",
+            "subject": self.name_of(message.session),
+            "original": message.session,
+            "transcript": shown,
+            "searched": text,
+        }
         return self.own_page(request, "chatmessage/transcript.html", obj=message, **about)
 
     # -- deleting -----------------------------------------------------------------------------------------
@@ -411,7 +415,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             obj=tip,
             title="Compact now",
             question="The older part of the branch that ends here is summarized in the background.",
+            tell=lambda: TOLD_OF_COMPACTING,
             form=CompactForm,
-            is_work=True,
             back=self.page_of(tip),
         )

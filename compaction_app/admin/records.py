@@ -10,8 +10,10 @@ each request is answered by a copy of the admin with the request as an attribute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from datetime import MAXYEAR
 from functools import wraps
 from inspect import getmembers
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,8 +22,10 @@ from uuid import UUID
 from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets
-from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Prefetch, Q, QuerySet
@@ -51,9 +55,14 @@ EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and the names of the fields of each line.
 Sections = Sequence[tuple[str | None, Sequence[str]]]
+#: What a page of confirmation says: lines, or nested lists of them, below these headings.
+Told = Mapping[str, Sequence[Any]]
+CHANGES, KEPT, UNSEEN = "What changes", "What is kept", "What the model no longer sees"
 _LARGEST_ID = 2**63 - 1
+_DIGITS = re.compile(r"\d+")
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
+_OF_DATES = frozenset({"year", "month", "day"})
 
 
 def is_id(text: str) -> bool:
@@ -66,6 +75,21 @@ def as_uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def _with_possible_numbers(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer 404 where an address has a number that is no id and no page: each database raises another error there."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *arguments: Any, **given: Any) -> Any:
+        # A search is a text.
+        queried = [value for name, values in request.GET.lists() if name != SEARCH_VAR for value in values]
+        texts = [*map(str, given.values()), *queried, *request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        if all(is_id(digits) for text in texts for digits in _DIGITS.findall(text)):
+            return view(request, *arguments, **given)
+        raise Http404("No record and no page has such a number.")
+
+    return answer
 
 
 # -- bounded counts -----------------------------------------------------------------------------------------
@@ -125,10 +149,22 @@ class RecordList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str | None] | None = None) -> QuerySet[Any]:
         return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))
 
+    @property
+    def whole(self) -> str:
+        """Address of the list that is not narrowed."""
+        return "?"
+
+    @property
+    def narrowing(self) -> list[str]:
+        """What a link of another page narrowed the list to: Django's filters do not show it."""
+        named = self.model_admin.narrowed_by
+        return [f"{display.words(name)} {self.params[name]}" for name in named if self.params.get(name)]
+
 
 class RecordAdmin(AnyModelAdmin):
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
 
+    delete_confirmation_template = "admin/compaction_app/confirm.html"
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -143,6 +179,8 @@ class RecordAdmin(AnyModelAdmin):
     #: Headings of a record's page and of the list.
     title = ""
     list_title = ""
+    #: Columns by which links from other pages narrow the list.
+    narrowed_by: tuple[str, ...] = ()
     #: Columns that lists do not read.
     texts: tuple[str, ...] = ()
     #: Fields that people with the change permission may edit.
@@ -200,19 +238,29 @@ class RecordAdmin(AnyModelAdmin):
             return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
         return super(RecordAdmin, self.for_request(request)).changelist_view(request, extra_context)
 
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        # The order of the index that finds the rows of a date, so that a page of them is not sorted.
+        return ("-created_at", "-id") if "created_at__year" in request.GET else self.ordering
+
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        parts = {part: request.GET.get(f"{self.date_hierarchy}__{part}", "") for part in ("year", "month", "day")}
+        numbers = {part: int(value) for part, value in parts.items() if value.isdecimal()}
+        if max(numbers.values(), default=0) >= MAXYEAR or numbers.get("year", 2) < 2:
+            # In other years no midnight can be written in every time zone, and Django computes the next one.
+            raise IncorrectLookupParameters(f"{parts} is no date of a calendar.")
         found = super().get_changelist_instance(request)
         found.title = self.list_title
         return found
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Columns that have a filter, and ids: any other column would read the whole table, or search texts."""
+        """Ids, and columns that have a filter or an index: any other would read the whole table, or search texts."""
         name, _, how = lookup.partition("__")
         filters = [one[0] if isinstance(one, tuple) else one for one in self.get_list_filter(request)]
         names = {one if isinstance(one, str) else getattr(one, "parameter_name", "") for one in filters}
         # Django ignores what is not a column.
         is_column = name == "pk" or name in {field.name for field in self.opts.get_fields()}
-        is_refused = is_column and not (name in {"id", "pk", *names} and how in _LOOKUPS)
+        is_known = name in {"id", "pk", *names, *self.narrowed_by} and how in _LOOKUPS
+        is_refused = is_column and not (is_known or (name == self.date_hierarchy and how in _LOOKUPS | _OF_DATES))
         return not is_refused and super().lookup_allowed(lookup, value, request)
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -266,6 +314,11 @@ class RecordAdmin(AnyModelAdmin):
     def title_of(self, obj: Any) -> str:
         return self.title
 
+    def name_of(self, obj: Any) -> str:
+        """A session by its title only for people who may view sessions: a title may quote a message."""
+        title = getattr(obj, "title", "") if self.may_view("chatsession") else ""
+        return title or str(obj)
+
     def tools(self, request: HttpRequest, obj: Any) -> dict[str, str]:
         """The buttons of a record's page: label → address."""
         return {}
@@ -278,7 +331,7 @@ class RecordAdmin(AnyModelAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         if (obj := kwargs.get("obj")) is not None:
-            context["title"] = self.title_of(obj)
+            context["title"], context["subtitle"] = self.title_of(obj), self.name_of(obj)
             context["compaction_tools"] = self.tools(request, obj)
             context["show_delete"] = self.may_delete(obj)
             context["records"] = self
@@ -290,8 +343,12 @@ class RecordAdmin(AnyModelAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
+        """Deleting needs the permission to view, too: the page names what it deletes.
+
+        Not by ``has_delete_permission``: that would keep a host from deleting a user together with the sessions.
+        """
         obj = self.get_object(request, object_id)
-        if obj is not None and not self.may_delete(obj):
+        if obj is not None and not (self.may_delete(obj) and self.has_view_permission(request, obj)):
             raise PermissionDenied
         try:
             return super(RecordAdmin, self.for_request(request)).delete_view(request, object_id, extra_context)
@@ -302,11 +359,22 @@ class RecordAdmin(AnyModelAdmin):
             )
             return answer
 
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
+        """Nothing: Django's collector would load everything below to list it; ``deletion`` says it in numbers."""
+        return [], {}, set(), []
+
+    def deletion(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the page before a deletion says: ``question`` and ``told``, as for :meth:`confirm`."""
+        return {"question": "This cannot be undone.", "told": {}}
+
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj = context["object"]
-        title, crumbs = f"Delete {self.title_of(obj).lower()}", self.crumbs(obj)
-        own = {"crumbs": crumbs, "original": obj, "title": title, "back": crumbs[-1][0], "is_final": True}
-        return super().render_delete_form(request, {**context, **own, "records": self})
+        back, subject = self.crumbs(obj)[-1]
+        own = {"crumbs": self.crumbs(obj), "original": obj, "subject": subject, "back": back, "is_final": True}
+        own |= {"title": f"Delete {self.title_of(obj).lower()}", "button": "Yes, I’m sure", "records": self}
+        return super().render_delete_form(request, {**context, **own, **self.deletion(request, obj)})
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         """Back to the list: Django sends people without the change permission, here everybody, to its front page."""
@@ -321,7 +389,10 @@ class RecordAdmin(AnyModelAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         views = getmembers(type(self), lambda member: hasattr(member, "page_route"))
-        return [*(self._page_url(view) for _, view in views), *super().get_urls()]
+        urls = [*(self._page_url(view) for _, view in views), *super().get_urls()]
+        for one in urls:
+            one.callback = _with_possible_numbers(one.callback)
+        return urls
 
     def _page_url(self, view: Any) -> URLPattern:
         @wraps(view)
@@ -346,19 +417,20 @@ class RecordAdmin(AnyModelAdmin):
         *,
         back: str,
         form: type[forms.Form] = forms.Form,
-        template: str = "confirm.html",
+        tell: Callable[[], Told] = dict,
         **context: Any,
     ) -> HttpResponse:
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
+        ``question`` is its first sentence, ``tell`` what it says below; it is not asked when the form was sent.
         Afterwards, and by the page's link, people go ``back``, unless ``act`` returns a page. ``is_final``: it cannot
-        be undone. ``is_work``: it starts background work, and the page shows the warnings about that.
+        be undone.
         """
         filled = form(request.POST if request.method == "POST" else None)
         if filled.is_valid():
             return act(filled.cleaned_data) or HttpResponseRedirect(back)
         context.setdefault("button", context["title"])
-        return self.own_page(request, template, form=filled, back=back, **context)
+        return self.own_page(request, "confirm.html", form=filled, back=back, told=tell(), **context)
 
     def own_page(self, request: HttpRequest, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""
@@ -368,6 +440,7 @@ class RecordAdmin(AnyModelAdmin):
             "records": self,
             "opts": self.opts,
             "original": obj,
+            "subject": self.name_of(obj) if obj else "",
             "media": self.media,
             "crumbs": self.crumbs(obj),
             **context,
@@ -377,7 +450,7 @@ class RecordAdmin(AnyModelAdmin):
     def crumbs(self, obj: Any = None) -> list[tuple[str, str]]:
         """(address, name) of the pages above: the list, and the record."""
         above = [self.list_link(obj)]
-        return above if obj is None else [*above, (self.page_of(obj), str(obj))]
+        return above if obj is None else [*above, (self.page_of(obj), self.name_of(obj))]
 
     def list_link(self, obj: Any = None) -> tuple[str, str]:
         """Address and name of the list that a record is in."""
@@ -415,10 +488,7 @@ class RecordAdmin(AnyModelAdmin):
         return self.link_to("compactionrun", run.pk, str(run))
 
     def link_to_session(self, session: Any) -> str:
-        """By its title only for people who may view sessions: a title may quote a message."""
-        if not self.may_view("chatsession"):
-            return display.line(f"Session {session.pk}")
-        return self.link_to("chatsession", session.pk, display.titled(str(session), 60))
+        return self.link_to("chatsession", session.pk, display.titled(self.name_of(session), 60))
 
 
 def page(route: str, permission: str = "view") -> Callable[[Any], Any]:

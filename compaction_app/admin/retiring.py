@@ -16,7 +16,7 @@ from compaction_app import chat
 from compaction_app.admin.display import joined
 from compaction_app.admin.filters import KIND_WORDS
 from compaction_app.admin.open_runs import requested_after
-from compaction_app.admin.records import MOST_AT_ONCE, RecordAdmin, is_id, page
+from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of
@@ -75,15 +75,20 @@ class RetiringAdmin(RecordAdmin):
                 f"{'This summary is' if len(retiring) == 1 else 'These summaries are'} taken out of use. The messages "
                 "that were summarized are sent in full again, as far as they fit."
             ),
-            template="retire.html",
-            retiring=retiring,
-            selected=selected,
-            # Called by the template: after a POST nothing is counted.
-            unseen=partial(_unseen_without, retiring),
+            tell=partial(self._told_of_retiring, selected, retiring),
             form=RetireForm,
             button="Retire",
             back=back,
         )
+
+    def _told_of_retiring(self, selected: Sequence[ChatMessage], retiring: Sequence[ChatMessage]) -> Told:
+        def line(summary: ChatMessage) -> str:
+            built = "" if summary in selected else ", built on a selected one"
+            return format_html("{} of {}{}", self.link_to_record(summary), self.link_to_session(summary.session), built)
+
+        unseen = [one.sentence(self.link_to_record(one.tip)) for one in _unseen_without(retiring)]
+        kept = ["The summaries themselves, as a record, and every message."]
+        return {CHANGES: ["Taken out of use:", [line(one) for one in retiring]], KEPT: kept, UNSEEN: unseen}
 
     def _retire(
         self, request: HttpRequest, selected: Iterable[ChatMessage], retiring: Sequence[ChatMessage], reason: str

@@ -1,30 +1,34 @@
-"""Runs: every attempt to compact a branch, what became of it and why. Failed runs can be retried."""
+"""Runs: every attempt to compact a branch, what became of it and why. Failed runs can be retried.
+
+The filters offer what occurs among the newest runs: Django's own would read the whole table for what is in use, and
+all codes there are would be a long list of which most lead nowhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet, prefetch_related_objects
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Count, Q, QuerySet, Sum, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
 
 from compaction_app.admin import display, records
-from compaction_app.admin.charts import Chart, chart_of
-from compaction_app.admin.compacting import Report
-from compaction_app.admin.dates import DatedAdmin, DatedList, DateFilter, Period, chosen_period, last_days, parts_of
-from compaction_app.admin.filters import related_filters
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, Report
 from compaction_app.admin.health import due_since, is_late
-from compaction_app.admin.run_filters import ErrorCodeFilter, ModelFilter, SkipReasonFilter, StatusFilter
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionRun
 from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, EventKind, RunStatus
 
-#: Days of the chart where no date is chosen.
-CHART_DAYS = 30
+#: Runs that a total counts, and among which error details are searched: the newest ones.
+MOST_RUNS = 10_000
+#: The newest runs, whose codes and models the filters offer.
+NEWEST_RUNS = 1000
 #: Characters of a model's name in a list; a longer one has a title.
 SHORT_NAME = 40
 #: Following runs that a page names; a run has one, unless somebody wrote more.
@@ -97,47 +101,65 @@ _COLUMNS = {
 _QUOTING = {"error_text", "instructions_text", "policy_text"}
 
 
-class RunList(DatedList):
-    """The list of runs, below their chart."""
+class StatusFilter(admin.ChoicesFieldListFilter):
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """A run that is ready waits for a worker."""
+        for choice in super().choices(changelist):
+            yield {**choice, "display": "Waiting" if choice["display"] == "Ready" else choice["display"]}
 
-    @property
-    def chart(self) -> Chart | None:
-        """None where the list is narrowed by more than the chart is: it would show other numbers."""
-        if self.params.keys() - {"date", "session"}:
-            return None
-        runs, session = self.root_queryset.select_related(None), self.params.get("session")
-        if session:
-            runs = runs.filter(session=session)
-        zone, period = timezone.get_current_timezone(), chosen_period(self.params)
-        if period is None:
-            title, ranges = f"The last {CHART_DAYS} days", last_days(timezone.localdate(), CHART_DAYS, zone)
-        else:
-            title, ranges = period.label, parts_of(period, zone)
-        return chart_of(title, runs, ranges, self._url_of)
 
-    def _url_of(self, period: Period) -> str:
-        session = {"session": self.params["session"]} if "session" in self.params else {}
-        return self.model_admin.url("compactionrun_changelist", **session, date=period.code)
+class OccurringFilter(admin.SimpleListFilter):
+    """The values of one column among the newest runs, and the one in the address."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        runs = model_admin.get_queryset(request).order_by("-pk")
+        newest = runs.filter(pk__in=runs.values("pk")[:NEWEST_RUNS]).order_by()
+        found = {*newest.values_list(self.parameter_name, flat=True).distinct(), self.value()}
+        is_code = self.parameter_name != "summarizer_model"
+        return [(one, display.words(one).capitalize() if is_code else one) for one in sorted(filter(None, found))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class SkipReasonFilter(OccurringFilter):
+    title, parameter_name = "skip reason", "skip_reason"
+
+
+class ErrorCodeFilter(OccurringFilter):
+    title, parameter_name = "error code", "error_code"
+
+
+class ModelFilter(OccurringFilter):
+    title, parameter_name = "model", "summarizer_model"
+
+
+class RunList(records.RecordList):
+    def totals(self) -> Any:
+        """Of the newest :data:`MOST_RUNS` runs that are listed, on all pages together. One query."""
+        newest = self.queryset.select_related(None).values("status", "input_tokens", "output_tokens", "cost")
+        return newest[:MOST_RUNS].aggregate(
+            runs=Count("status"),
+            failed=Count("status", filter=Q(status=RunStatus.FAILED)),
+            read=Sum("input_tokens", default=0),
+            written=Sum("output_tokens", default=0),
+            # Named "cost" it would shadow the column.
+            spent=Sum("cost"),
+            unpriced=Count("status", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
+        )
 
 
 @admin.register(CompactionRun)
-class CompactionRunAdmin(DatedAdmin):
+class CompactionRunAdmin(records.RecordAdmin):
     #: Of the failed run that this copy shows: the newest run for the same tip.
     retried_by: CompactionRun | None = None
     title, list_title = "Run", "Runs"
-    empty_text = "No runs yet. A run is opened when a branch grows over its threshold, or when somebody compacts it."
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     list_display = ("run", "outcome", "in_session", "made", "asked", "opened")
-    list_filter = (
-        DateFilter,
-        ("status", StatusFilter),
-        "trigger",
-        SkipReasonFilter,
-        ErrorCodeFilter,
-        ModelFilter,
-        *related_filters("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run"),
-    )
-    search_help_text = "Run ids or session ids."
+    date_hierarchy = "created_at"
+    list_filter = (("status", StatusFilter), "trigger", SkipReasonFilter, ErrorCodeFilter, ModelFilter)
+    narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
+    search_help_text = f"Run ids, session ids, or a part of the error details among the newest {MOST_RUNS:,} runs."
     actions = ("retry",)
 
     # -- columns and fields -------------------------------------------------------------------------------
@@ -270,14 +292,14 @@ class CompactionRunAdmin(DatedAdmin):
     def for_list(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
         lean: Any = super().for_list(request, queryset)
         # The condition of the partial index, so that a run that waits for long is found among millions.
-        found: QuerySet[CompactionRun] = lean.open() if self._asks_for_open(request) else lean
+        found: QuerySet[CompactionRun] = lean.open() if request.GET.get("status__exact") in OPEN_RUN_STATUSES else lean
         return found
 
-    def needs_bound(self, request: HttpRequest) -> bool:
-        return not self._asks_for_open(request) and super().needs_bound(request)
-
-    def _asks_for_open(self, request: HttpRequest) -> bool:
-        return request.GET.get("status__exact") in OPEN_RUN_STATUSES
+    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
+        """Also by error details, for people who may read what these quote."""
+        newest = CompactionRun.objects.order_by("-pk").values("pk")[:MOST_RUNS]
+        detailed = [Q(pk__in=newest, error_detail__icontains=text)] if text and self.may_view("chatmessage") else []
+        return [*super().search_conditions(request, text), *detailed]
 
     # -- a run's page -------------------------------------------------------------------------------------
 
@@ -334,7 +356,7 @@ class CompactionRunAdmin(DatedAdmin):
             obj=run,
             title="Retry",
             question="A new run is opened for the branch that ends at this run's tip, with the same instructions.",
-            is_work=True,
+            tell=lambda: TOLD_OF_COMPACTING,
             back=here,
         )
 

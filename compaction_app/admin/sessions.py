@@ -1,4 +1,4 @@
-"""Sessions: the branch map and the numbers of each, with links to what they count. Title and settings can be edited.
+"""Sessions: the branches and the numbers of each, with links to what they count. Title and settings can be edited.
 
 Nothing is counted that grows with the conversation: messages and tokens follow from the lanes where all of them are
 shown, and everything else stops at a bound and says so.
@@ -6,15 +6,13 @@ shown, and everything else stops at a bound and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.models import LogEntry
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -28,8 +26,8 @@ from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, records
-from compaction_app.admin.branch_map import SUMMARIES, BranchMap
-from compaction_app.admin.compacting import CompactForm, Report, is_off
+from compaction_app.admin.branches import BranchList
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
 from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
@@ -47,7 +45,7 @@ from compaction_app.tree.branches import database_of
 from compaction_app.tree.lanes import histories_at
 from compaction_app.values import OPEN_RUN_STATUSES, Kind, RunStatus
 
-#: In an address: the lane before which the branch map continues.
+#: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
 #: Branches compacted with instructions at once: without a broker each waits for its timeout.
 MOST_WITH_INSTRUCTIONS = 20
@@ -55,8 +53,8 @@ MOST_WITH_INSTRUCTIONS = 20
 BOUND = records.BoundedPaginator.limit
 #: The newest branches: each tip is looked up separately.
 BRANCHES = 1000
-#: The newest runs, counted by status: each row is read.
-RUNS = 1000
+#: The newest runs and summaries, counted by status: each row is read.
+RUNS = SUMMARIES = 1000
 #: The newest sessions, which are searched by title and filtered by their last compaction one by one.
 TITLES = 10_000
 #: The newest lanes of a session of which the list shows the fullest branch.
@@ -105,7 +103,7 @@ def _unknown_keys(unknown: list[str]) -> str:
     return f"{problem} {hint}"
 
 
-# -- the numbers beside the map -----------------------------------------------------------------------------
+# -- the numbers below the branches --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +112,19 @@ class Figures:
 
     admin: records.RecordAdmin
     session: ChatSession
-    map: BranchMap
+    branch_list: BranchList
 
     def branches(self) -> str:
-        if self.map.is_whole:
-            return number(sum(lane.is_tip for lane in self.map.lanes))
+        if self.branch_list.is_whole:
+            return number(sum(lane.is_tip for lane in self.branch_list.lanes))
         nodes = ChatMessage.objects.using(database_of(self.session))
         tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
         lanes = records.count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
         return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
 
     def messages_and_tokens(self) -> tuple[str, str]:
-        if self.map.is_whole:
-            return number(self.map.messages), number(self.map.tokens)
+        if self.branch_list.is_whole:
+            return number(self.branch_list.messages), number(self.branch_list.tokens)
         nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
         first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
         found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
@@ -135,14 +133,14 @@ class Figures:
         return number(found["messages"]), number(found["tokens"] or 0)
 
     def summaries(self) -> str:
-        # Among the summaries that were read for the map.
-        live = sum(span.is_live for span in self.map.spans)
-        counts = {"live": live, "retired": len(self.map.spans) - live}
+        newest = of_kind(self.session.messages.all(), Kind.SUMMARY).order_by("-id")[:SUMMARIES]
+        is_live = Q(retired_at__isnull=True)
+        counts = newest.aggregate(live=Count("pk", filter=is_live), retired=Count("pk", filter=~is_live))
         links = [
             self._list("chatmessage", f"{count:,} {state}", kind=str(Kind.SUMMARY), state=state)
             for state, count in counts.items()
         ]
-        return _of_newest(links, len(self.map.spans), SUMMARIES)
+        return _of_newest(links, sum(counts.values()), SUMMARIES)
 
     def runs(self) -> str:
         by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
@@ -237,12 +235,11 @@ class ChatSessionAdmin(VerifyingAdmin):
     )
 
     class Media:
-        css = {"all": ["compaction_app/map.css"]}
-        js = ["compaction_app/map.js"]
+        css = {"all": ["compaction_app/session.css"]}
 
     # -- columns and fields -------------------------------------------------------------------------------
 
-    session = display.column("session", lambda _, session: display.titled(str(session), 48))
+    session = display.column("session", lambda self, session: display.titled(self.name_of(session), 48))
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
     branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
     compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
@@ -307,7 +304,7 @@ class ChatSessionAdmin(VerifyingAdmin):
     # -- a session's page ---------------------------------------------------------------------------------
 
     def page_context(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
-        """The branch map and the numbers beside it, in a constant number of queries."""
+        """The branches and the numbers below them, in a constant number of queries."""
         resolved, budget, problem = None, None, ""
         try:
             resolved = resolve_request(obj)
@@ -318,22 +315,22 @@ class ChatSessionAdmin(VerifyingAdmin):
             budget = shown_budget(resolved)
         before = request.GET.get(OLDER_THAN, "")
         quotes = self.may_view("chatmessage")
-        map_ = BranchMap(self, obj, budget, int(before) if records.is_id(before) else None, quotes=quotes)
-        may_compact = self.has_compact_permission(request) and not is_off
+        may_compact, newer = self.has_compact_permission(request) and not is_off, records.is_id(before)
+        found = BranchList(self, obj, budget, int(before) if newer else None, quotes=quotes, may_compact=may_compact)
         here = self.page_of(obj)
         return {
-            "map": map_,
+            "branches": found,
             "is_off": is_off,
-            "older_url": f"{here}?{OLDER_THAN}={map_.older_before}#compaction-map" if map_.older_before else "",
-            "newest_url": f"{here}#compaction-map" if map_.is_older_page else "",
-            "figures": Figures(self, obj, map_),
+            "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
+            "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
+            "figures": Figures(self, obj, found),
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
             "being_compacted": being_compacted(self, [obj]),
             "held_back": held_back(obj) if resolved and not is_off else "",
-            "compact_form": _form_elsewhere() if may_compact and map_.lanes else None,
-            "search_url": self.url("chatmessage_changelist") if map_.lanes else "",
+            "compact_form": _form_elsewhere() if may_compact and found.lanes else None,
+            "search_url": self.url("chatmessage_changelist") if found.lanes else "",
             "compact_url": self.url("chatsession_compact", obj.pk),
         }
 
@@ -342,36 +339,25 @@ class ChatSessionAdmin(VerifyingAdmin):
         obj.updated_at = timezone.now()
         obj.save(update_fields=[*self.editable, "updated_at"])
 
-    # -- deleting, and the admin's log: it outlives a session, whose title may quote a message --------------
+    # -- deleting -----------------------------------------------------------------------------------------
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True
 
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[str, Any], set[str], list[Any]]:
-        """In numbers: Django's collector would load every message to list it."""
-        session = objs[0]
+    def deletion(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
         related = {
-            ("message", "messages"): of_kind(session.messages, Kind.MESSAGE),
-            ("summary", "summaries"): of_kind(session.messages, Kind.SUMMARY),
-            ("run", "runs"): session.runs.all(),
-            ("event", "events"): session.events.all(),
+            ("message", "messages"): of_kind(obj.messages.all(), Kind.MESSAGE),
+            ("summary", "summaries"): of_kind(obj.messages.all(), Kind.SUMMARY),
+            ("run", "runs"): obj.runs.all(),
+            ("event", "events"): obj.events.all(),
         }
         counts = {words: records.bounded_count(rows) for words, rows in related.items()}
         below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
-        return [str(session), below], {}, set(), []
+        question = "The session is deleted with everything in it. This cannot be undone."
+        return {"question": question, "told": {records.CHANGES: [self.name_of(obj), below] if below else []}}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
-
-    def log_change(self, request: HttpRequest, obj: ChatSession, message: Any) -> LogEntry:
-        return super().log_change(request, _untitled(obj), message)
-
-    def log_deletions(self, request: HttpRequest, queryset: Iterable[ChatSession]) -> list[LogEntry]:
-        # A list, as Django itself passes for one object.
-        untitled: Any = [_untitled(session) for session in queryset]
-        return super().log_deletions(request, untitled)
 
     # -- compacting ---------------------------------------------------------------------------------------
 
@@ -423,8 +409,8 @@ class ChatSessionAdmin(VerifyingAdmin):
                 "Every branch over its threshold is compacted in the background, shallow branches first. "
                 f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
             ),
+            tell=lambda: TOLD_OF_COMPACTING,
             form=CompactForm,
-            is_work=True,
             back=self.page_of(session),
         )
 
@@ -432,13 +418,6 @@ class ChatSessionAdmin(VerifyingAdmin):
 def _erasures(session: ChatSession) -> str:
     after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
     return f"{session.erasures:,}{after}"
-
-
-def _untitled(session: ChatSession) -> ChatSession:
-    """A copy that is named by its id."""
-    named = copy(session)
-    named.title = ""
-    return named
 
 
 def _form_elsewhere() -> CompactForm:

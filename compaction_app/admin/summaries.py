@@ -5,9 +5,11 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import SequenceMatcher
 from itertools import groupby, islice
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +19,6 @@ from django.db.models import F, Prefetch
 from django.utils.html import format_html
 
 from compaction_app.admin import contexts, display
-from compaction_app.admin.differences import Difference, difference
 from compaction_app.admin.display import number
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
@@ -59,6 +60,12 @@ _RETIRING = timedelta(minutes=1)
 _MOST_LINKS = 50
 #: Generations that a page lists in either direction, and tips that it checks.
 MOST_LISTED, MOST_TIPS = 25, 50
+#: Of each of two texts that are compared: characters, and lines. ``difflib`` takes more than quadratic time.
+MOST_CHARACTERS, MOST_LINES = 60_000, 500
+#: Words of each side of a changed passage that are compared one by one, and of all passages together.
+MOST_WORDS, MOST_WORDS_IN_ALL = 200, 2000
+#: Characters at both ends of a longer passage that is the same.
+_SHOWN_SAME = 250
 #: Entries of a ledger that a page lists.
 _MOST_ENTRIES = 500
 
@@ -298,6 +305,7 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "base": base,
         "changed": changed,
         "no_difference": no_difference,
+        "most_lines": MOST_LINES,
         "ledger": ledger_entries(summary.content),
         "no_ledger": _no_ledger(summary, run),
         "tips": tips,
@@ -305,13 +313,39 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     }
 
 
-def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[Difference | None, str]:
+def difference(before: str, after: str) -> list[tuple[str, str]]:
+    """("same", "removed" or "added", text) in the order of the new text: by lines, and by words where these are few."""
+    old, new = (text[:MOST_CHARACTERS].splitlines(keepends=True)[:MOST_LINES] for text in (before, after))
+    found: list[tuple[str, str]] = []
+    left = MOST_WORDS_IN_ALL
+    for operation, i, j, k, m in SequenceMatcher(None, old, new).get_opcodes():
+        was, becomes = (re.findall(r"\s*\S+|\s+\Z", "".join(lines)) for lines in (old[i:j], new[k:m]))
+        longest = max(len(was), len(becomes))
+        if operation == "replace" and longest <= min(MOST_WORDS, left):
+            left -= longest
+            for inner, a, b, c, d in SequenceMatcher(None, was, becomes, autojunk=False).get_opcodes():
+                found += _pieces(inner, was[a:b], becomes[c:d])
+        else:
+            found += _pieces(operation, old[i:j], new[k:m])
+    return found
+
+
+def _pieces(operation: str, old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
+    text = "".join(new)
+    if operation != "equal":
+        return [piece for piece in (("removed", "".join(old)), ("added", text)) if piece[1]]
+    return [("same", text if len(text) <= 3 * _SHOWN_SAME else f"{text[:_SHOWN_SAME]} […] {text[-_SHOWN_SAME:]}")]
+
+
+def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple[str, str]], str]:
     """What changed since the previous generation, or why that is not known."""
     if base is None:
-        return None, "This is the first generation: there is no earlier summary."
+        return [], "This is the first generation: there is no earlier summary."
     text = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).values_list("content", flat=True).first()
     if not text or not summary.content:
-        return None, "One of the two texts has been erased."
+        return [], "One of the two texts has been erased."
+    if text == summary.content:
+        return [], "None: the texts are the same."
     return difference(text, summary.content), ""
 
 
@@ -333,4 +367,4 @@ def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
         return "None: this summary was imported, no run made it."
     if run.settings.get("LEDGER_TOKENS") == 0:
         return "Off: LEDGER_TOKENS was 0."
-    return "Empty: the summary tells all that a ledger would."
+    return "This summary has no ledger."

@@ -14,7 +14,7 @@ from django.db import connections
 from django.utils import timezone
 from django.utils.html import format_html
 
-from compaction_app.admin.display import moment
+from compaction_app.admin.display import moment, number, plural
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.models import ChatMessage, ChatSession, sql
@@ -32,6 +32,19 @@ class Unseen:
     tip: ChatMessage
     #: Which spending limit delays the next compaction, and until when; "" if none does.
     held_back: str
+
+    def sentence(self, tip: str) -> str:
+        """With a link to the tip."""
+        messages = plural(self.messages, "message without a summary", "messages without a summary")
+        sent = "is not sent" if self.messages == 1 else "are not sent"
+        then = self.held_back or "A compaction is requested at once."
+        if self.held_back:
+            then = format_html("<strong>No compaction starts now.</strong> {}", then)
+        return format_html(
+            "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
+            "(about {} tokens) {} to the model.</strong> {}",
+            *(tip, messages, number(self.tokens), sent, then),
+        )
 
 
 def held_back(session: ChatSession) -> str:

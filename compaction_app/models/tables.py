@@ -93,7 +93,8 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         permissions = [("compact_chatsession", "Can compact a session's branches")]
 
     def __str__(self) -> str:
-        return self.title or f"Session {self.pk}"
+        """Without the title, which may quote a message: this ends up in logs and on pages that anybody may see."""
+        return f"Session {self.pk}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         update_fields: Iterable[str] | None = kwargs.get("update_fields")

@@ -56,7 +56,7 @@ class Report:
         self.full_file = full_file
 
     def print_session(self, view: SessionView) -> None:
-        title = one_line(str(view.session), 80)
+        title = one_line(view.session.title or str(view.session), 80)
         budget = view.resolved.budget
         self.console.print()
         self.console.rule(Text(title, "bold"))

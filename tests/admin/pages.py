@@ -16,7 +16,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from compaction_app.admin.differences import Change, Difference
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 
 MODELS = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
@@ -83,19 +82,13 @@ def shown(client: Client, summary: ChatMessage) -> Any:
     return SimpleNamespace(**client.get(page_of(summary)).context["summary"])
 
 
-def texts_of(found: Difference) -> tuple[str, str]:
-    """The two texts that a difference is made of."""
-    before = "".join(piece.text for piece in found.pieces if piece.change is not Change.ADDED)
-    return before, "".join(piece.text for piece in found.pieces if piece.change is not Change.REMOVED)
-
-
 def page_url(page: tuple[Any, ...]) -> str:
     """The address of a page by its name and what it is about: ``("chatsession_change", session.pk)``."""
     return reverse("admin:app_list", args=["compaction_app"]) if page == APP_INDEX else url(*page)
 
 
-def alerts(client: Client, page: tuple[Any, ...] = ("compactionrun_changelist",)) -> list[str]:
-    """What a page warns of: sentences without markup."""
+def alerts(client: Client, page: tuple[Any, ...] = APP_INDEX) -> list[str]:
+    """What the page of the app warns of: sentences without markup."""
     text = client.get(page_url(page)).text
     found = re.findall(r'<div class="compaction-warning.*?</div>', text, re.DOTALL)
     return [" ".join(re.sub("<[^>]*>", " ", one).split()) for one in found]

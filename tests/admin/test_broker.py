@@ -26,7 +26,7 @@ def refused():
 def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
     watch_with(refused, monkeypatch)
     [said] = alerts(viewer)
-    assert "the message broker does not answer (ConnectionRefusedError)." in said
+    assert "The message broker does not answer (ConnectionRefusedError)." in said
     assert "secret" not in said
 
 

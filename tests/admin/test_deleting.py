@@ -72,3 +72,13 @@ def test_deleting_needs_the_permission(viewer):
         page = url(f"{record._meta.model_name}_delete", record.pk)
         assert (viewer.get(page).status_code, viewer.post(page, {"post": "yes"}).status_code) == (403, 403)
         assert "deletelink" not in viewer.get(page_of(record)).text
+
+
+@pytest.mark.parametrize("model", ["chatsession", "chatmessage"])
+def test_deleting_needs_the_permission_to_view_too(login, model):
+    """The page names what it deletes, and a title or a number of messages is not for everybody."""
+    session, nodes, *_ = compacted()
+    record = {"chatsession": session, "chatmessage": nodes[0]}[model]
+    client, page = login(f"delete_{model}"), url(f"{model}_delete", record.pk)
+    assert (client.get(page).status_code, client.post(page, {"post": "yes"}).status_code) == (403, 403)
+    assert type(record).objects.filter(pk=record.pk).exists()

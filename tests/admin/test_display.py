@@ -1,7 +1,7 @@
 """Values as people read them: times in one form, numbers with commas, codes as words, long names shortened."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import translation
@@ -86,3 +86,12 @@ class TestPages:
         field = next(part for part in text.split("<input") if 'name="title"' in part)
         assert 'dir="auto"' in field.split(">")[0]
         assert 'class="compaction-code" dir="ltr"' in display.json_block({"a": 1})
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.84, "0.8 s"), (59.9, "59.9 s"), (60, "1 min 0 s"), (3725, "1 h 2 min"), (2e5, "2 d 7 h"), (-5, "0.0 s")],
+)
+def test_how_long_something_took_is_said_in_two_units_at_most(seconds, shown):
+    assert display.lasted(timedelta(seconds=seconds)) == shown

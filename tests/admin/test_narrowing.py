@@ -1,4 +1,4 @@
-"""The list of messages narrowed to one session: by text, by lane, by depth; and what no address may ask for."""
+"""The list of messages narrowed to one session: by text, by role, by place; and what no address may ask for."""
 
 import html
 import json
@@ -125,21 +125,11 @@ def test_a_search_within_a_session_is_bounded_by_it(viewer):
     assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
 
 
-def test_a_lane_and_depths_narrow_to_a_stretch(viewer, forked):
-    session, trunk, fork = forked
-    whole = {"session": session.pk, "lane": trunk[0].pk}
-    assert listed(viewer, "chatmessage", **whole) == ids(trunk)
-    assert listed(viewer, "chatmessage", **whole, from_depth=3, to_depth=6) == ids(trunk[2:6])
-    assert listed(viewer, "chatmessage", session=session.pk, lane=fork[0].pk) == ids(fork)
-    assert listed(viewer, "chatmessage", session=session.pk, from_depth=5, to_depth=5) == ids([trunk[4], fork[0]])
-    assert listed(viewer, "chatmessage", session=session.pk, from_depth=10) == ids(trunk[9:])
-
-
 def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
     """Of what only one session's messages can be filtered by, the other lists refuse the address."""
-    session, trunk, _ = forked
-    stretch = {"session": session.pk, "lane": trunk[0].pk, "from_depth": 3, "to_depth": 6, "role__exact": "user"}
-    for query in (stretch, {"session": session.pk, "place": "tip"}, {"kind": "summary", "state": "live"}):
+    session, *_ = forked
+    of_role = {"session": session.pk, "role__exact": "user"}
+    for query in (of_role, {"session": session.pk, "place": "tip"}, {"kind": "summary", "state": "live"}):
         page = viewer.get(url("chatmessage_changelist", **query)).text
         sidebar = page[page.index('id="changelist-filter"') :]
         links = [html.unescape(link) for link in re.findall(r'<a href="(\?[^"]*)"', sidebar)]
@@ -148,27 +138,25 @@ def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
 
 
 def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):
-    session, trunk, _ = forked
-    query = {"session": session.pk, "lane": trunk[0].pk, "from_depth": 3, "to_depth": 6}
-    page = viewer.get(url("chatmessage_changelist", **query)).text
+    session, *_ = forked
+    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
     [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
     words = re.sub("<[^>]*>", "", told)
-    lane = f"on the branch that starts at message {trunk[0].pk}"
-    assert words == f"Only messages of Harbour, {lane}, from depth 3, to depth 6. Show all"
+    assert words == "Only messages of Harbour. Show all"
     assert f'href="{page_of(session)}"' in told
     assert f'href="{url("chatmessage_changelist", kind="message")}"' in told
     assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
 
 
-def test_an_empty_stretch_says_what_it_was_narrowed_to(viewer, forked):
-    session, *_ = forked
-    page = viewer.get(url("chatmessage_changelist", session=session.pk, from_depth=99)).text
-    assert f"messages of session {session.pk}, from depth 99." in page
+def test_an_empty_list_says_what_it_was_narrowed_to(viewer):
+    session = start_session()
+    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    assert f"Only messages of {session.pk}." in page
 
 
 def test_a_narrowed_list_takes_the_same_few_queries_in_a_long_session(viewer):
     def queries_in(nodes):
-        query = {"session": nodes[0].session_id, "lane": nodes[0].pk, "from_depth": 2, "to_depth": 9, "q": "m"}
+        query = {"session": nodes[0].session_id, "role__exact": "user", "q": "m"}
         return queries_of(viewer, url("chatmessage_changelist", **query))
 
     short, long = chain(start_session(), 10), deep_chain(start_session(), 300)

@@ -92,7 +92,7 @@ class TestPage:
                 "96,210 → 41,208",
                 "55,002 (57%)",
                 "113",
-                "62.1% in the model&#x27;s text, 94.4% with the ledger",
+                "62.1% in the text alone, 94.4% with the ledger",
                 f"Shortened inputs: Message {nodes[0].pk}",
             ),
             *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),

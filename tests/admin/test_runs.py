@@ -1,104 +1,102 @@
-"""The lists of runs and events: what no index knows, their filters, a fixed number of queries."""
+"""The list of runs: by date, by what occurs, by a part of the error details; and one line of totals."""
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from compaction_app.admin import dates
-from compaction_app.models import CompactionEvent, CompactionRun
-from tests.admin.pages import listed, queries_of, runs_page, url
-from tests.admin.records import NOON, grow, run_of
+from compaction_app.admin import runs
+from compaction_app.models import CompactionEvent
+from tests.admin.pages import listed, runs_page, url
+from tests.admin.records import NOON, run_of, succeeded
 
 pytestmark = pytest.mark.django_db
 
 
-class TestLookingThrough:
-    @pytest.fixture(autouse=True)
-    def ten(self, monkeypatch):
-        monkeypatch.setattr(dates, "LOOKED_THROUGH", 10)
+def totals(client, **query):
+    found = re.search(r'<p class="compaction-totals">(.*?)</p>', runs_page(client, **query).text, re.DOTALL)
+    return " ".join(found[1].split())
 
-    @pytest.fixture
-    def runs(self, tip):
-        """Twelve runs of one a minute, the oldest of which alone is manual, and one that waits since then."""
-        start = NOON - timedelta(minutes=13)
-        run_of(tip, trigger="manual", created_at=start)
-        waits = run_of(tip, status="ready", anchor=tip, created_at=start)
-        for minute in range(11):
-            run_of(tip, created_at=start + timedelta(minutes=minute + 1))
-        return waits
 
-    def test_a_rare_value_is_looked_for_among_the_newest_and_the_page_says_so(self, viewer, runs):
-        page = runs_page(viewer, trigger__exact="manual")
-        assert page.context["cl"].result_count == 0
-        assert "Only the newest 10 were searched" in page.text
+def test_runs_and_events_are_narrowed_to_a_year_a_month_and_a_day(viewer, tip):
+    day, month = run_of(tip, created_at=NOON), run_of(tip, created_at=NOON - timedelta(days=2))
+    year, before = (run_of(tip, created_at=NOON - timedelta(days=days)) for days in (90, 400))
+    assert listed(viewer, "compactionrun") == [before.pk, year.pk, month.pk, day.pk]
+    narrowed = {"created_at__year": 2026}
+    assert listed(viewer, "compactionrun", **narrowed) == [day.pk, month.pk, year.pk]
+    narrowed["created_at__month"] = 11
+    assert listed(viewer, "compactionrun", **narrowed) == [day.pk, month.pk]
+    assert listed(viewer, "compactionrun", **narrowed, created_at__day=3) == [day.pk]
+    event = CompactionEvent.objects.create(session=tip.session, kind="failed", created_at=NOON)
+    assert listed(viewer, "compactionevent", **narrowed, kind__exact="failed") == [event.pk]
 
-    def test_a_date_leads_to_the_older_ones(self, viewer, tip, runs):
-        older = run_of(tip, trigger="manual", created_at=NOON - timedelta(days=40))
-        assert listed(viewer, "compactionrun", trigger__exact="manual", date="2026-09") == [older.pk]
-        page = runs_page(viewer, trigger__exact="manual", date="2026-11-03")
-        assert "Only the newest 10 of this date were searched" in page.text
 
-    @pytest.mark.parametrize("query", [{}, {"date": "2026-11"}, {"q": "1"}, {"p": "1"}])
-    def test_nothing_is_left_out_where_nothing_is_looked_for(self, viewer, runs, query):
-        assert "were searched" not in runs_page(viewer, **query).text
+def test_days_begin_at_the_midnights_of_the_time_zone(viewer, tip, settings):
+    """In Berlin the 25th of October 2026 lasts from 22:00 UTC to 23:00 UTC, 25 hours."""
+    settings.TIME_ZONE = "Europe/Berlin"
+    start = datetime(2026, 10, 24, 22, tzinfo=UTC)
+    first = run_of(tip, created_at=start)
+    last = run_of(tip, created_at=start + timedelta(hours=25, microseconds=-1))
+    run_of(tip, created_at=start - timedelta(microseconds=1))
+    run_of(tip, created_at=start + timedelta(hours=25))
+    day = {"created_at__year": 2026, "created_at__month": 10, "created_at__day": 25}
+    with timezone.override("Europe/Berlin"):
+        assert listed(viewer, "compactionrun", **day) == [last.pk, first.pk]
 
-    def test_runs_that_wait_are_found_however_old_they_are(self, viewer, runs):
-        """They have an index of their own, and they are what one looks for when nothing moves."""
-        assert listed(viewer, "compactionrun", status__exact="ready") == [runs.pk]
 
-    def test_the_runs_of_one_session_are_looked_through_to_the_last(self, viewer, tip, runs):
-        assert len(listed(viewer, "compactionrun", session=tip.session_id, trigger__exact="manual")) == 1
+@pytest.mark.parametrize("year", ["9999", "1", "0", "x"])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
+def test_a_year_at_the_edge_of_the_calendar_is_no_error(viewer, tip, settings, year, zone):
+    run_of(tip)
+    settings.TIME_ZONE = zone
+    with timezone.override(zone):
+        for page in ("compactionrun", "compactionevent"):
+            assert viewer.get(url(f"{page}_changelist", created_at__year=year)).status_code in (200, 302)
 
-    def test_events_are_looked_through_alike(self, viewer, tip):
-        CompactionEvent.objects.bulk_create(
-            CompactionEvent(session_id=tip.session_id, kind="retired" if n == 0 else "started") for n in range(12)
-        )
-        page = viewer.get(url("compactionevent_changelist", kind__exact="retired"))
-        assert page.context["cl"].result_count == 0
-        assert "Only the newest 10 were searched" in page.text
+
+def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
+    succeeded(tip, 1, 10, 5, cost="0.0125", input_tokens=1000, output_tokens=10, created_at=NOON)
+    succeeded(tip, 2, 10, 5, cost="0.01", input_tokens=500, output_tokens=5, created_at=NOON)
+    run_of(tip, input_tokens=7, created_at=NOON)
+    run_of(tip, created_at=NOON - timedelta(days=400))
+    assert totals(viewer, created_at__year="2026") == (
+        "3 runs, 1 failed; 1,507 tokens in, 15 out; cost 0.0225 (1 run without a price)."
+    )
+    assert totals(viewer, status__exact="failed").startswith("2 runs, 2 failed; 7 tokens in, 0 out; no cost known")
+    assert totals(viewer, status__exact="running") == "0 runs, 0 failed; 0 tokens in, 0 out; no cost known."
+
+
+def test_more_runs_than_it_counts_are_said_to_be_the_newest(viewer, tip, monkeypatch):
+    monkeypatch.setattr(runs, "MOST_RUNS", 2)
+    monkeypatch.setattr(runs.records.BoundedPaginator, "limit", 2)
+    for _ in range(3):
+        run_of(tip)
+    assert totals(viewer).endswith("Only the newest 2 are counted.")
+
+
+def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer, login, tip):
+    failed = run_of(tip, error_detail="503 from the model's endpoint")
+    run_of(tip, error_detail="no answer")
+    assert listed(viewer, "compactionrun", q="ENDPOINT") == [failed.pk]
+    viewer.logout()
+    get_user_model().objects.all().delete()
+    assert listed(login("view_compactionrun", "view_chatsession"), "compactionrun", q="endpoint") == []
 
 
 def test_runs_are_filtered_by_the_models_that_made_them(viewer, tip, settings):
-    settings.COMPACTION = {"SUMMARIZER_MODELS": ["never-asked"]}
+    settings.COMPACTION = {"SUMMARIZER_MODELS": 7}
     quick = run_of(tip, summarizer_model="quick")
     old = run_of(tip, summarizer_model="retired-model")
-    assert listed(viewer, "compactionrun", model="quick") == [quick.pk]
-    assert listed(viewer, "compactionrun", model="retired-model") == [old.pk]
-    page = runs_page(viewer, model="retired-model").text
-    for name, is_there in {"quick": True, "retired-model": True, "never-asked": False}.items():
-        assert (f">{name}</a>" in page) == is_there, name
+    assert listed(viewer, "compactionrun", summarizer_model="quick") == [quick.pk]
+    assert listed(viewer, "compactionrun", summarizer_model="retired-model") == [old.pk]
+    page = runs_page(viewer, summarizer_model="retired-model").text
+    assert ">quick</a>" in page
+    assert ">retired-model</a>" in page
 
 
-def test_the_filters_are_there_where_the_settings_are_wrong(viewer, tip, settings):
-    settings.COMPACTION = {"SUMMARIZER_MODELS": 7}
-    assert runs_page(viewer).status_code == 200
-
-
-@pytest.mark.parametrize(("page", "said"), [("compactionrun", "No runs yet."), ("compactionevent", "No events yet.")])
-def test_an_empty_list_says_what_will_stand_there(viewer, page, said):
-    assert said in viewer.get(url(f"{page}_changelist")).text
-    narrowed = viewer.get(url(f"{page}_changelist", date="2026")).text
-    assert "Nothing matches." in narrowed
-    assert "Show all" in narrowed
-
-
-def test_the_pages_of_a_run_and_an_event_take_the_same_queries_at_10_rows_and_at_300(viewer, tip):
-    grow(tip.session, tip, 10)
-    waiting = run_of(tip, status="ready", anchor=tip)
-    pages = [url("compactionrun_change", run.pk) for run in (CompactionRun.objects.first(), waiting)]
-    pages.append(url("compactionevent_change", CompactionEvent.objects.first().pk))
-    few = [len(queries_of(viewer, page)) for page in pages]
-    grow(tip.session, tip, 290)
-    assert [len(queries_of(viewer, page)) for page in pages] == few
-    assert few[0] <= 8
-    assert few[1] <= 11
-
-
-def test_no_list_computes_a_day_of_a_row(viewer, tip):
-    """That is what makes Django's own date hierarchy read every row."""
-    grow(tip.session, tip, 10)
-    for page in ("compactionrun", "compactionevent"):
-        for query in queries_of(viewer, url(f"{page}_changelist", date=f"{timezone.now():%Y}")):
-            assert "trunc" not in query.lower(), query
-            assert "extract" not in query.lower(), query
+def test_runs_that_wait_are_found_by_their_own_index(viewer, tip):
+    """They are what one looks for when nothing moves."""
+    waits = run_of(tip, status="ready", anchor=tip)
+    assert listed(viewer, "compactionrun", status__exact="ready") == [waits.pk]

@@ -1,4 +1,4 @@
-"""A session's page: the numbers beside its map, and compacting from there; the list of sessions."""
+"""A session's page: the numbers below its branches, and compacting from there; the list of sessions."""
 
 import re
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import branch_map, sessions
+from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import figures, listed, log_in, page_of, queries_of, told, url
 from tests.admin.records import conversation, forked, run_at, run_of, words
@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Cost": "0.0125, without 1 run",
     }
     assert figures(response) | expected == figures(response)
-    budget = response.context["map"].budget
+    budget = response.context["resolved"].budget
     for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
         assert figures(response)[name] == f"{value:,}"
 
@@ -104,7 +104,6 @@ def test_what_can_not_be_counted_at_a_constant_price_says_so(viewer, monkeypatch
     monkeypatch.setattr(sessions, "BOUND", 70)
     monkeypatch.setattr(sessions, "RUNS", 60)
     monkeypatch.setattr(sessions, "SUMMARIES", 2)
-    monkeypatch.setattr(branch_map, "SUMMARIES", 2)
     session = start_session()
     star(session, 80)
     node = session.messages.get(parent=None)
@@ -120,15 +119,16 @@ def test_what_can_not_be_counted_at_a_constant_price_says_so(viewer, monkeypatch
 
 
 @pytest.mark.parametrize("overrides", [{"NO_SUCH_KEY": 1}, {"CONTEXT_WINDOW": 10, "RESERVED_TOKENS": 0}])
-def test_settings_that_can_not_be_used_are_told_and_the_map_is_there(viewer, overrides):
+def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewer, overrides):
     session = start_session(system_prompt=words(50, "harbour"))
     chain(session, 3)
     ChatSession.objects.filter(pk=session.pk).update(settings=overrides)
     response = viewer.get(page_of(session))
     assert response.status_code == 200
     assert "errornote" in response.text
-    assert response.context["map"].table[0].fullness == "30 tokens"
-    assert "compaction-map-gauge" not in response.text
+    [branch] = response.context["branches"]
+    assert branch.fullness == "30 tokens"
+    assert "<meter" not in response.text
     assert figures(response)["Tokens stored"] == "30"
 
 
@@ -179,7 +179,6 @@ def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer)
     reading = [sql for sql in queries_of(viewer, page_of(session)) if '"content"' in sql]
     assert len(reading) == 1
     assert re.search(r'(SUBSTR|LEFT)\("compaction_app_chatmessage"."content"', reading[0])
-    assert len(viewer.get(page_of(session)).context["map"].beginnings) == 2
 
 
 # -- compacting ---------------------------------------------------------------------------------------------
@@ -213,7 +212,7 @@ def test_while_settings_are_to_be_corrected_the_page_begins_with_what_is_wrong(c
     client.force_login(get_user_model().objects.create_superuser("root"))
     page = client.post(page_of(session), {"title": "x", "settings": '{"NO_SUCH_KEY": 1}'}).text
     assert "errorlist" in page
-    assert "compaction-map" not in page.split("<body")[1]
+    assert "compaction-branches" not in page.split("<body")[1]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -283,8 +282,8 @@ class TestDashboard:
         session, tip = conversation(turns=20)
         history = chat.get_context(tip)
         shown = self.row(viewer, session)
-        page = figures(viewer.get(page_of(session)))["Longest history"]
-        percent = re.search(r"([\d,]+) %", page)[0]
+        [branch] = viewer.get(page_of(session)).context["branches"]
+        percent = re.search(r"([\d,]+) %", branch.fullness)[0]
         assert f"{percent} over threshold" in shown
         assert "40 messages" in shown
         assert history.available_tokens > 0

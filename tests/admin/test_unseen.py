@@ -83,7 +83,7 @@ def test_a_redaction_that_takes_no_summary_away_says_nothing(eraser, session, se
 def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
     summary = chat.find_summary(compacted[-1])
     page = eraser.get(url("chatmessage_delete", summary.parent_message_id)).text
-    assert "becomes the end of its branch" in page
+    assert "The branch that ends at" in page
     assert "A compaction is requested at once" in page
     chat.delete_message(ChatMessage.objects.get(pk=summary.parent_message_id))
     dropped = chat.get_context(ChatMessage.objects.messages().latest("id")).dropped

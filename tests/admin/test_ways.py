@@ -79,9 +79,10 @@ def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything)
         (url("chatmessage_retire", ids=summary.pk), summaries, summary),
         (url("compactionrun_retry", failed.pk), runs, failed),
     ):
-        assert crumbs_of(everything.get(page).text) == [above, (page_of(record), str(record))], page
+        name = "Harbour" if record == session else str(record)
+        assert crumbs_of(everything.get(page).text) == [above, (page_of(record), name)], page
     verified = everything.post(url("chatsession_verify", session.pk)).text
-    assert crumbs_of(verified) == [sessions, (page_of(session), str(session))]
+    assert crumbs_of(verified) == [sessions, (page_of(session), "Harbour")]
 
 
 def test_what_was_verified_has_a_way_back(everything):
@@ -140,7 +141,7 @@ def test_an_emptied_summary_says_that_its_text_and_its_ledger_were_erased(viewer
 
 def test_a_summary_without_a_ledger_says_why(viewer):
     _, summary = summarized()
-    assert ledger_of(viewer, summary) == "Empty: the summary tells all that a ledger would."
+    assert ledger_of(viewer, summary) == "This summary has no ledger."
     summary.made_by.update(settings={"LEDGER_TOKENS": 0})
     assert ledger_of(viewer, summary) == "Off: LEDGER_TOKENS was 0."
     summary.made_by.all().delete()

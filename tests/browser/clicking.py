@@ -36,14 +36,10 @@ def _click(where: Page | Locator, role: str, name: str | re.Pattern[str]) -> Non
 
 
 def go_by_keyboard(page: Page, name: str) -> None:
-    """Tab to what is called so, or begins so where the name ends in a space, and press Enter.
-
-    A branch map is one tab stop: inside it the arrow keys move.
-    """
+    """Tab to what is called so, or begins so where the name ends in a space, and press Enter."""
     passed = []
     for _ in range(MOST_TABS):
-        is_on_map = page.evaluate("() => !!document.activeElement.closest('.compaction-map-picture a')")
-        page.keyboard.press("ArrowRight" if is_on_map and passed[-2:-1] != passed[-1:] else "Tab")
+        page.keyboard.press("Tab")
         focused, is_visible = page.evaluate(FOCUSED)
         if focused == name or (name.endswith(" ") and focused.startswith(name)):
             assert is_visible, f"{name!r} has the focus and does not show it"

@@ -113,7 +113,7 @@ def answering_broker(monkeypatch):
 
 
 def spread_over_days() -> None:
-    """The chart of the runs is one of days: as if these had come about one after another."""
+    """As if these had come about one after another."""
     now, runs = timezone.now(), list(CompactionRun.objects.order_by("id"))
     for number, run in enumerate(runs):
         ago = timedelta(days=DAYS - DAYS * (number + 1) * (number + 1) // len(runs) ** 2, minutes=number)
@@ -181,10 +181,10 @@ def office() -> ChatSession:
 
 
 def test_pictures_of_the_documents(open_page, answering_broker):
-    """Of the demo's lighthouse and of harbours, one with 5,000 messages; copied to docs/ when they are good."""
+    """Of the demo's lighthouse and of harbours; copied to docs/ when they are good."""
     admin = conversations.superuser()
     harbour, keeper = conversations.harbour(), lighthouse()
-    session, tip = conversation(5000, admin)
+    _, tip = conversation(350, admin)
     for of in (tip, harbour.tip):
         conversations.failed_run(of)
     spread_over_days()
@@ -197,11 +197,9 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     cut_out(page, "summary", summary, "section:has(#compaction-generations)", "section:has(#compaction-changed)", 800)
     runs = admin_pages.url("compactionrun_changelist")
     wide = open_page(admin, viewport=WIDE)
-    cut_out(wide, "runs", runs, ".compaction-chart", "#changelist", 820)
-    dark = open_page(admin, viewport=DOCUMENT, color_scheme="dark")
-    cut_out(dark, "map", admin_pages.url("chatsession_change", session.pk), ".compaction-map", ".compaction-map-said")
+    cut_out(wide, "runs", runs, "#changelist", "#changelist", 820)
     phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
     forks = admin_pages.url("chatsession_change", office().pk)
-    cut_out(page, "session-page", forks, ".compaction-map", ".compaction-beside")
+    cut_out(page, "session-page", forks, ".compaction-branches", ".compaction-beside")
     small = admin_pages.url("chatsession_change", harbour.session.pk)
-    cut_out(phone, "phone", small, ".compaction-map", ".compaction-map-table", 800)
+    cut_out(phone, "phone", small, ".compaction-branches", ".compaction-branches", 800)

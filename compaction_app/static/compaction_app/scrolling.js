@@ -3,7 +3,7 @@
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
-  const boxes = document.querySelectorAll(".compaction-scroll, .compaction-map-box, .app-compaction_app #changelist .results");
+  const boxes = document.querySelectorAll(".compaction-scroll, .app-compaction_app #changelist .results");
   const look = (box) => {
     // Negative on a right-to-left page, and half a pixel off on a zoomed one.
     const before = Math.abs(box.scrollLeft), after = box.scrollWidth - box.clientWidth - before;

@@ -1,0 +1,181 @@
+"""The branches on a session's page: indented as they fork, in words and links, page by page."""
+
+import html
+import re
+
+import pytest
+
+from compaction_app import chat
+from compaction_app.admin import branches
+from compaction_app.admin.display import link
+from compaction_app.values import Kind
+from tests.admin.pages import ARABIC, MARKUP, figures, page_of, queries_of, url
+from tests.admin.records import forked, words
+from tests.trees import chain, star, start_session, summarize
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+def branches_of(client, session, **query):
+    response = client.get(page_of(session, **query))
+    assert response.status_code == 200
+    return list(response.context["branches"])
+
+
+def message_link(node, label="Message"):
+    return link(url("chatmessage_change", node.pk), f"{label} {node.pk} (#{node.depth:,})")
+
+
+def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
+    session = start_session()
+    main = chain(session, 6)
+    side = chain(session, 2, main[3])
+    inner = chain(session, 1, side[0])
+    other = chain(session, 1)
+    found = branches_of(viewer, session)
+    assert [(one.lane.start_id, one.level, one.messages) for one in found] == [
+        (other[0].pk, 0, 1),
+        (main[0].pk, 0, 6),
+        (side[0].pk, 1, 2),
+        (inner[0].pk, 2, 1),
+    ]
+    assert [one.forks_from for one in found] == [
+        "the start",
+        "the start",
+        message_link(main[3], "message"),
+        message_link(side[0], "message"),
+    ]
+    assert [one.is_newest for one in found] == [True, False, False, False]
+    assert found[1].tip == message_link(main[-1])
+
+
+def test_a_branch_is_known_by_how_its_own_first_message_begins(viewer, login):
+    session = start_session()
+    main = chat.append_messages(session, None, [{"role": "user", "content": f"\n  {MARKUP} " + "word " * 100_000}])
+    chat.append_message(session, role="user", content=ARABIC)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    bare = chat.append_message(session, role="assistant", tool_calls=[call])
+    page = viewer.get(page_of(session)).text
+    texts = [html.unescape(text) for text in re.findall(r'<bdi class="compaction-branch-text">(.*?)</bdi>', page)]
+    assert texts[0] == f"Message {bare.pk} (#1)"
+    assert texts[1] == ARABIC
+    assert texts[2].startswith(MARKUP[:20])
+    assert len(texts[2]) == branches.TEXT
+    assert "<script>alert" not in page
+    assert len(main) == 1
+
+
+def test_without_the_permission_to_read_messages_no_text_is_read(login):
+    session, main, *_ = forked()
+    client = login("view_chatsession", "compact_chatsession")
+    assert branches_of(client, session)[0].text == f"Message {main[0].pk} (#1)"
+    assert not any('"content"' in sql for sql in queries_of(client, page_of(session)))
+    page = client.get(page_of(session)).text
+    assert "Transcript" not in page
+    assert "/chatmessage/" not in page
+
+
+def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
+    session, _, side, live, gone = forked()
+    first, second = branches_of(viewer, session)
+    assert first.summary == link(url("chatmessage_change", live.pk), f"Summary {live.pk}")
+    assert first.bar.words == "Messages summarized 3; after them 3; cutoff 3; anchor 5"
+    assert second.summary == "none"
+    assert second.bar.words == "after them 6"
+    assert [part.width for part in first.bar.parts] == [500, 500]
+    assert str(gone.pk) not in first.summary
+    assert len(side) == 2
+
+
+def test_what_a_real_compaction_leaves_is_in_the_list(operator, settings, transactional_db):
+    session = chat.start_session()
+    said = [{"role": "user", "content": words(40, "harbour")} for _ in range(40)]
+    tip = chat.append_messages(session, None, said)[-1]
+    run = chat.compact(tip)
+    [branch] = branches_of(operator, session)
+    name = f"Summary {run.summary_id}, compaction {run.generation}"
+    assert branch.summary == link(url("chatmessage_change", run.summary_id), name)
+    assert f"%: {chat.get_context(tip).history_tokens:,} of " in branch.fullness
+    page = operator.get(page_of(session)).text
+    assert f'<a href="{url("chatmessage_transcript", tip.pk)}">Transcript</a>' in page
+    assert f'<a href="{url("chatmessage_compact", tip.pk)}">Compact</a>' in page
+
+
+def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
+    session = start_session()
+    chat.append_message(session, role="user", content=words(1000, "harbour"))
+    response = viewer.get(page_of(session))
+    [branch] = response.context["branches"]
+    assert branch.is_over
+    assert f"over the threshold of {branch.budget.threshold:,}" in branch.fullness
+    assert "Over threshold</span>" in response.text
+    assert f'high="{branch.budget.threshold}" optimum="0" value="{branch.history.tokens}"' in response.text
+
+
+def test_the_branch_in_use_alone_is_open(viewer):
+    star(session := start_session(), 5)
+    page = viewer.get(page_of(session)).text
+    assert page.count("<details open>") == 1
+    assert page.count(">In use</span>") == 1
+
+
+def test_an_empty_session_has_a_page(operator):
+    response = operator.get(page_of(start_session()))
+    assert "No messages yet." in response.text
+    assert figures(response) | {"Messages": "0", "Branches": "0", "Tokens stored": "0"} == figures(response)
+    assert response.context["compact_form"] is None, "there is nothing to compact"
+
+
+def test_summaries_are_counted_live_and_retired(viewer):
+    session, main, *_ = forked()
+    summarize(main[5], main[1])
+    assert session.messages.filter(kind=Kind.SUMMARY).count() == 3
+    assert figures(viewer.get(page_of(session)))["Summaries"] == "2 live · 1 retired"
+
+
+# -- many branches ------------------------------------------------------------------------------------------
+
+
+def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer):
+    """Each on one page; and on every page the one that they leave."""
+    _, trunk, *_ = star(session := start_session(), 150)
+    shown, address, ranges = set(), page_of(session), []
+    while address:
+        response = viewer.get(address)
+        listed = response.context["branches"]
+        here = {lane.start_id for lane in listed.lanes}
+        assert len(list(listed)) == len(here)
+        assert next(iter(listed)).lane in listed.lanes[-1:]
+        assert len(shown & here) <= 1
+        shown |= here
+        ranges.append(listed.range)
+        assert ("Newest branches" in response.text) == (len(ranges) > 1)
+        assert f"{listed.range}</h2>" in response.text
+        address = response.context["older_url"]
+    assert ranges == [f"Branches {of} of 150, newest first" for of in ("1 to 60", "61 to 120", "121 to 150")]
+    assert len(shown) == 150
+    assert trunk
+
+
+def test_more_branches_than_are_counted_are_said_to_be_more(viewer, monkeypatch):
+    star(session := start_session(), 150)
+    monkeypatch.setattr(branches, "MOST_COUNTED", 50)
+    first = viewer.get(page_of(session))
+    assert first.context["branches"].range == "Branches 1 to 60 of more than 50, newest first"
+    assert viewer.get(first.context["older_url"]).context["branches"].range == "Branches beyond the newest 50"
+
+
+def test_two_thousand_branches_take_the_queries_of_a_hundred(viewer):
+    counts = []
+    for count in (100, 2000):
+        star(session := start_session(), count)
+        counts.append(len(queries_of(viewer, page_of(session))))
+        assert figures(viewer.get(page_of(session)))["Branches"] in (str(count), "at least 1,000")
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("before", ["x", "", "-1", "0", "\x00", "1.5"])
+def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
+    session = start_session()
+    chain(session, 3)
+    assert len(branches_of(viewer, session, before=before)) == 1
