@@ -188,7 +188,7 @@ def _empty_summaries_below(row: ChatMessage, using: str) -> None:
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
-        emptied += summaries.update(content="", redacted_at=now, retired_reason="redaction")
+        emptied += summaries.update(content="", ledger="", redacted_at=now, retired_reason="redaction")
         _blank_runs(using, batch)
     _count_erasure(row.session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}
