@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.truncate import in_brackets
 
 if TYPE_CHECKING:
     from compaction_app.values import ContextMessage
@@ -154,10 +155,10 @@ def _content_with_attachments(message: ContextMessage) -> Any:
 def attachment_line(attachment: Mapping[str, Any]) -> str:
     """One line that replaces an attachment where only text can be sent."""
     kind = attachment.get("type") or "file"
-    described = attachment.get("name") or attachment.get("url") or attachment.get("mime_type")
+    described = in_brackets(str(attachment.get("name") or attachment.get("url") or attachment.get("mime_type") or ""))
     if kind == "image":
         return f"[image: {described}]" if described else "[image]"
-    return f"[attached: {described or kind}]"
+    return f"[attached: {described or in_brackets(str(kind))}]"
 
 
 def _openai_call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ FIRM = compiled(
     r"^(?!(?:made|got|had|has|have|there|saw|is|was|felt|found|i|we|you|he|she|they|it)\b)\w+ (?:nothing|no|none of)\b",
     r"\bneeds? (?:\S+ ){0,3}?(?:ok(?:ay)?|sign-?off|permission|approval|consent|signature|go-ahead|certificate)\b",
     r"\b(?:no|not|nothing|never) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|below|beyond|under|"
-    r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|\d\S* (?:max|tops)\b|"
+    r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|(?<!\S)(?=\S*\d)\S+ (?:max|tops)\b|"
     r"\b(?:not|never) exceed\b",
 )
 #: What only looks like a rule: idioms, what people say of themselves and of the past, and comments of a model or tool.

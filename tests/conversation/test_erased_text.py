@@ -137,7 +137,10 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
 
 
 EVERYWHERE = {
-    *(f"{MESSAGES}.{c}" for c in ("content", "tool_calls", "name", "reasoning", "attachments", "usage", "metadata")),
+    *(
+        f"{MESSAGES}.{c}"
+        for c in ("content", "ledger", "tool_calls", "name", "reasoning", "attachments", "usage", "metadata")
+    ),
     f"{MESSAGES}.retired_reason",
     *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
 }
@@ -158,7 +161,7 @@ class TestRedaction:
         assert columns_with(MARK) == set()
         for summary in story["summaries"]:
             summary.refresh_from_db()
-            assert (summary.content, summary.retired_reason) == ("", "redaction")
+            assert (summary.text, summary.retired_reason) == ("", "redaction")
             assert summary.retired_at is not None
         assert told.usage == {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4}}
         assert told.tool_calls == [{"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}]

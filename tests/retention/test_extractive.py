@@ -122,7 +122,7 @@ class TestForm:
 
     def test_attachments_are_told(self) -> None:
         covered = [message(1, attachments=({"type": "image", "name": "cat.png"},))]
-        assert "user: [image: cat.png]" in summarize(covered)
+        assert "user: [quoted] [image: cat.png]" in summarize(covered)
 
     def test_reasoning_is_not_told(self) -> None:
         thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
