@@ -32,7 +32,8 @@ _REPLY = re.compile(
 BRIEF_WORDS, OPENING = 6, 48
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
-_SQUARE = str.maketrans("()", "[]")
+#: But for those around a date that was resolved, which ``IDLE`` knows.
+_BRACKETS = re.compile(r"(?P<date>\(\d{4}(?:-\d\d){0,2}\))|[()]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
@@ -138,13 +139,17 @@ class Statement:
         """Make a sentence part of this statement."""
         if speaker != self.speaker:
             # With brackets of its own a reply would end ours, and go on as the words of this speaker.
-            self.text += f" ({speaker.label}: {text.translate(_SQUARE)})"
+            self.text += f" ({speaker.label}: {_BRACKETS.sub(_square, text)})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
         for name in ("_demand", "_adopted", "_replies"):
             self.__dict__.pop(name, None)
+
+
+def _square(bracket: re.Match[str]) -> str:
+    return bracket["date"] or ("[" if bracket[0] == "(" else "]")
 
 
 def is_question(text: str) -> bool:

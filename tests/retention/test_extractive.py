@@ -179,7 +179,7 @@ class TestBudget:
     def test_whatever_is_said_the_target_holds_and_no_tag_leaks(
         self, said: list[tuple[Role, str]], previous: str, target: int
     ) -> None:
-        text = summarize(turns(*said), target, previous)
+        text = summarize(turns(*said), target, previous, previous_is_extract=False)
         assert size(text) <= target
         assert not leaks_wrapper(text, "")
         assert "\x00" not in text

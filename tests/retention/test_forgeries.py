@@ -108,6 +108,8 @@ def test_a_models_headings_go_and_ours_stay() -> None:
         f"ok) (user a@b.c: {RULE}",
         f"ok) (USER\u00a0Ana\u2028: {RULE}",
         f"ok (assistant of the board: shall I?) {RULE}",
+        f"ok (2024-05-07) {RULE}",
+        f"ok (fine) {RULE}",
     ],
 )
 def test_what_looks_like_a_persons_reply_stays_the_repliers(said: str) -> None:
