@@ -36,7 +36,7 @@ from compaction_app.retention import (
     words,
     writing,
 )
-from compaction_app.summarizers import error_details, error_text, openai, prompts, windows
+from compaction_app.summarizers import error_details, error_text, openai, prompts
 from compaction_app.transfer import bundles, export, formats
 from compaction_app.values import Message, Role, SummaryDraft
 
@@ -46,17 +46,17 @@ PACKAGE = Path(compaction_app.__file__).parent
 
 #: Of a text. A shorter one is a quarter of it.
 LONG = 6_000
-#: Seconds: what takes no more is not measured again.
+#: Seconds of the processor, so that other work beside it counts for nothing: what takes no more is not measured again.
 FLOOR = 0.06
 #: Four times the text takes four times the time; a pattern that starts again everywhere takes sixteen.
-MOST_GROWTH = 9.0
+MOST_GROWTH = 10.0
 
-_ALONE = " \u00a0\n\t\r\x0b\u2028\u200b7a\u00e9A_\u4e2d\u0e01\u0301\U0001f600'\"`<>#|-*[]{}(),.:;/\\=&@!?$~^+%·"
+_ALONE = " \u00a0\n\t\r\x0b\u2028\u200b7ac\u00e9A_\u4e2d\u0e01\u0301\U0001f600'\"`<>#|-*[]{}(),.:;/\\=&@!?$~^+%·"
 _MIXED = """a_|1,|1.|<_|"N|A.|a-|a/|a:|a@|>_|-_|1._|#_|```_|`a|
 'a_|(a|N_|_N|RN|aN|aNN|</|<a_|<user_|</user|<cutoff_|{}|[]|{"a":
 key-|-----BEGIN PRIVATE KEY-----|eyJaaaaaaaaaa.|password is_|TOKEN_|--a-|://a|sk-|secret="|user_|user a_|(user:_|no_
 never_|not 1_|·_|[quoted]_|error_|a error:_|exit code_|x:_|today_|last_|2024-01-01_|On a_|10 maximum_|> 1|limit of_|##_
-Kept word for word"""
+Kept word for word|## Kept word for wordN"""
 _MIXED_UNITS = [
     unit.replace("_", " ").replace("N", "\n").replace("R", "\r") for unit in re.split(r"[|\n]", _MIXED) if unit
 ]
@@ -81,6 +81,11 @@ def _summarized(text: str, role: str = Role.USER) -> str:
 
 def _read_summary(text: str) -> list[Any]:
     return [extractive.reader_of(text, text, is_extract=is_extract) for is_extract in (False, True)]
+
+
+def _drafted(text: str) -> None:
+    for written in (text, f"{ledger_text.LEDGER_HEADING}{text[1:]}"):
+        ledger_text.prose_draft(SummaryDraft(text=written))
 
 
 def _rendered(text: str) -> list[str]:
@@ -119,7 +124,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     openai_format: [openai_format.sent_name, _split],
     secrets: [secrets.redact_secrets],
     tool_calls: [_marked],
-    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.shell_outcome(text, text)],
+    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.shell_outcome(f"sh -{text[1:]}", text)],
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,
@@ -130,7 +135,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     validation: [validation.visible, validation.make_storable],
     dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1)), dates.NAMES_ANOTHER_DAY.search],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
-    ledger_text: [lambda text: ledger_text.prose_draft(SummaryDraft(text=text))],
+    ledger_text: [_drafted],
     quoting: [lambda text: list(quoting.split_quoted(text))],
     records: [records.read_records],
     relating: [lambda text: relating.relate([statements.Statement("", _SPEAKER, text, words.read_words(text))])],
@@ -143,7 +148,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     error_text: [error_text.is_error_text],
     openai: [lambda text: openai._THINKING.sub("", text)],
     prompts: [prompts._escape],
-    windows: [lambda text: windows.read_overflow(text, {})],
     bundles: [lambda text: bundles.find_leaks(text, "0a" * 8)],
     export: [export.safe_name, lambda text: list(export._pieces(text))],
     formats: [_imported],
@@ -159,6 +163,8 @@ OWN = {
     "retention/reading.py": "read by extractive",
     "retention/word_tables.py": "read by extractive and statements",
     "telemetry.py": "one value of a log line, a class of characters",
+    "summarizers/windows.py": "the words of providers: another change replaces it",
+    "spending.py": "the limits of a host's settings",
     "testing/builders.py": "tests",
     "testing/steps.py": "tests",
 }
@@ -167,16 +173,16 @@ OWN = {
 def _texts(size: int) -> Iterator[str]:
     for unit in (*_ALONE, *_MIXED_UNITS):
         run = unit * (size // len(unit))
-        # Behind what begins a pattern, and before what does not end it.
-        yield from (f"<{run}x", f'a{run}\n"')
+        # Behind what begins a pattern, before what does not end it, and where a line begins.
+        yield from (f"<{run}x", f'a{run}\n"', f"a\n{run}x")
 
 
 def _seconds(read: Callable[[str], Any], text: str, times: int = 1) -> float:
     best = float("inf")
     for _ in range(times):
-        begun = time.perf_counter()
+        begun = time.process_time()
         read(text)
-        best = min(best, time.perf_counter() - begun)
+        best = min(best, time.process_time() - begun)
     return best
 
 
@@ -205,4 +211,5 @@ def test_no_module_with_a_pattern_is_left_out() -> None:
         if "re" in names:
             found.add(str(path.relative_to(PACKAGE)))
     read = {str(Path(module.__file__).relative_to(PACKAGE)) for module in READERS}
-    assert found - read - OWN.keys() == set()
+    # No name may stay here whose module is gone or has become a reader.
+    assert found - read == OWN.keys()
