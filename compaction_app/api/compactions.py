@@ -12,25 +12,24 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, refusal, responses
+from compaction_app.api.errors import Code, Problem, responses
 from compaction_app.api.lookup import find_generations, find_message, find_run, find_session, require_tip
+from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, page, parse_cursor
+from compaction_app.api.schemas import MAX_ID, Body, Id, example
 from compaction_app.api.throttle import count_against_throttle
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.compact import open_and_enqueue
-from compaction_app.exceptions import CompactionFailed
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
 
-PREVIEW_CHARS = 200
 #: Stored with a summary that is retired here. The site's access log has the user.
 RETIRED_REASON = "api"
 
@@ -39,7 +38,7 @@ TriggerName = Literal["threshold", "manual", "overflow"]
 
 
 class CompactIn(Body):
-    model_config = examples.shown(examples.COMPACT)
+    model_config = example(message_id=41, instructions="Keep the prices.", wait=True)
 
     message_id: Id | None = Field(
         default=None, description="The tip of the branch. Null: the session's newest message."
@@ -50,25 +49,24 @@ class CompactIn(Body):
     wait: bool = Field(default=True, description="Wait for the summary. False: return the run at once.")
 
 
-class RunReferences(Schema):
-    """Ids. Null if there was no such row, or it was deleted."""
-
-    run_id: int = Field(validation_alias="pk")
-    tip_id: int | None = Field(description="The branch's tip when the compaction was requested.")
-    anchor_id: int | None = Field(description="The message that the summary is attached to.")
-    cutoff_id: int | None = Field(description="The last message that the summary covers.")
-    base_id: int | None = Field(description="The previous summary, which this one continues.")
-    summary_id: int | None
-
-
 class RunFigures(Schema):
-    tokens_before: int | None = Field(description="Of the branch's history.")
-    tokens_after: int | None
-    messages_compacted: int | None
-    input_tokens: int | None = Field(description="Of the summarizer's calls, as the provider reported them.")
-    output_tokens: int | None
-    cached_tokens: int | None
-    cost: str | None = Field(description="Calculated from `PRICES`. A decimal number as text.")
+    """The id of a row is null if there was none, or it was deleted."""
+
+    run_id: int = Field(validation_alias="pk", examples=[3])
+    tip_id: int | None = Field(description="The branch's tip when the compaction was requested.", examples=[41])
+    anchor_id: int | None = Field(description="The message that the summary is attached to.", examples=[41])
+    cutoff_id: int | None = Field(description="The last message that the summary covers.", examples=[39])
+    base_id: int | None = Field(description="The previous summary, which this one continues.", examples=[None])
+    summary_id: int | None = Field(examples=[42])
+    tokens_before: int | None = Field(description="Of the branch's history.", examples=[90_112])
+    tokens_after: int | None = Field(examples=[3_036])
+    messages_compacted: int | None = Field(examples=[39])
+    input_tokens: int | None = Field(
+        description="Of the summarizer's calls, as the provider reported them.", examples=[90_940]
+    )
+    output_tokens: int | None = Field(examples=[3_105])
+    cached_tokens: int | None = Field(examples=[0])
+    cost: str | None = Field(description="Calculated from `PRICES`. A decimal number as text.", examples=["0.02207"])
 
     @staticmethod
     def resolve_cost(run: CompactionRun) -> str | None:
@@ -76,25 +74,25 @@ class RunFigures(Schema):
         return None if run.cost is None else format(run.cost, "f")
 
 
-class CompactionOut(RunReferences, RunFigures):
+class CompactionOut(RunFigures):
     """One generation of a session, without its text."""
 
-    model_config = examples.shown(examples.GENERATION)
-
-    generation: int
+    generation: int = Field(examples=[1])
     trigger: TriggerName
-    summarizer_model: str
+    summarizer_model: str = Field(examples=["gpt-5.4-nano"])
     prompt_version: str
-    retention_before: float | None = Field(description="The share of facts that the model's draft kept.")
-    retention_after: float | None = Field(description="The same with the ledger at the end of the summary.")
+    retention_before: float | None = Field(
+        description="The share of facts that the model's draft kept.", examples=[0.82]
+    )
+    retention_after: float | None = Field(
+        description="The same with the ledger at the end of the summary.", examples=[0.97]
+    )
     retired_at: datetime | None = Field(description="When the summary was retired.")
     created_at: datetime
     finished_at: datetime | None
 
 
 class CompactionDetail(CompactionOut):
-    model_config = examples.shown(examples.GENERATION_IN_FULL)
-
     summary: str | None = Field(description="The summary's text. Empty after a redaction, null after a deletion.")
     instructions: str
     pinned_id: int | None = Field(description="The user message shown verbatim after the summary.")
@@ -108,23 +106,19 @@ class CompactionDetail(CompactionOut):
         return run.summary.pinned_message_id if run.summary else None
 
 
-class Compacted(RunReferences, RunFigures):
+class Compacted(RunFigures):
     """The summary was made."""
 
-    model_config = examples.shown(examples.COMPACTED)
-
-    generation: int
+    generation: int = Field(examples=[1])
     summary_preview: str = Field(description="The first 200 characters.")
 
     @staticmethod
     def resolve_summary_preview(run: CompactionRun) -> str:
-        return run.summary.content[:PREVIEW_CHARS] if run.summary else ""
+        return run.summary.content[:200] if run.summary else ""
 
 
-class RunOut(RunReferences, RunFigures):
+class RunOut(RunFigures):
     """One attempt to compact. `ready` and `running` are open: poll until the status is neither."""
-
-    model_config = examples.shown(examples.RUN)
 
     session_id: UUID
     status: StatusName
@@ -141,9 +135,7 @@ class RunOut(RunReferences, RunFigures):
 
 
 class Retired(Schema):
-    model_config = examples.shown(examples.RETIRED)
-
-    retired: list[int] = Field(description="The summary and every live summary built on it.")
+    retired: list[int] = Field(description="The summary and every live summary built on it.", examples=[[42]])
 
 
 @router.post(
@@ -151,19 +143,11 @@ class Retired(Schema):
     summary="Compact a branch",
     **responses(
         {200: Compacted, 202: RunOut},
-        Code.NOT_FOUND,
-        Code.OPEN_RUN,
-        Code.BRANCH_GONE,
-        Code.BASE_CHANGED,
-        Code.INVALID_MESSAGE,
-        Code.INVALID_PARENT,
-        Code.NOTHING_TO_COMPACT,
-        Code.MODE_OFF,
-        Code.THROTTLED,
-        Code.SPEND,
+        *(Code.NOT_FOUND, Code.OPEN_RUN, Code.BRANCH_GONE, Code.BASE_CHANGED, Code.INVALID_MESSAGE),
+        *(Code.INVALID_PARENT, Code.NOTHING_TO_COMPACT, Code.MODE_OFF, Code.THROTTLED, Code.SPEND),
         Code.COMPACTION_FAILED,
         changes=True,
-        headers={202: {"Location": "The address to poll the run at."}},
+        header=("Location", "The address to poll the run at."),
     ),
 )
 def compact(
@@ -173,14 +157,28 @@ def compact(
     why there is none. Without it the response is 202 and a run to poll."""
     options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
-    tip = _tip(session, options.message_id)
+    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
+    if options.message_id is None:
+        # The newest message of a session is always a tip.
+        tip = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
+    else:
+        tip = require_tip(get_object_or_404(rows, pk=options.message_id), "body.message_id")
+    if tip is None:
+        raise Problem(Code.NOTHING_TO_COMPACT)
     count_against_throttle(user_of(request))
     if options.wait:
         return Status(200, _compact_now(tip, options.instructions))
-    run = _open_run(session, tip, options.instructions)
+    resolved = resolve_request(session)
+    decision = open_and_enqueue(
+        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=options.instructions)
+    )
+    if decision.run is None:
+        raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
+    if decision.run.status == RunStatus.SKIPPED:
+        raise Problem(Code(decision.run.skip_reason))
     # Relative to the sessions, since a host may mount the API anywhere.
-    response["Location"] = f"{request.path.rpartition('/sessions/')[0]}/runs/{run.pk}"
-    return Status(202, run)
+    response["Location"] = f"{request.path.rpartition('/sessions/')[0]}/runs/{decision.run.pk}"
+    return Status(202, decision.run)
 
 
 @router.get(
@@ -229,17 +227,6 @@ def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
     return find_run(request, run_id)
 
 
-def _tip(session: ChatSession, message_id: int | None) -> ChatMessage:
-    """Return the message to compact at: the one named, or the newest of the session, which is always a tip."""
-    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
-    if message_id is None:
-        newest = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
-        if newest is None:
-            raise Problem(Code.NOTHING_TO_COMPACT)
-        return newest
-    return require_tip(get_object_or_404(rows, pk=message_id), "body.message_id")
-
-
 def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
     """Return the run that made the newest summary."""
     try:
@@ -255,18 +242,4 @@ def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
         run = run.previous_run
     if run is None:
         raise Problem(Code(last.skip_reason))
-    return run
-
-
-def _open_run(session: ChatSession, tip: ChatMessage, instructions: str) -> CompactionRun:
-    resolved = resolve_request(session)
-    decision = open_and_enqueue(
-        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
-    )
-    run = decision.run
-    if run is None:
-        # A manual request is refused if the mode is off, a run is open, or a limit of spending is reached.
-        raise refusal(decision.reason, decision.numbers, decision.open_run_id)
-    if run.status == RunStatus.SKIPPED:
-        raise Problem(Code(run.skip_reason))
     return run

@@ -1,0 +1,49 @@
+"""A host's own chat view, in a NinjaAPI of its own that answers errors as this one does."""
+
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.urls import path
+from django.utils import timezone
+from ninja import NinjaAPI
+
+from compaction_app import chat
+from compaction_app.api.errors import add_error_handlers
+from compaction_app.exceptions import CompactionError
+from compaction_app.models import ChatMessage, ReplyClaim
+from tests.api.asking import Asker, problem
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls(__name__)]
+
+api = NinjaAPI(urls_namespace="own")
+add_error_handlers(api)
+
+
+@api.post("/chat/{message_id}")
+def answer(request, message_id: int):
+    return {"reply": chat.complete(ChatMessage.objects.get(pk=message_id), model="m").content}
+
+
+@api.get("/odd")
+def odd(request):
+    raise CompactionError("secret")
+
+
+urlpatterns = [path("api/v1/", api.urls)]
+
+
+def test_a_reply_that_is_under_way_is_a_conflict():
+    """A double click: the first request still has a model answer."""
+    tip = chat.append_message(chat.start_session(), role="user", content="When is the tide in?")
+    soon = timezone.now() + timedelta(seconds=30)
+    ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=soon)
+    detail = problem(Asker().post(f"chat/{tip.pk}"), 409, "reply_under_way")
+    assert "under way" in detail
+
+
+def test_what_has_no_code_is_an_error_of_the_servers(caplog):
+    response = Asker(raise_request_exception=False).get("odd")
+    problem(response, 500, "internal")
+    assert "secret" not in json.dumps(response.json()) + caplog.text
