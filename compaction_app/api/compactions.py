@@ -13,7 +13,7 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.errors import Code, Problem, operation
 from compaction_app.api.lookup import find_generations, find_message, find_run, find_session, require_tip
 from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
 from compaction_app.api.permissions import Action
@@ -40,12 +40,8 @@ TriggerName = Literal["threshold", "manual", "overflow"]
 class CompactIn(Body):
     model_config = example(message_id=41, instructions="Keep the prices.", wait=True)
 
-    message_id: Id | None = Field(
-        default=None, description="The tip of the branch. Null: the session's newest message."
-    )
-    instructions: str = Field(
-        default="", max_length=MAX_INSTRUCTIONS, description="What the summary should keep or focus on."
-    )
+    message_id: Id | None = Field(default=None, description="The branch's tip. Null: the session's newest message.")
+    instructions: str = Field(default="", max_length=MAX_INSTRUCTIONS, description="What to keep or focus on.")
     wait: bool = Field(default=True, description="Wait for the summary. False: return the run at once.")
 
 
@@ -61,9 +57,7 @@ class RunFigures(Schema):
     tokens_before: int | None = Field(description="Of the branch's history.", examples=[90_112])
     tokens_after: int | None = Field(examples=[3_036])
     messages_compacted: int | None = Field(examples=[39])
-    input_tokens: int | None = Field(
-        description="Of the summarizer's calls, as the provider reported them.", examples=[90_940]
-    )
+    input_tokens: int | None = Field(description="Of the summarizer's calls, as reported.", examples=[90_940])
     output_tokens: int | None = Field(examples=[3_105])
     cached_tokens: int | None = Field(examples=[0])
     cost: str | None = Field(description="Calculated from `PRICES`. A decimal number as text.", examples=["0.02207"])
@@ -81,12 +75,8 @@ class CompactionOut(RunFigures):
     trigger: TriggerName
     summarizer_model: str = Field(examples=["gpt-5.4-nano"])
     prompt_version: str
-    retention_before: float | None = Field(
-        description="The share of facts that the model's draft kept.", examples=[0.82]
-    )
-    retention_after: float | None = Field(
-        description="The same with the ledger at the end of the summary.", examples=[0.97]
-    )
+    retention_before: float | None = Field(description="The share of facts that the draft kept.", examples=[0.82])
+    retention_after: float | None = Field(description="The same with the summary's ledger.", examples=[0.97])
     retired_at: datetime | None = Field(description="When the summary was retired.")
     created_at: datetime
     finished_at: datetime | None
@@ -138,17 +128,14 @@ class Retired(Schema):
     retired: list[int] = Field(description="The summary and every live summary built on it.", examples=[[42]])
 
 
-@router.post(
+@operation(
+    router,
+    "POST",
     "/sessions/{uuid:session_id}/compact",
-    summary="Compact a branch",
-    **responses(
-        {200: Compacted, 202: RunOut},
-        *(Code.NOT_FOUND, Code.OPEN_RUN, Code.BRANCH_GONE, Code.BASE_CHANGED, Code.INVALID_MESSAGE),
-        *(Code.INVALID_PARENT, Code.NOTHING_TO_COMPACT, Code.MODE_OFF, Code.THROTTLED, Code.SPEND),
-        Code.COMPACTION_FAILED,
-        changes=True,
-        header=("Location", "The address to poll the run at."),
-    ),
+    {200: Compacted, 202: RunOut},
+    "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
+    "compaction_failed",
+    header=("Location", "The address to poll the run at."),
 )
 def compact(
     request: HttpRequest, response: HttpResponse, session_id: UUID, body: CompactIn | None = None
@@ -181,11 +168,7 @@ def compact(
     return Status(202, decision.run)
 
 
-@router.get(
-    "/sessions/{uuid:session_id}/compactions",
-    summary="List the generations",
-    **responses({200: Page[CompactionOut]}, Code.NOT_FOUND),
-)
+@operation(router, "GET", "/sessions/{uuid:session_id}/compactions", {200: Page[CompactionOut]})
 def list_compactions(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Every summary ever made in this session, newest first, without its text."""
     runs = find_generations(request, session_id)
@@ -194,11 +177,7 @@ def list_compactions(request: HttpRequest, session_id: UUID, limit: Limit, curso
     return page(runs.order_by("-generation").defer("instructions"), limit, lambda run: run.generation)
 
 
-@router.get(
-    "/sessions/{uuid:session_id}/compactions/{int:generation}",
-    summary="Get a generation",
-    **responses({200: CompactionDetail}, Code.NOT_FOUND),
-)
+@operation(router, "GET", "/sessions/{uuid:session_id}/compactions/{int:generation}", {200: CompactionDetail})
 def get_compaction(
     request: HttpRequest, session_id: UUID, generation: Annotated[int, Path(ge=1, le=MAX_ID)]
 ) -> CompactionRun:
@@ -206,11 +185,7 @@ def get_compaction(
     return get_object_or_404(find_generations(request, session_id).select_related("summary"), generation=generation)
 
 
-@router.delete(
-    "/summaries/{int:summary_id}",
-    summary="Retire a summary",
-    **responses({200: Retired}, Code.NOT_FOUND, Code.THROTTLED, changes=True),
-)
+@operation(router, "DELETE", "/summaries/{int:summary_id}", {200: Retired}, "throttled")
 def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     """Takes it out of use, with every live summary built on it. The next context has the original messages again. The
     summary is kept for the record."""
@@ -222,7 +197,7 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     return {"retired": chat.retire_summary(summary, reason=RETIRED_REASON)}
 
 
-@router.get("/runs/{int:run_id}", summary="Get a run", **responses({200: RunOut}, Code.NOT_FOUND))
+@operation(router, "GET", "/runs/{int:run_id}", {200: RunOut})
 def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
     return find_run(request, run_id)
 

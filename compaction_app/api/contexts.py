@@ -9,7 +9,7 @@ from ninja import Query, Router, Schema
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from compaction_app import chat
-from compaction_app.api.errors import Code, responses
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import find_tip
 from compaction_app.api.schemas import MAX_NUMBER, Body, Id, InQuery, JsonObject, Number, RoleName, ShortText, whole
 from compaction_app.messages.validation import MAX_REPORTED, check_text
@@ -29,7 +29,7 @@ class Figures(Schema):
     model: ShortText = Field(description="The model that the context was built for. Empty: none was given.")
     tokens: Number = Field(description="Of everything sent, without the reserve for the reply.", examples=[3_055])
     history_tokens: Number = Field(
-        description="Of the summary, the pinned message and the part of the tail shown.", examples=[3_046]
+        description="Of the summary, the pinned message and the tail shown.", examples=[3_046]
     )
     available_tokens: Number = Field(examples=[119_799])
     reserved_tokens: Number = Field(description="For the system prompt and the reply.", examples=[8_201])
@@ -59,12 +59,10 @@ class UsageIn(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    prompt_tokens: Reported = Field(
-        default=None, description="As OpenAI reports it, cached tokens included.", examples=[3_302]
-    )
+    prompt_tokens: Reported = Field(None, description="OpenAI's, cached tokens included.", examples=[3_302])
     completion_tokens: Reported = None
     total_tokens: Reported = None
-    input_tokens: Reported = Field(default=None, description="As Anthropic reports it, without cached tokens.")
+    input_tokens: Reported = Field(None, description="Anthropic's, without cached tokens.")
     output_tokens: Reported = None
     cache_read_input_tokens: Reported = None
     cache_creation_input_tokens: Reported = None
@@ -86,10 +84,7 @@ class ContextMessageOut(Schema):
 
 class ContextOut(Schema):
     figures: Figures
-    fallback_used: bool = Field(
-        description="Whether the prompt was cut to fit, because compaction is late or failing: tool results are "
-        "shortened, or `dropped` messages left out."
-    )
+    fallback_used: bool = Field(description="Whether the prompt was cut to fit, because compaction is late or failing.")
     messages: list[ContextMessageOut] = Field(description="In the order they are sent.")
     openai: list[JsonObject] = Field(
         description="The same as `messages` of a chat completion. A tool call without a result is given one.",
@@ -97,31 +92,23 @@ class ContextOut(Schema):
     )
 
 
-ModelName = Annotated[
-    str | None,
-    Query(None, max_length=255, description="Fit this model's context window. Default: the session's model."),
-]
-ReservedTokens = Annotated[
-    int | None,
-    InQuery,
-    Query(None, ge=0, le=MAX_NUMBER, description="Kept free for the reply and for what you add, such as tools."),
-]
+_MODEL = "Fit this model's context window. Default: the session's model."
+_RESERVED = "Kept free for the reply and for what you add, such as tools."
 _REASONING = "Count the reasoning blocks of the tail's messages, and include those that fit in `openai`."
 
 
-@router.get(
+@operation(
+    router,
+    "GET",
     "/messages/{int:message_id}/context",
-    summary="Get the context at a message",
-    **responses(
-        {200: ContextOut},
-        *(Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.INVALID_PARENT, Code.CONTEXT_OVERFLOW, Code.REDACTION_FAILED),
-    ),
+    {200: ContextOut},
+    "invalid_message invalid_parent context_overflow redaction_failed",
 )
 def get_context(
     request: HttpRequest,
     message_id: Id,
-    model: ModelName,
-    reserved_tokens: ReservedTokens,
+    model: Annotated[str | None, Query(None, max_length=255, description=_MODEL)],
+    reserved_tokens: Annotated[int | None, InQuery, Query(None, ge=0, le=MAX_NUMBER, description=_RESERVED)],
     include_reasoning: Annotated[bool, Query(False, description=_REASONING)],
 ) -> dict[str, Any]:
     """What the model would be sent. Nothing is stored or started. Send `openai` to your model, then append its reply

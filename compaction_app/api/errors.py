@@ -1,13 +1,13 @@
 """The error responses of the API: ``{"code": …, "detail": …}`` for every error.
 
 Code that refuses a request raises :class:`Problem`. :func:`add_error_handlers` has a ``NinjaAPI`` answer any other
-exception with one. :func:`responses` declares, in the OpenAPI document, which codes an operation may return.
+exception with one. :func:`operation` declares, in the OpenAPI document, which codes an operation may return.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Self
@@ -16,8 +16,9 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
-from ninja import NinjaAPI, Schema
+from ninja import NinjaAPI, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.types import TCallable
 from pydantic import Field
 
 from compaction_app.compaction.execute import CLAIMED
@@ -99,7 +100,7 @@ class ProblemOut(Schema):
     code: Code = Field(description="What went wrong, for programs.", examples=[Code.NOT_FOUND])
     detail: str = Field(description="What went wrong, for people.", examples=[Code.NOT_FOUND.meaning])
     run_id: int | None = Field(
-        default=None, description="With `open_run`: the run that is open, for `GET runs/{id}`. Otherwise left out."
+        None, description="With `open_run`: the run that is open, for `GET runs/{id}`. Otherwise left out."
     )
 
 
@@ -193,34 +194,29 @@ _ALWAYS = {
     *(Code.MALFORMED, Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE),
     *(Code.INVALID, Code.CONFIGURATION, Code.INTERNAL, Code.UNAVAILABLE),
 }
-_CHALLENGE = {
-    "WWW-Authenticate": {
-        "description": "The accepted HTTP schemes, such as `Bearer`. Left out if only cookies or keys are accepted.",
-        "schema": {"type": "string"},
-    }
-}
-_RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
-_HEADERS = {401: _CHALLENGE, 429: _RETRY_AFTER, 503: _RETRY_AFTER}
+_RETRY = {"headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}}
+_SCHEMES = "The accepted HTTP schemes, such as `Bearer`. Left out if only cookies or keys are accepted."
+_CHALLENGE = {"headers": {"WWW-Authenticate": {"description": _SCHEMES, "schema": {"type": "string"}}}}
+_HEADERS: dict[int, dict[str, Any]] = {401: _CHALLENGE, 429: _RETRY, 503: _RETRY}
 
 
-def responses(
-    success: Mapping[int, Any], *codes: Code, changes: bool = False, header: tuple[str, str] | None = None
-) -> dict[str, Any]:
-    """Return ``response`` and ``openapi_extra`` for an operation that may return ``codes`` beside the common ones.
+def operation(
+    router: Router, method: str, path: str, success: Mapping[int, Any], codes: str = "", *, header: Sequence[str] = ()
+) -> Callable[[TCallable], TCallable]:
+    """Add an operation that may return ``codes`` ("open_run spend") beside those that follow from its method and path.
 
-    ``changes``: the operation writes, so requests authenticated by cookie need the CSRF token. ``header``: the name
-    and the description of a header of the last status in ``success``.
+    ``success`` maps each status to its schema. ``header``: the name and the description of a header of its last one.
     """
-    possible = {*_ALWAYS, *codes, *([Code.CSRF_FAILED] if changes else [])}
+    possible = _ALWAYS | {Code(code) for code in codes.split()}
+    possible |= {Code.NOT_FOUND} if "{" in path else set()
+    possible |= {Code.CSRF_FAILED} if method != "GET" else set()
     described: dict[int, dict[str, Any]] = {}
     for code in Code:
         if code in possible:
-            entry = described.setdefault(code.status, {"description": ""})
+            entry = described.setdefault(code.status, {"description": ""} | _HEADERS.get(code.status, {}))
             entry["description"] = f"{entry['description']} `{code}`: {code.meaning}".strip()
-            if code.status in _HEADERS:
-                entry["headers"] = _HEADERS[code.status]
     response = {**success, **dict.fromkeys(described, ProblemOut)}
-    if header is not None:
-        name, text = header
-        described[max(success)] = {"headers": {name: {"description": text, "schema": {"type": "string"}}}}
-    return {"response": response, "openapi_extra": {"responses": described}}
+    if header:
+        described[max(success)] = {"headers": {header[0]: {"description": header[1], "schema": {"type": "string"}}}}
+    extra = {"responses": described}
+    return router.api_operation([method], path, response=response, openapi_extra=extra)

@@ -15,7 +15,7 @@ from pydantic import Field
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.contexts import SentContext, UsageIn
-from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.errors import Code, Problem, operation
 from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
 from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
 from compaction_app.api.permissions import Action
@@ -46,35 +46,25 @@ class MessageIn(Body):
     model_config = example(parent_id=41, role="user", content="When is the tide in?")
 
     parent_id: Id | None = Field(
-        default=None,
-        description="The message that it follows. Null: a new root. A second child of the same parent is a fork.",
+        None, description="What it follows. Null: a new root. A second child of one parent is a fork."
     )
     role: RoleName
     content: str | list[JsonObject] = Field(
-        default="",
-        description="A text, or content parts in the OpenAI chat format: their texts are joined, and images and files "
-        "become attachments.",
+        "", description="A text, or OpenAI's content parts: texts are joined, images and files become attachments."
     )
     tool_calls: list[JsonObject] | None = Field(
-        default=None,
-        description="As in the OpenAI chat format: `id`, `type`, `function` with `name` and `arguments` (JSON text).",
+        None, description="As OpenAI's: `id`, `type`, `function` with `name` and `arguments`."
     )
-    tool_call_id: str = Field(default="", description="On tool messages: the open call that this answers.")
+    tool_call_id: str = Field("", description="On tool messages: the open call that this answers.")
     name: ShortText = ""
-    reasoning: str | JsonObject | list[Any] | None = Field(
-        default=None, description="The provider's reasoning blocks, opaque."
-    )
-    attachments: list[JsonObject] | None = Field(
-        default=None, description="Each `{type, mime_type, name, url, tokens}`."
-    )
-    usage: UsageIn | None = Field(default=None, description="As the provider returned it with the reply.")
-    model: ShortText = Field(default="", description="The model that wrote it.")
+    reasoning: str | JsonObject | list[Any] | None = Field(None, description="The provider's blocks, opaque.")
+    attachments: list[JsonObject] | None = Field(None, description="Each `{type, mime_type, name, url, tokens}`.")
+    usage: UsageIn | None = Field(None, description="As the provider returned it with the reply.")
+    model: ShortText = Field("", description="The model that wrote it.")
     metadata: JsonObject | None = None
-    external_id: ShortText = Field(default="", description="Your own id. Unique in its session unless empty.")
+    external_id: ShortText = Field("", description="Your own id. Unique in its session unless empty.")
     context: SentContext | None = Field(
-        default=None,
-        description="On a reply: the `figures` of the context that was sent for it. They are stored, and with `usage` "
-        "they calibrate the token estimate for this model.",
+        None, description="On a reply: the `figures` of what was sent for it. With `usage` they calibrate estimates."
     )
 
 
@@ -106,9 +96,7 @@ class MessageCreated(Schema):
     message: MessageOut
     compaction_requested: bool = Field(description="Whether a compaction of this branch starts in the background.")
     run_id: int | None = Field(description="Its run, for `GET runs/{id}`.", examples=[None])
-    fallback_used: bool = Field(
-        description="Whether the `context` of this reply was cut to fit, because compaction is late or failing."
-    )
+    fallback_used: bool = Field(description="Whether the `context` of this reply was cut to fit: compaction is late.")
 
 
 class NodeOut(Schema):
@@ -123,10 +111,10 @@ class NodeOut(Schema):
     token_count: int
     path_tokens: int
     cutoff_id: int | None = Field(
-        validation_alias="last_summarized_message_id", description="Of a summary: the last message that it covers."
+        validation_alias="last_summarized_message_id", description="The last message that a summary covers."
     )
     pinned_id: int | None = Field(
-        validation_alias="pinned_message_id", description="Of a summary: the user message shown verbatim after it."
+        validation_alias="pinned_message_id", description="The user message shown after a summary."
     )
     retired_at: datetime | None
     redacted_at: datetime | None
@@ -142,32 +130,22 @@ class RedactIn(Body):
 class FeedbackIn(Body):
     model_config = example(feedback={"rating": "up", "words": "Just what I asked."})
 
-    feedback: Any = Field(
-        description=f"Any JSON of at most {MAX_FEEDBACK_BYTES:,} bytes, stored in `metadata`. Null removes it."
-    )
+    feedback: Any = Field(description=f"JSON of at most {MAX_FEEDBACK_BYTES:,} bytes. Null removes it.")
 
 
+_ONCE = "Makes it safe to send the same message again: it is stored once, and the stored one is returned."
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        None,
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="Makes it safe to send the same message again: it is stored once, and the stored one is returned.",
-    ),
+    str | None, Header(None, alias="Idempotency-Key", min_length=1, max_length=255, description=_ONCE)
 ]
 
 
-@router.post(
+@operation(
+    router,
+    "POST",
     "/sessions/{uuid:session_id}/messages",
-    summary="Append a message",
-    **responses(
-        {201: MessageCreated},
-        *(Code.NOT_FOUND, Code.DUPLICATE, Code.INVALID_MESSAGE, Code.INVALID_PARENT, Code.IDEMPOTENCY_CONFLICT),
-        changes=True,
-        header=(REPLAYED, "`true` if an earlier request with the same key stored the message."),
-    ),
+    {201: MessageCreated},
+    "duplicate invalid_message invalid_parent idempotency_conflict",
+    header=(REPLAYED, "`true` if an earlier request with the same key stored the message."),
 )
 def append_message(
     request: HttpRequest, response: HttpResponse, session_id: UUID, body: MessageIn, idempotency_key: IdempotencyKey
@@ -198,11 +176,7 @@ def append_message(
     return Status(201, {**answer, "compaction_requested": run_id is not None, "run_id": run_id})
 
 
-@router.get(
-    "/sessions/{uuid:session_id}/tree",
-    summary="List the nodes of a session",
-    **responses({200: Page[NodeOut]}, Code.NOT_FOUND),
-)
+@operation(router, "GET", "/sessions/{uuid:session_id}/tree", {200: Page[NodeOut]})
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Messages and summaries without their texts, oldest first. A parent comes before its children."""
     session = find_session(request, session_id, Action.READ)
@@ -212,18 +186,12 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
     return page(rows.defer(*TEXTS), limit, lambda row: row.pk)
 
 
-@router.get(
-    "/messages/{int:message_id}", summary="Get a message or a summary", **responses({200: MessageOut}, Code.NOT_FOUND)
-)
+@operation(router, "GET", "/messages/{int:message_id}", {200: MessageOut})
 def get_message(request: HttpRequest, message_id: Id) -> ChatMessage:
     return find_message(request, message_id, Action.READ, whole=True)
 
 
-@router.get(
-    "/messages/{int:message_id}/branch",
-    summary="List a branch, newest message first",
-    **responses({200: Page[MessageOut]}, Code.NOT_FOUND, Code.INVALID_PARENT),
-)
+@operation(router, "GET", "/messages/{int:message_id}/branch", {200: Page[MessageOut]}, "invalid_parent")
 def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """The transcript that people see, without summaries: from this message up to the root. A page ends early after a
     million characters: follow `next_cursor` whatever the number of items."""
@@ -240,11 +208,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
 
 
-@router.patch(
-    "/messages/{int:message_id}",
-    summary="Set the feedback on a message",
-    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "PATCH", "/messages/{int:message_id}", {200: MessageOut}, "invalid_message")
 def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> ChatMessage:
     """The only part of a message that changes, under the key `feedback` of its `metadata`. Redaction clears it."""
     message = find_message(request, message_id, Action.ANNOTATE)
@@ -253,11 +217,7 @@ def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> 
     return chat.annotate_message(message, feedback=body.feedback)
 
 
-@router.delete(
-    "/messages/{int:message_id}",
-    summary="Delete a message and everything below it",
-    **responses({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
-)
+@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message throttled")
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
@@ -266,11 +226,7 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     return Status(204, None)
 
 
-@router.post(
-    "/messages/{int:message_id}/redact",
-    summary="Redact a message",
-    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
-)
+@operation(router, "POST", "/messages/{int:message_id}/redact", {200: MessageOut}, "invalid_message throttled")
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)

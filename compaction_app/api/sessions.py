@@ -14,7 +14,7 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.errors import Code, Problem, operation
 from compaction_app.api.lookup import database, find_session, require
 from compaction_app.api.pages import CURSOR, Limit, Page, invalid_cursor, page, parse_cursor
 from compaction_app.api.permissions import Action, is_allowed
@@ -31,15 +31,12 @@ class SessionIn(Body):
     model_config = example(title="Tide tables", model="gpt-4o-mini", system_prompt="You know the harbour.")
 
     title: ShortText = ""
-    model: ShortText = Field(
-        default="",
-        description="The chat model's name. It selects the context window; the API calls no model by this name.",
-    )
-    system_prompt: str = Field(default="", description="Sent first and never compacted.")
+    model: ShortText = Field("", description="It selects the context window; the API calls no model by this name.")
+    system_prompt: str = Field("", description="Sent first and never compacted.")
     settings: JsonObject = Field(
-        default_factory=dict, description="Overrides of `COMPACTION` keys, with the permission to `configure`."
+        default_factory=dict, description="Overrides of `COMPACTION`, with the permission to `configure`."
     )
-    external_id: ShortText = Field(default="", description="Your own id. Unique per owner unless empty.")
+    external_id: ShortText = Field("", description="Your own id. Unique per owner unless empty.")
     metadata: JsonObject = Field(default_factory=dict, description="Your own data. Never sent to a model.")
 
 
@@ -72,11 +69,7 @@ SessionCursor = Annotated[
 ]
 
 
-@router.post(
-    "/sessions",
-    summary="Create a session",
-    **responses({201: SessionOut}, Code.DUPLICATE, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "POST", "/sessions", {201: SessionOut}, "duplicate invalid_message")
 def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]:
     """The user who creates it owns it. Every field is optional; the smallest body is `{}`."""
     require(request, None, Action.CREATE)
@@ -84,7 +77,7 @@ def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]
     return Status(201, start_session(owner=user_of(request), using=database(), **body.model_dump()))
 
 
-@router.get("/sessions", summary="List your sessions", **responses({200: Page[SessionListed]}))
+@operation(router, "GET", "/sessions", {200: Page[SessionListed]})
 def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> dict[str, Any]:
     """Your own sessions, the most recently used first. One used while you page moves to the front."""
     user = user_of(request)
@@ -103,16 +96,12 @@ def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> 
     return {**found, "items": [row for row in found["items"] if is_allowed(user, row, Action.VIEW)]}
 
 
-@router.get("/sessions/{uuid:session_id}", summary="Get a session", **responses({200: SessionOut}, Code.NOT_FOUND))
+@operation(router, "GET", "/sessions/{uuid:session_id}", {200: SessionOut})
 def get_session(request: HttpRequest, session_id: UUID) -> ChatSession:
     return find_session(request, session_id, Action.VIEW)
 
 
-@router.patch(
-    "/sessions/{uuid:session_id}",
-    summary="Change a session",
-    **responses({200: SessionOut}, Code.NOT_FOUND, Code.DUPLICATE, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "PATCH", "/sessions/{uuid:session_id}", {200: SessionOut}, "duplicate invalid_message")
 def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -> ChatSession:
     """Fields that are left out stay unchanged. Messages are not affected."""
     session = find_session(request, session_id, Action.CHANGE)
@@ -137,11 +126,7 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     return session
 
 
-@router.delete(
-    "/sessions/{uuid:session_id}",
-    summary="Delete a session",
-    **responses({204: None}, Code.NOT_FOUND, changes=True),
-)
+@operation(router, "DELETE", "/sessions/{uuid:session_id}", {204: None})
 def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
     """Deletes its messages, summaries, runs and events too."""
     chat.delete_session(find_session(request, session_id, Action.DELETE))

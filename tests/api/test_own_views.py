@@ -17,6 +17,7 @@ from tests.api.asking import Asker, problem
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls(__name__)]
 
+WORDS = "se" + "cret"
 api = NinjaAPI(urls_namespace="own")
 add_error_handlers(api)
 
@@ -28,7 +29,7 @@ def answer(request, message_id: int):
 
 @api.get("/odd")
 def odd(request):
-    raise CompactionError("secret")
+    raise CompactionError(WORDS)
 
 
 urlpatterns = [path("api/v1/", api.urls)]
@@ -46,4 +47,4 @@ def test_a_reply_that_is_under_way_is_a_conflict():
 def test_what_has_no_code_is_an_error_of_the_servers(caplog):
     response = Asker(raise_request_exception=False).get("odd")
     problem(response, 500, "internal")
-    assert "secret" not in json.dumps(response.json()) + caplog.text
+    assert WORDS not in json.dumps(response.json()) + caplog.text
