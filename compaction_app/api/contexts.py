@@ -28,9 +28,7 @@ class Figures(Schema):
     tip_id: Id = Field(description="The message that the context was built for.", examples=[43])
     model: ShortText = Field(description="The model that the context was built for. Empty: none was given.")
     tokens: Number = Field(description="Of everything sent, without the reserve for the reply.", examples=[3_055])
-    history_tokens: Number = Field(
-        description="Of the summary, the pinned message and the tail shown.", examples=[3_046]
-    )
+    history_tokens: Number = Field(description="Of the summary, the pinned message and the tail.", examples=[3_046])
     available_tokens: Number = Field(examples=[119_799])
     reserved_tokens: Number = Field(description="For the system prompt and the reply.", examples=[8_201])
     window: Number = Field(examples=[128_000])

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from http.client import responses as reasons
 from typing import Any, Self
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -27,10 +28,6 @@ from compaction_app.spending import describe_overspending
 from compaction_app.telemetry import log_error
 
 logger = logging.getLogger("compaction_app.api")
-
-#: In characters. A detail may quote a key of the request, however long.
-MAX_DETAIL = 1000
-_MAX_ERRORS_SHOWN = 5
 
 
 class Code(StrEnum):
@@ -83,7 +80,8 @@ class Problem(Exception):
         self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None, run_id: int | None = None
     ) -> None:
         self.code = code
-        self.detail = (detail or code.meaning)[:MAX_DETAIL]
+        # It may quote a key of the request, however long.
+        self.detail = (detail or code.meaning)[:1000]
         self.run_id = run_id
         self.headers = dict(headers or {})
         super().__init__(f"{code}: {self.detail}")
@@ -99,9 +97,7 @@ class ProblemOut(Schema):
 
     code: Code = Field(description="What went wrong, for programs.", examples=[Code.NOT_FOUND])
     detail: str = Field(description="What went wrong, for people.", examples=[Code.NOT_FOUND.meaning])
-    run_id: int | None = Field(
-        None, description="With `open_run`: the run that is open, for `GET runs/{id}`. Otherwise left out."
-    )
+    run_id: int | None = Field(None, description="With `open_run`: the run to poll. Otherwise left out.")
 
 
 # -- exceptions ------------------------------------------------------------------------------------------
@@ -137,28 +133,28 @@ def add_error_handlers(api: NinjaAPI) -> None:
     @api.exception_handler(HttpError)
     def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
         # django-ninja makes a bad request of whatever is raised while a body is parsed.
-        if isinstance(error.__cause__, CompactionError | RecursionError):
-            return api.on_exception(request, error.__cause__)
-        return Problem(Code.MALFORMED).response()
-
-    @api.exception_handler(RecursionError)
-    def answer_recursion_error(request: HttpRequest, error: RecursionError) -> HttpResponse:
-        return Problem(Code.INVALID, "The body is nested too deeply.").response()
+        if isinstance(error.__cause__, CompactionError):
+            return _answer_compaction_error(request, error.__cause__)
+        if isinstance(error.__cause__, RecursionError):
+            return Problem(Code.INVALID, "The body is nested too deeply.").response()
+        if error.status_code == Code.MALFORMED.status:
+            return Problem(Code.MALFORMED).response()
+        code = reasons.get(error.status_code, "error").lower().replace(" ", "_")
+        return JsonResponse({"code": code, "detail": str(error)}, status=error.status_code)
 
     @api.exception_handler(ValidationError)
     def answer_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         # A number in the path that cannot be an id is answered like an unknown id.
         if any(found["loc"][0] == "path" for found in error.errors):
             return Problem(Code.NOT_FOUND).response()
-        shown = [f"{_place(*found['loc'])}: {found['msg']}" for found in error.errors[:_MAX_ERRORS_SHOWN]]
+        shown = []
+        for found in error.errors[:5]:
+            # Without the value. The first name below the body is that of an argument in Python.
+            source, *names = map(str, found["loc"])
+            shown.append(f"{'.'.join([source, *names[source == 'body' :]])}: {found['msg']}")
         if left := len(error.errors) - len(shown):
             shown.append(f"and {left} more")
         return Problem(Code.INVALID, "; ".join(shown)).response()
-
-
-def _place(source: str, *names: Any) -> str:
-    """``body.content``, without the value. The first name below the body is that of an argument in Python."""
-    return ".".join([source, *map(str, names[1:] if source == "body" else names)])
 
 
 def _answer_with(code: Code, request: HttpRequest, error: Exception) -> HttpResponse:

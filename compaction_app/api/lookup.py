@@ -8,19 +8,17 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import router
-from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.permissions import Action, is_allowed, shows
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.tree.branches import database_of
+from compaction_app.models import ChatMessage, ChatSession
 
 #: Columns that may be long. Deciding whether the user may go on needs none of them.
 TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
-_RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
+RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
 
 
 def database() -> str:
@@ -55,20 +53,6 @@ def require_tip(message: ChatMessage, field: str) -> ChatMessage:
     if message.is_summary:
         raise Problem(Code.INVALID_PARENT, f"{field}: This is a summary; use a message of the branch.")
     return message
-
-
-def find_run(request: HttpRequest, run_id: int) -> CompactionRun:
-    rows = CompactionRun.objects.using(database()).select_related("session").defer(*_RUN_TEXTS, "instructions")
-    run = get_object_or_404(rows, pk=run_id)
-    require(request, run.session, Action.INSPECT)
-    return run
-
-
-def find_generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionRun]:
-    """Return the runs that made a summary, each with the time when that was retired."""
-    session = find_session(request, session_id, Action.INSPECT)
-    rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
-    return rows.annotate(retired_at=F("summary__retired_at")).defer(*_RUN_TEXTS)
 
 
 def require(request: HttpRequest, session: ChatSession | None, action: Action, detail: str = "") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -13,9 +12,8 @@ from ninja import Header, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.authentication import user_of
 from compaction_app.api.contexts import SentContext, UsageIn
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.errors import Code, Problem, logger, operation
 from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
 from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
 from compaction_app.api.permissions import Action
@@ -28,16 +26,12 @@ from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext, Kind, Strategy
 
-logger = logging.getLogger("compaction_app.api")
-
 router = Router(tags=["messages"])
 
 #: Of text and JSON on one page of a branch; the message that exceeds it is the page's last.
 PAGE_CHARACTERS = 1_000_000
 
 REPLAYED = "Idempotency-Replayed"
-#: In characters.
-MAX_REPLACEMENT = 10_000
 #: Of the feedback on a message, as JSON.
 MAX_FEEDBACK_BYTES = 10_000
 
@@ -111,11 +105,9 @@ class NodeOut(Schema):
     token_count: int
     path_tokens: int
     cutoff_id: int | None = Field(
-        validation_alias="last_summarized_message_id", description="The last message that a summary covers."
+        validation_alias="last_summarized_message_id", description="Of a summary: its cutoff."
     )
-    pinned_id: int | None = Field(
-        validation_alias="pinned_message_id", description="The user message shown after a summary."
-    )
+    pinned_id: int | None = Field(validation_alias="pinned_message_id", description="The user message shown after it.")
     retired_at: datetime | None
     redacted_at: datetime | None
     created_at: datetime
@@ -124,7 +116,7 @@ class NodeOut(Schema):
 class RedactIn(Body):
     model_config = example(replacement="[removed at the author's request]")
 
-    replacement: str = Field(default="[redacted]", max_length=MAX_REPLACEMENT, description="Replaces the text.")
+    replacement: str = Field(default="[redacted]", max_length=10_000, description="Replaces the text.")
 
 
 class FeedbackIn(Body):
@@ -221,7 +213,7 @@ def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> 
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
-    count_against_throttle(user_of(request))
+    count_against_throttle(request)
     chat.delete_message(message)
     return Status(204, None)
 
@@ -230,7 +222,7 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)
-    count_against_throttle(user_of(request))
+    count_against_throttle(request)
     return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
 
 

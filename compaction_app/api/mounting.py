@@ -1,8 +1,7 @@
 """The URL patterns of the API, for a host to include at any path and with any authentication.
 
-:func:`api_urls` wraps every view. The wrapper refuses a body that is too large before it is read and a query parameter
-that is unknown, turns every exception and every response of Django's or django-ninja's own (405, an unknown path) into
-an error of the API's shape, and keeps responses out of caches.
+Every view is wrapped: a body that is too large is refused before it is read, and a query parameter that is unknown too;
+405 and unknown paths are errors of the API's shape, and responses stay out of caches.
 """
 
 from __future__ import annotations
@@ -40,11 +39,6 @@ DESCRIPTION = (
     "Every error is `{code, detail}`. See docs/api.md for more."
 )
 _OPENAPI = "openapi.json"
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-#: A character written as ``\uXXXX`` takes at most three times as many bytes as in UTF-8.
-_ESCAPED = 3
-#: Room for everything in a body but the message's content.
-_OTHER_BYTES = 64 * 1024
 
 
 def api_urls(
@@ -95,9 +89,7 @@ def api_urls(
 def _guarded(
     api: NinjaAPI, view: View, parameters: Mapping[str, Collection[str]] | None = None, challenge: str = ""
 ) -> View:
-    """Wrap a view of the API. ``parameters`` maps each method to its query parameters; django-ninja would ignore any
-    other. ``challenge`` is the ``WWW-Authenticate`` header of a 401.
-    """
+    """``parameters``: of each method those in the query; django-ninja ignores any other. ``challenge``: of a 401."""
 
     @wraps(view, assigned=())
     def guard(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -111,8 +103,8 @@ def _guarded(
             response = Problem(Code.METHOD_NOT_ALLOWED, headers={"Allow": allowed}).response()
         if challenge and response.status_code == Code.UNAUTHENTICATED.status:
             response.setdefault("WWW-Authenticate", challenge)
-        for name, value in _HEADERS.items():
-            response.setdefault(name, value)
+        response.setdefault("Cache-Control", "no-store")
+        response.setdefault("X-Content-Type-Options", "nosniff")
         return response
 
     # With ATOMIC_REQUESTS a transaction would be open while a model is called, and would hide what is already stored.
@@ -133,7 +125,8 @@ def _query_parameters(paths: Mapping[str, Any], operation: URLPattern) -> dict[s
 
 def _check_request(request: HttpRequest, parameters: Collection[str]) -> None:
     """Allow one message of ``MAX_MESSAGE_BYTES``, fully escaped, within the site's limit, and known parameters."""
-    limit = _ESCAPED * int(site_setting("MAX_MESSAGE_BYTES")) + _OTHER_BYTES
+    # As ``\uXXXX`` a character takes up to three times as many bytes as in UTF-8. The rest is for other fields.
+    limit = 3 * int(site_setting("MAX_MESSAGE_BYTES")) + 64 * 1024
     if settings.DATA_UPLOAD_MAX_MEMORY_SIZE is not None:
         limit = min(limit, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:

@@ -59,12 +59,11 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
     }.items()
 }
 
-_ON_A_SESSION = {Action.VIEW, Action.CHANGE, Action.CONFIGURE, Action.DELETE}
-
 
 def shows(action: Action) -> Action:
     """The action that shows what ``action`` acts on: who is denied both is told that there is no such thing."""
-    return Action.VIEW if action in _ON_A_SESSION else Action.READ
+    on_session = action in (Action.VIEW, Action.CHANGE, Action.CONFIGURE, Action.DELETE)
+    return Action.VIEW if on_session else Action.READ
 
 
 def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:

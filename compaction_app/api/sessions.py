@@ -33,9 +33,7 @@ class SessionIn(Body):
     title: ShortText = ""
     model: ShortText = Field("", description="It selects the context window; the API calls no model by this name.")
     system_prompt: str = Field("", description="Sent first and never compacted.")
-    settings: JsonObject = Field(
-        default_factory=dict, description="Overrides of `COMPACTION`, with the permission to `configure`."
-    )
+    settings: JsonObject = Field(default_factory=dict, description="Overrides of `COMPACTION`. Needs `configure`.")
     external_id: ShortText = Field("", description="Your own id. Unique per owner unless empty.")
     metadata: JsonObject = Field(default_factory=dict, description="Your own data. Never sent to a model.")
 

@@ -8,6 +8,7 @@ import pytest
 from django.urls import path
 from django.utils import timezone
 from ninja import NinjaAPI
+from ninja.errors import HttpError
 
 from compaction_app import chat
 from compaction_app.api.errors import add_error_handlers
@@ -27,6 +28,11 @@ def answer(request, message_id: int):
     return {"reply": chat.complete(ChatMessage.objects.get(pk=message_id), model="m").content}
 
 
+@api.get("/paid")
+def paid(request):
+    raise HttpError(402, "Your plan has no chat.")
+
+
 @api.get("/odd")
 def odd(request):
     raise CompactionError(WORDS)
@@ -42,6 +48,10 @@ def test_a_reply_that_is_under_way_is_a_conflict():
     ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=soon)
     detail = problem(Asker().post(f"chat/{tip.pk}"), 409, "reply_under_way")
     assert "under way" in detail
+
+
+def test_an_error_of_the_hosts_keeps_its_status_and_words():
+    assert problem(Asker().get("paid"), 402, "payment_required") == "Your plan has no chat."
 
 
 def test_what_has_no_code_is_an_error_of_the_servers(caplog):
