@@ -132,15 +132,17 @@ def add_error_handlers(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+        cause = error.__cause__
+        if cause is None or error.status_code != Code.MALFORMED.status:
+            # The host's own.
+            code = reasons.get(error.status_code, "error").lower().replace(" ", "_")
+            return JsonResponse({"code": code, "detail": str(error)}, status=error.status_code)
         # django-ninja makes a bad request of whatever is raised while a body is parsed.
-        if isinstance(error.__cause__, CompactionError):
-            return _answer_compaction_error(request, error.__cause__)
-        if isinstance(error.__cause__, RecursionError):
+        if isinstance(cause, CompactionError):
+            return _answer_compaction_error(request, cause)
+        if isinstance(cause, RecursionError):
             return Problem(Code.INVALID, "The body is nested too deeply.").response()
-        if error.status_code == Code.MALFORMED.status:
-            return Problem(Code.MALFORMED).response()
-        code = reasons.get(error.status_code, "error").lower().replace(" ", "_")
-        return JsonResponse({"code": code, "detail": str(error)}, status=error.status_code)
+        return Problem(Code.MALFORMED).response()
 
     @api.exception_handler(ValidationError)
     def answer_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -34,10 +34,6 @@ View = Callable[..., HttpResponse]
 #: Takes the request and returns the user, or None. The classes of ``ninja.security`` are such callables.
 Authentication = Callable[[HttpRequest], Any]
 
-DESCRIPTION = (
-    "Conversations as trees of messages, the context that a model is sent at each of them, and their compactions. "
-    "Every error is `{code, detail}`. See docs/api.md for more."
-)
 _OPENAPI = "openapi.json"
 
 
@@ -54,7 +50,8 @@ def api_urls(
     api = NinjaAPI(
         title="Chat compaction",
         version=compaction_app.__version__,
-        description=DESCRIPTION,
+        description="Conversations as trees of messages, the context that a model is sent at each of them, and their "
+        "compactions. Every error is `{code, detail}`. See docs/api.md for more.",
         openapi_url=None,
         docs_url=None,
         docs=_Docs(),

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.urls import path
 from django.utils import timezone
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Schema
 from ninja.errors import HttpError
 
 from compaction_app import chat
@@ -30,7 +30,17 @@ def answer(request, message_id: int):
 
 @api.get("/paid")
 def paid(request):
-    raise HttpError(402, "Your plan has no chat.")
+    error = CompactionError() if request.GET else None
+    raise HttpError(402, "Your plan has no chat.") from error
+
+
+class Said(Schema):
+    n: int
+
+
+@api.post("/said")
+def said(request, body: Said):
+    return {"n": body.n}
 
 
 @api.get("/odd")
@@ -51,7 +61,13 @@ def test_a_reply_that_is_under_way_is_a_conflict():
 
 
 def test_an_error_of_the_hosts_keeps_its_status_and_words():
-    assert problem(Asker().get("paid"), 402, "payment_required") == "Your plan has no chat."
+    for asked in ("paid", "paid?from=1"):
+        assert problem(Asker().get(asked), 402, "payment_required") == "Your plan has no chat."
+
+
+def test_a_body_that_is_no_json_is_malformed():
+    problem(Asker().post("said", raw=b"{"), 400, "malformed")
+    assert problem(Asker().post("said", {"n": "x"}), 422, "invalid").startswith("body.n: ")
 
 
 def test_what_has_no_code_is_an_error_of_the_servers(caplog):
