@@ -47,7 +47,7 @@ class MessageIn(Body):
         "", description="A text, or OpenAI's content parts: texts are joined, images and files become attachments."
     )
     tool_calls: list[JsonObject] | None = Field(
-        None, description="As OpenAI's: `id`, `type`, `function` with `name` and `arguments`."
+        None, description="As OpenAI's: `id`, `type`, `function` with `name` and `arguments` (JSON text)."
     )
     tool_call_id: str = Field("", description="On tool messages: the open call that this answers.")
     name: ShortText = ""
