@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError, HttpError
-from ninja.security import APIKeyCookie
+from ninja.security import SessionAuth
 from ninja.security.http import HttpAuthBase
 
 from compaction_app.api.errors import Code, Problem
 
 
-class SessionUser(APIKeyCookie):
+class SessionUser(SessionAuth):
     """Django's session with CSRF protection: a request that changes something needs the ``X-CSRFToken`` header.
 
     Unlike django-ninja's own class it looks for the user first: without one the response is 401, not 403.
     """
-
-    param_name = settings.SESSION_COOKIE_NAME
 
     def __call__(self, request: HttpRequest) -> Any:
         if not request.user.is_authenticated:
@@ -31,20 +28,15 @@ class SessionUser(APIKeyCookie):
         except HttpError as error:
             raise Problem(Code.CSRF_FAILED) from error
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> Any:
-        return request.user
-
-
-#: The names of HTTP's own schemes in a challenge. Basic is invalid without a realm.
-_CHALLENGES = {"bearer": "Bearer", "basic": 'Basic realm="api"'}
-
 
 def challenge_for(authentications: Iterable[Any]) -> str:
     """Return ``WWW-Authenticate`` for a 401. It is empty if only cookies or keys are accepted: HTTP has no name for
     these, and ``Basic`` would make browsers ask for a password.
     """
+    # Basic is invalid without a realm.
+    names = {"bearer": "Bearer", "basic": 'Basic realm="api"'}
     schemes = [str(getattr(one, "openapi_scheme", "")) for one in authentications if isinstance(one, HttpAuthBase)]
-    return ", ".join(dict.fromkeys(_CHALLENGES.get(scheme, scheme) for scheme in schemes if scheme))
+    return ", ".join(dict.fromkeys(names.get(scheme, scheme) for scheme in schemes if scheme))
 
 
 def user_of(request: HttpRequest) -> Any:

@@ -1,32 +1,33 @@
 """The error responses of the API: ``{"code": …, "detail": …}`` for every error.
 
-Code that refuses a request raises :class:`Problem`. :func:`to_problem` turns any other exception into one.
-:func:`responses` declares, in the OpenAPI document, which codes an operation may return.
+Code that refuses a request raises :class:`Problem`. :func:`add_error_handlers` has a ``NinjaAPI`` answer any other
+exception with one. :func:`operation` declares, in the OpenAPI document, which codes an operation may return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
+from http.client import responses as reasons
 from typing import Any, Self
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, JsonResponse, UnreadablePostError
-from ninja import Schema
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from ninja import NinjaAPI, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.types import TCallable
 from pydantic import Field
 
-from compaction_app.api import examples
 from compaction_app.compaction.execute import CLAIMED
-from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, ConfigurationError
+from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused
 from compaction_app.spending import describe_overspending
+from compaction_app.telemetry import log_error
 
-#: In characters. A detail may quote a key of the request, however long.
-MAX_DETAIL = 1000
-_MAX_ERRORS_SHOWN = 5
-#: Seconds to wait before a busy database is asked again.
-_BUSY_SECONDS = 1
+logger = logging.getLogger("compaction_app.api")
 
 
 class Code(StrEnum):
@@ -44,7 +45,7 @@ class Code(StrEnum):
         code.meaning = meaning
         return code
 
-    MALFORMED = "malformed", 400, "The body is not JSON in UTF-8, the query is not UTF-8, or the request was cut off."
+    MALFORMED = "malformed", 400, "The body is not JSON in UTF-8, or the request was cut off."
     UNAUTHENTICATED = "unauthenticated", 401, "Nobody is signed in, or the token is unknown."
     CSRF_FAILED = "csrf_failed", 403, "Signed in by cookie, but the `X-CSRFToken` header is missing or wrong."
     FORBIDDEN = "forbidden", 403, "This user may not do this. What the user may not view is 404."
@@ -54,41 +55,22 @@ class Code(StrEnum):
     BRANCH_GONE = "branch_gone", 409, "The branch was deleted while it was being compacted."
     BASE_CHANGED = "base_changed", 409, "The branch's summary changed while it was being compacted; try again."
     DUPLICATE = "duplicate", 409, "This `external_id` is already in use."
+    REPLY_UNDER_WAY = "reply_under_way", 409, "Another request has a model answer this message; wait for its reply."
     TOO_LARGE = "too_large", 413, "The body is larger than this API accepts."
     INVALID = "invalid", 422, "A field is missing, unknown, of the wrong type or out of range; the detail names it."
     INVALID_MESSAGE = "invalid_message", 422, "The message cannot be stored, or is a summary; the detail says why."
     INVALID_PARENT = "invalid_parent", 422, "The message belongs to another session, or is a summary."
-    IDEMPOTENCY_CONFLICT = (
-        "idempotency_conflict",
-        422,
-        "This `Idempotency-Key` was already used in this session with a different message.",
-    )
-    CONFIGURATION = (
-        "configuration",
-        422,
-        "A setting is unknown, of the wrong type or out of range, or leaves no room for messages.",
-    )
-    CONTEXT_OVERFLOW = (
-        "context_overflow",
-        422,
-        "The newest user message and the last group of messages alone exceed the context window.",
-    )
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict", 422, "Another message of this session has this `Idempotency-Key`."
+    CONFIGURATION = "configuration", 422, "A setting is unknown, has a wrong value, or leaves no room for messages."
+    CONTEXT_OVERFLOW = "context_overflow", 422, "The newest user message and the last group exceed the context window."
     NOTHING_TO_COMPACT = "nothing_to_compact", 422, "Nothing to summarize, or nothing new since the last compaction."
     MODE_OFF = "mode_off", 422, "Compaction is turned off for this session."
-    THROTTLED = (
-        "throttled",
-        429,
-        "Too many requests that compact, or that make a compaction necessary; try again after `Retry-After` seconds.",
-    )
+    THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
     REDACTION_FAILED = "redaction_failed", 503, "The site's redactor failed, so no text was returned."
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        return {**handler(schema), "examples": [cls.NOT_FOUND]}
 
 
 class Problem(Exception):
@@ -98,7 +80,8 @@ class Problem(Exception):
         self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None, run_id: int | None = None
     ) -> None:
         self.code = code
-        self.detail = (detail or code.meaning)[:MAX_DETAIL]
+        # It may quote a key of the request, however long.
+        self.detail = (detail or code.meaning)[:1000]
         self.run_id = run_id
         self.headers = dict(headers or {})
         super().__init__(f"{code}: {self.detail}")
@@ -112,133 +95,126 @@ class Problem(Exception):
 class ProblemOut(Schema):
     """Every error has this shape."""
 
-    model_config = examples.shown(examples.NOT_FOUND, examples.OPEN_RUN)
-
-    code: Code = Field(description="What went wrong, for programs.")
-    detail: str = Field(description="What went wrong, for people.")
-    run_id: int | None = Field(
-        default=None, description="With `open_run`: the run that is open, for `GET runs/{id}`. Otherwise left out."
-    )
+    code: Code = Field(description="What went wrong, for programs.", examples=[Code.NOT_FOUND])
+    detail: str = Field(description="What went wrong, for people.", examples=[Code.NOT_FOUND.meaning])
+    run_id: int | None = Field(None, description="With `open_run`: the run to poll. Otherwise left out.")
 
 
 # -- exceptions ------------------------------------------------------------------------------------------
 
-_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Code], ...] = (
-    (AuthenticationError, Code.UNAUTHENTICATED),
-    (HttpError, Code.MALFORMED),
-    (Http404, Code.NOT_FOUND),
-    (PermissionDenied, Code.FORBIDDEN),
-    (RequestDataTooBig, Code.TOO_LARGE),
-    ((SuspiciousOperation, UnreadablePostError), Code.MALFORMED),
-)
+#: Exceptions that say no more than their code. A subclass with a code of its own has that.
+_CODES: dict[type[Exception], Code] = {
+    Exception: Code.INTERNAL,
+    AuthenticationError: Code.UNAUTHENTICATED,
+    Http404: Code.NOT_FOUND,
+    PermissionDenied: Code.FORBIDDEN,
+    RequestDataTooBig: Code.TOO_LARGE,
+    SuspiciousOperation: Code.MALFORMED,
+    UnreadablePostError: Code.MALFORMED,
+    OperationalError: Code.UNAVAILABLE,
+    InterfaceError: Code.UNAVAILABLE,
+}
 
 
-def to_problem(error: BaseException) -> Problem:
-    """Return the error to answer an exception with. An unexpected one is ``internal``, and its text is not shown."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, ValidationError):
+def add_error_handlers(api: NinjaAPI) -> None:
+    """Have an API answer every exception of its operations as this one does, with ``{code, detail}``.
+
+    For a ``NinjaAPI`` of the host's own too: its view may let the errors of ``chat.complete`` pass. An unexpected
+    exception is ``internal``; its text is neither shown nor logged.
+    """
+    for kind, code in _CODES.items():
+        api.add_exception_handler(kind, partial(_answer_with, code))
+    api.add_exception_handler(CompactionError, _answer_compaction_error)
+
+    @api.exception_handler(Problem)
+    def answer_problem(request: HttpRequest, error: Problem) -> HttpResponse:
+        return error.response()
+
+    @api.exception_handler(HttpError)
+    def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+        cause = error.__cause__
+        if cause is None or error.status_code != Code.MALFORMED.status:
+            # The host's own.
+            code = reasons.get(error.status_code, "error").lower().replace(" ", "_")
+            return JsonResponse({"code": code, "detail": str(error)}, status=error.status_code)
+        # django-ninja makes a bad request of whatever is raised while a body is parsed.
+        if isinstance(cause, CompactionError):
+            return _answer_compaction_error(request, cause)
+        if isinstance(cause, RecursionError):
+            return Problem(Code.INVALID, "The body is nested too deeply.").response()
+        return Problem(Code.MALFORMED).response()
+
+    @api.exception_handler(ValidationError)
+    def answer_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         # A number in the path that cannot be an id is answered like an unknown id.
-        in_path = any(found["loc"][0] == "path" for found in error.errors)
-        return Problem(Code.NOT_FOUND) if in_path else Problem(Code.INVALID, _describe(error.errors))
-    if isinstance(error, HttpError) and isinstance(error.__cause__, CompactionError | RecursionError):
-        # Raised while the body was parsed: django-ninja turns every such exception into a bad request.
-        error = error.__cause__
-    if isinstance(error, CompactionError):
-        return _from_compaction_error(error)
-    if isinstance(error, RecursionError):
-        return Problem(Code.INVALID, "The body is nested too deeply.")
-    if isinstance(error, OperationalError | InterfaceError):
-        return Problem(Code.UNAVAILABLE, headers={"Retry-After": str(_BUSY_SECONDS)})
-    return Problem(next((code for kinds, code in _CODES if isinstance(error, kinds)), Code.INTERNAL))
+        if any(found["loc"][0] == "path" for found in error.errors):
+            return Problem(Code.NOT_FOUND).response()
+        shown = []
+        for found in error.errors[:5]:
+            # Without the value. The first name below the body is that of an argument in Python.
+            source, *names = map(str, found["loc"])
+            shown.append(f"{'.'.join([source, *names[source == 'body' :]])}: {found['msg']}")
+        if left := len(error.errors) - len(shown):
+            shown.append(f"and {left} more")
+        return Problem(Code.INVALID, "; ".join(shown)).response()
 
 
-def _from_compaction_error(error: CompactionError) -> Problem:
-    detail = str(error)
+def _answer_with(code: Code, request: HttpRequest, error: Exception) -> HttpResponse:
+    if code in (Code.INTERNAL, Code.UNAVAILABLE):
+        # Its type and place without its text: a database quotes values.
+        log_error(logger, error, code=code, path=request.path)
+    if code == Code.INTERNAL:
+        # As Django does for a view that raises: error trackers and test clients listen to it.
+        got_request_exception.send(sender=None, request=request)
+    return Problem(code, headers={"Retry-After": "1"} if code == Code.UNAVAILABLE else None).response()
+
+
+def _answer_compaction_error(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, CompactionRefused):
-        return refusal(error.reason, error.numbers or {}, error.run_id)
+        numbers = error.numbers or {}
+        if error.reason != Code.SPEND:
+            return Problem(Code(error.reason), run_id=error.run_id).response()
+        wait = {"Retry-After": str(numbers["seconds"])}
+        return Problem(Code.SPEND, describe_overspending(numbers), headers=wait).response()
     if isinstance(error, CompactionFailed):
         if error.error_code == CLAIMED:
-            return Problem(Code.OPEN_RUN, run_id=error.run_id)
-        return Problem(Code.COMPACTION_FAILED, f"{detail} Run {error.run_id} has the details.")
-    if isinstance(error, ConfigurationError):
-        detail = detail[:1].upper() + detail[1:]
-    known = error.code in list(Code)
-    return Problem(Code(error.code), detail) if known else Problem(Code.INTERNAL)
-
-
-def refusal(reason: str, numbers: Mapping[str, Any], run_id: int | None) -> Problem:
-    """The error for a compaction that was not started, from the trigger's reason and numbers."""
-    if reason == Code.SPEND:
-        return Problem(Code.SPEND, describe_overspending(numbers), headers={"Retry-After": str(numbers["seconds"])})
-    return Problem(Code(reason), run_id=run_id)
-
-
-def _describe(errors: Iterable[Mapping[str, Any]]) -> str:
-    """Return places and reasons without the values: ``body.content: Input should be a valid string``."""
-    found = list(errors)
-    shown = [f"{_place(error['loc'])}: {error['msg']}" for error in found[:_MAX_ERRORS_SHOWN]]
-    if left := len(found) - len(shown):
-        shown.append(f"and {left} more")
-    return "; ".join(shown)
-
-
-def _place(location: Iterable[Any]) -> str:
-    source, *names = [str(part) for part in location]
-    # The first name below the body is that of a function's argument, which clients do not know.
-    return ".".join([source, *(names[1:] if source == "body" else names)])
+            return Problem(Code.OPEN_RUN, run_id=error.run_id).response()
+        return Problem(Code.COMPACTION_FAILED, f"{error} Run {error.run_id} has the details.").response()
+    if error.code not in list(Code):
+        return _answer_with(Code.INTERNAL, request, error)
+    return Problem(Code(error.code), str(error)).response()
 
 
 # -- the OpenAPI document --------------------------------------------------------------------------------
 
 #: Every operation may return these.
 _ALWAYS = {
-    Code.MALFORMED,
-    Code.UNAUTHENTICATED,
-    Code.FORBIDDEN,
-    Code.TOO_LARGE,
-    Code.INVALID,
-    Code.CONFIGURATION,
-    Code.INTERNAL,
-    Code.UNAVAILABLE,
+    *(Code.MALFORMED, Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE),
+    *(Code.INVALID, Code.CONFIGURATION, Code.INTERNAL, Code.UNAVAILABLE),
 }
-_CHALLENGE = {
-    "WWW-Authenticate": {
-        "description": "The accepted HTTP schemes, such as `Bearer`. Left out if only cookies or keys are accepted.",
-        "schema": {"type": "string"},
-    }
-}
-_RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+_RETRY = {"headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}}
+_SCHEMES = "The accepted HTTP schemes, such as `Bearer`. Left out if only cookies or keys are accepted."
+_CHALLENGE = {"headers": {"WWW-Authenticate": {"description": _SCHEMES, "schema": {"type": "string"}}}}
+_HEADERS: dict[int, dict[str, Any]] = {401: _CHALLENGE, 429: _RETRY, 503: _RETRY}
 
 
-def responses(
-    success: Mapping[int, Any],
-    *codes: Code,
-    changes: bool = False,
-    headers: Mapping[int, Mapping[str, str]] | None = None,
-) -> dict[str, Any]:
-    """Return ``response`` and ``openapi_extra`` for an operation that may return ``codes`` beside the common ones.
+def operation(
+    router: Router, method: str, path: str, success: Mapping[int, Any], codes: str = "", *, header: Sequence[str] = ()
+) -> Callable[[TCallable], TCallable]:
+    """Add an operation that may return ``codes`` ("open_run spend") beside those that follow from its method and path.
 
-    ``changes``: the operation writes, so requests authenticated by cookie need the CSRF token. ``headers`` maps a
-    status of ``success`` to the headers it has, each with its description.
+    ``success`` maps each status to its schema. ``header``: the name and the description of a header of its last one.
     """
-    possible = {*_ALWAYS, *codes, *([Code.CSRF_FAILED] if changes else [])}
-    by_status: dict[int, list[Code]] = {}
+    possible = _ALWAYS | {Code(code) for code in codes.split()}
+    possible |= {Code.NOT_FOUND} if "{" in path else set()
+    possible |= {Code.CSRF_FAILED} if method != "GET" else set()
+    described: dict[int, dict[str, Any]] = {}
     for code in Code:
         if code in possible:
-            by_status.setdefault(code.status, []).append(code)
-    described: dict[int, dict[str, Any]] = {
-        status: {"description": " ".join(f"`{code}`: {code.meaning}" for code in those)}
-        for status, those in by_status.items()
-    }
-    described[Code.UNAUTHENTICATED.status]["headers"] = _CHALLENGE
-    for status in {Code.THROTTLED.status, Code.UNAVAILABLE.status} & set(described):
-        described[status]["headers"] = _RETRY_AFTER
-    for status, named in (headers or {}).items():
-        described[status] = {
-            "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in named.items()}
-        }
-    return {
-        "response": {**success, **dict.fromkeys(by_status, ProblemOut)},
-        "openapi_extra": {"responses": described},
-    }
+            entry = described.setdefault(code.status, {"description": ""} | _HEADERS.get(code.status, {}))
+            entry["description"] = f"{entry['description']} `{code}`: {code.meaning}".strip()
+    response = {**success, **dict.fromkeys(described, ProblemOut)}
+    if header:
+        described[max(success)] = {"headers": {header[0]: {"description": header[1], "schema": {"type": "string"}}}}
+    extra = {"responses": described}
+    return router.api_operation([method], path, response=response, openapi_extra=extra)

@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router, Schema, Status
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api import examples
-from compaction_app.api.authentication import user_of
-from compaction_app.api.contexts import SentContext
-from compaction_app.api.errors import Code, Problem, responses
+from compaction_app.api.contexts import SentContext, UsageIn
+from compaction_app.api.errors import Code, Problem, logger, operation
 from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
+from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import (
-    SHORT_TEXT,
-    Body,
-    Cursor,
-    Id,
-    JsonObject,
-    Limit,
-    Page,
-    RoleName,
-    ShortText,
-    page,
-    parse_cursor,
-    whole,
-)
+from compaction_app.api.schemas import Body, Id, JsonObject, RoleName, ShortText, example
 from compaction_app.api.throttle import count_against_throttle
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
-from compaction_app.messages.validation import MAX_REPORTED
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext, Kind, Strategy
-
-logger = logging.getLogger("compaction_app.api")
 
 router = Router(tags=["messages"])
 
@@ -51,108 +32,76 @@ router = Router(tags=["messages"])
 PAGE_CHARACTERS = 1_000_000
 
 REPLAYED = "Idempotency-Replayed"
-#: In characters.
-MAX_REPLACEMENT = 10_000
 #: Of the feedback on a message, as JSON.
 MAX_FEEDBACK_BYTES = 10_000
-#: Tokens as the provider counted them; null: not reported.
-Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
-
-
-# Not django-ninja's Schema, which would drop keys that it has no field for.
-class UsageIn(BaseModel):
-    """Other keys, specific to a provider, are stored as they are."""
-
-    model_config = ConfigDict(extra="allow", strict=True) | examples.shown(examples.USAGE)
-
-    prompt_tokens: Reported = Field(default=None, description="As OpenAI reports it, cached tokens included.")
-    completion_tokens: Reported = None
-    total_tokens: Reported = None
-    input_tokens: Reported = Field(default=None, description="As Anthropic reports it, without cached tokens.")
-    output_tokens: Reported = None
-    cache_read_input_tokens: Reported = None
-    cache_creation_input_tokens: Reported = None
 
 
 class MessageIn(Body):
-    model_config = examples.shown(examples.QUESTION_IN, examples.REPLY_IN)
+    model_config = example(parent_id=41, role="user", content="When is the tide in?")
 
     parent_id: Id | None = Field(
-        default=None,
-        description="The message that it follows. Null: a new root. A second child of the same parent is a fork.",
+        None, description="What it follows. Null: a new root. A second child of one parent is a fork."
     )
     role: RoleName
     content: str | list[JsonObject] = Field(
-        default="",
-        description="A text, or content parts in the OpenAI chat format: their texts are joined, and images and files "
-        "become attachments.",
+        "", description="A text, or OpenAI's content parts: texts are joined, images and files become attachments."
     )
     tool_calls: list[JsonObject] | None = Field(
-        default=None,
-        description="As in the OpenAI chat format: `id`, `type`, `function` with `name` and `arguments` (JSON text).",
+        None, description="As OpenAI's: `id`, `type`, `function` with `name` and `arguments` (JSON text)."
     )
-    tool_call_id: str = Field(default="", description="On tool messages: the open call that this answers.")
+    tool_call_id: str = Field("", description="On tool messages: the open call that this answers.")
     name: ShortText = ""
-    reasoning: str | JsonObject | list[Any] | None = Field(
-        default=None, description="The provider's reasoning blocks, opaque."
-    )
-    attachments: list[JsonObject] | None = Field(
-        default=None, description="Each `{type, mime_type, name, url, tokens}`."
-    )
-    usage: UsageIn | None = Field(default=None, description="As the provider returned it with the reply.")
-    model: ShortText = Field(default="", description="The model that wrote it.")
+    reasoning: str | JsonObject | list[Any] | None = Field(None, description="The provider's blocks, opaque.")
+    attachments: list[JsonObject] | None = Field(None, description="Each `{type, mime_type, name, url, tokens}`.")
+    usage: UsageIn | None = Field(None, description="As the provider returned it with the reply.")
+    model: ShortText = Field("", description="The model that wrote it.")
     metadata: JsonObject | None = None
-    external_id: ShortText = Field(default="", description="Your own id. Unique in its session unless empty.")
+    external_id: ShortText = Field("", description="Your own id. Unique in its session unless empty.")
     context: SentContext | None = Field(
-        default=None,
-        description="On a reply: the `figures` of the context that was sent for it. They are stored, and with `usage` "
-        "they calibrate the token estimate for this model.",
+        None, description="On a reply: the `figures` of what was sent for it. With `usage` they calibrate estimates."
     )
 
 
 class MessageOut(Schema):
-    model_config = examples.shown(examples.MESSAGE)
-
-    id: int
+    id: int = Field(examples=[43])
     session_id: UUID
-    parent_id: int | None
+    parent_id: int | None = Field(examples=[41])
     kind: Literal["message", "summary"]
-    role: RoleName
-    content: str = Field(validation_alias="text", description="Of a summary: with its ledger under a heading.")
-    tool_calls: list[JsonObject] | None
-    tool_call_id: str
-    name: str
+    role: RoleName = Field(examples=["user"])
+    content: str = Field(
+        validation_alias="text",
+        description="Of a summary: with its ledger under a heading.",
+        examples=["When is the tide in?"],
+    )
+    tool_calls: list[JsonObject] | None = Field(examples=[None])
+    tool_call_id: str = Field(examples=[""])
+    name: str = Field(examples=[""])
     reasoning: Any = None
-    attachments: list[JsonObject] | None
-    usage: JsonObject | None
-    model: str
-    metadata: JsonObject
-    external_id: str
-    depth: int = Field(description="1 for a root.")
-    token_count: int = Field(description="Tokens of what is sent for it.")
-    path_tokens: int = Field(description="Tokens from the root to here, inclusive.")
-    redacted_at: datetime | None
+    attachments: list[JsonObject] | None = Field(examples=[None])
+    usage: JsonObject | None = Field(examples=[None])
+    model: str = Field(examples=[""])
+    finish_reason: str = Field(description="How the reply ended, as its provider said. Empty: unknown.", examples=[""])
+    metadata: JsonObject = Field(examples=[{}])
+    external_id: str = Field(examples=[""])
+    depth: int = Field(description="1 for a root.", examples=[42])
+    token_count: int = Field(description="Tokens of what is sent for it.", examples=[10])
+    path_tokens: int = Field(description="Tokens from the root to here, inclusive.", examples=[90_122])
+    redacted_at: datetime | None = Field(examples=[None])
     created_at: datetime
 
 
 class MessageCreated(Schema):
-    model_config = examples.shown(examples.MESSAGE_CREATED)
-
     message: MessageOut
     compaction_requested: bool = Field(description="Whether a compaction of this branch starts in the background.")
-    run_id: int | None = Field(description="Its run, for `GET runs/{id}`.")
-    fallback_used: bool = Field(
-        description="Whether the `context` of this reply was cut to fit, because compaction is late or failing."
-    )
+    run_id: int | None = Field(description="Its run, for `GET runs/{id}`.", examples=[None])
+    fallback_used: bool = Field(description="Whether the `context` of this reply was cut to fit: compaction is late.")
 
 
 class NodeOut(Schema):
     """A node of the tree, without its text."""
 
-    model_config = examples.shown(examples.SUMMARY_NODE, examples.NODE)
-
-    id: int
-    parent_id: int | None = Field(description="Of a summary: its anchor.")
+    id: int = Field(examples=[42])
+    parent_id: int | None = Field(description="Of a summary: its anchor.", examples=[41])
     kind: Literal["message", "summary"]
     role: RoleName
     depth: int
@@ -160,55 +109,39 @@ class NodeOut(Schema):
     token_count: int
     path_tokens: int
     cutoff_id: int | None = Field(
-        validation_alias="last_summarized_message_id", description="Of a summary: the last message that it covers."
+        validation_alias="last_summarized_message_id", description="Of a summary: its cutoff."
     )
-    pinned_id: int | None = Field(
-        validation_alias="pinned_message_id", description="Of a summary: the user message shown verbatim after it."
-    )
+    pinned_id: int | None = Field(validation_alias="pinned_message_id", description="The user message shown after it.")
     retired_at: datetime | None
     redacted_at: datetime | None
     created_at: datetime
 
 
 class RedactIn(Body):
-    model_config = examples.shown(examples.REDACT)
+    model_config = example(replacement="[removed at the author's request]")
 
-    replacement: str = Field(default="[redacted]", max_length=MAX_REPLACEMENT, description="Replaces the text.")
+    replacement: str = Field(default="[redacted]", max_length=10_000, description="Replaces the text.")
 
 
 class FeedbackIn(Body):
-    model_config = examples.shown(examples.FEEDBACK)
+    model_config = example(feedback={"rating": "up", "words": "Just what I asked."})
 
-    feedback: Any = Field(
-        description=f"Any JSON of at most {MAX_FEEDBACK_BYTES:,} bytes, stored in `metadata`. Null removes it."
-    )
+    feedback: Any = Field(description=f"JSON of at most {MAX_FEEDBACK_BYTES:,} bytes. Null removes it.")
 
 
+_ONCE = "Makes it safe to send the same message again: it is stored once, and the stored one is returned."
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        None,
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=SHORT_TEXT,
-        description="Makes it safe to send the same message again: it is stored once, and the stored one is returned.",
-    ),
+    str | None, Header(None, alias="Idempotency-Key", min_length=1, max_length=255, description=_ONCE)
 ]
 
 
-@router.post(
+@operation(
+    router,
+    "POST",
     "/sessions/{uuid:session_id}/messages",
-    summary="Append a message",
-    **responses(
-        {201: MessageCreated},
-        Code.NOT_FOUND,
-        Code.DUPLICATE,
-        Code.INVALID_MESSAGE,
-        Code.INVALID_PARENT,
-        Code.IDEMPOTENCY_CONFLICT,
-        changes=True,
-        headers={201: {REPLAYED: "`true` if an earlier request with the same key stored the message."}},
-    ),
+    {201: MessageCreated},
+    "duplicate invalid_message invalid_parent idempotency_conflict",
+    header=(REPLAYED, "`true` if an earlier request with the same key stored the message."),
 )
 def append_message(
     request: HttpRequest, response: HttpResponse, session_id: UUID, body: MessageIn, idempotency_key: IdempotencyKey
@@ -217,8 +150,7 @@ def append_message(
     session = find_session(request, session_id, Action.APPEND)
     fields = body.model_dump(exclude={"parent_id", "context", "usage"})
     fields["usage"] = body.usage.model_dump(exclude_unset=True) if body.usage else None
-    parent = _parent(session, body)
-    context = None
+    parent, context = _parent(session, body.parent_id, body.context), None
     if body.context is not None:
         context = ChatContext(messages=(), **body.context.model_dump() | {"strategy": Strategy(body.context.strategy)})
     appended = append_once(
@@ -227,19 +159,20 @@ def append_message(
     message = appended.message
     if not appended.is_new:
         response[REPLAYED] = "true"
+    run = None
     # A message that is sent again may no longer be the tip of its branch.
-    is_tip = not idempotency_key or message.is_leaf()
-    run = _request_compaction(message, context) if is_tip else None
+    if not idempotency_key or message.is_leaf():
+        try:
+            run = chat.request_compaction(message, model=context.model or None if context else None)
+        except CompactionError as error:
+            # The message is stored, and the client must learn that.
+            log_error(logger, error, session=message.session_id, tip=message.pk, step="request_compaction")
     run_id = run.pk if run is not None and run.is_open else None
     answer = {"message": message, "fallback_used": message.fallback_used}
     return Status(201, {**answer, "compaction_requested": run_id is not None, "run_id": run_id})
 
 
-@router.get(
-    "/sessions/{uuid:session_id}/tree",
-    summary="List the nodes of a session",
-    **responses({200: Page[NodeOut]}, Code.NOT_FOUND),
-)
+@operation(router, "GET", "/sessions/{uuid:session_id}/tree", {200: Page[NodeOut]})
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Messages and summaries without their texts, oldest first. A parent comes before its children."""
     session = find_session(request, session_id, Action.READ)
@@ -249,18 +182,12 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
     return page(rows.defer(*TEXTS), limit, lambda row: row.pk)
 
 
-@router.get(
-    "/messages/{int:message_id}", summary="Get a message or a summary", **responses({200: MessageOut}, Code.NOT_FOUND)
-)
+@operation(router, "GET", "/messages/{int:message_id}", {200: MessageOut})
 def get_message(request: HttpRequest, message_id: Id) -> ChatMessage:
     return find_message(request, message_id, Action.READ, whole=True)
 
 
-@router.get(
-    "/messages/{int:message_id}/branch",
-    summary="List a branch, newest message first",
-    **responses({200: Page[MessageOut]}, Code.NOT_FOUND, Code.INVALID_PARENT),
-)
+@operation(router, "GET", "/messages/{int:message_id}/branch", {200: Page[MessageOut]}, "invalid_parent")
 def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """The transcript that people see, without summaries: from this message up to the root. A page ends early after a
     million characters: follow `next_cursor` whatever the number of items."""
@@ -277,44 +204,29 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
 
 
-@router.patch(
-    "/messages/{int:message_id}",
-    summary="Set the feedback on a message",
-    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "PATCH", "/messages/{int:message_id}", {200: MessageOut}, "invalid_message")
 def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> ChatMessage:
     """The only part of a message that changes, under the key `feedback` of its `metadata`. Redaction clears it."""
     message = find_message(request, message_id, Action.ANNOTATE)
-    _refuse_summary(message, "annotated")
     if len(json.dumps(body.feedback, ensure_ascii=False).encode()) > MAX_FEEDBACK_BYTES:
         raise Problem(Code.INVALID, f"body.feedback: Must have at most {MAX_FEEDBACK_BYTES:,} bytes of JSON.")
     return chat.annotate_message(message, feedback=body.feedback)
 
 
-@router.delete(
-    "/messages/{int:message_id}",
-    summary="Delete a message and everything below it",
-    **responses({204: None}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
-)
+@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message throttled")
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
-    _refuse_summary(message, "deleted")
-    count_against_throttle(user_of(request))
+    count_against_throttle(request)
     chat.delete_message(message)
     return Status(204, None)
 
 
-@router.post(
-    "/messages/{int:message_id}/redact",
-    summary="Redact a message",
-    **responses({200: MessageOut}, Code.NOT_FOUND, Code.INVALID_MESSAGE, Code.THROTTLED, changes=True),
-)
+@operation(router, "POST", "/messages/{int:message_id}/redact", {200: MessageOut}, "invalid_message throttled")
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message = find_message(request, message_id, Action.REDACT)
-    _refuse_summary(message, "redacted")
-    count_against_throttle(user_of(request))
+    count_against_throttle(request)
     return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
 
 
@@ -322,52 +234,29 @@ def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None =
 _NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE}
 
 
-def _parent(session: ChatSession, body: MessageIn) -> ChatMessage | None:
-    """Return the parent. One query finds it and everything that the context of a reply names."""
-    ids = {body.parent_id} - {None}
-    if body.context is not None:
-        ids |= {getattr(body.context, name) for name in _NAMED} - {None}
-    if not ids:
-        return None
-    rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
-    found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
-    parent = found.get(body.parent_id)
-    if parent is None and body.parent_id is not None:
-        # The same detail for an unknown id and for one of another session, so ids cannot be probed.
-        raise Problem(Code.INVALID_PARENT, "parent_id: There is no such message in this session.")
-    if body.context is not None:
-        _check_context(body.context, parent, found)
-    return parent
-
-
-def _check_context(sent: SentContext, parent: ChatMessage | None, found: Mapping[int, ChatMessage]) -> None:
-    """Raise for figures that no context of this branch can have.
+def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | None) -> ChatMessage | None:
+    """Return the parent. Raise for figures that no context of this branch can have.
 
     They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
-    from ``get_context``.
+    from ``get_context``. One query finds the parent and everything that they name.
     """
+    named = {name: getattr(sent, name) for name in _NAMED if getattr(sent, name, None) is not None}
+    found: dict[int | None, ChatMessage] = {}
+    if ids := {parent_id, *named.values()} - {None}:
+        rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
+        found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
+    parent = found.get(parent_id)
+    if parent is None and parent_id is not None:
+        # The same detail for an unknown id and for one of another session, so ids cannot be probed.
+        raise Problem(Code.INVALID_PARENT, "parent_id: There is no such message in this session.")
+    if sent is None:
+        return parent
     if parent is None or sent.tip_id != parent.pk:
         raise Problem(Code.INVALID, "body.context.tip_id: The context was not built for parent_id.")
-    for name, kind in _NAMED.items():
-        named = getattr(sent, name)
-        if named is not None and (named not in found or found[named].kind != kind):
-            raise Problem(Code.INVALID, f"body.context.{name}: There is no such {kind} in this session.")
-    depth = sent.first_shown_depth
-    if depth is not None and not 1 <= depth <= parent.depth:
+    for name, key in named.items():
+        if key not in found or found[key].kind != _NAMED[name]:
+            raise Problem(Code.INVALID, f"body.context.{name}: There is no such {_NAMED[name]} in this session.")
+    if sent.first_shown_depth is not None and not 1 <= sent.first_shown_depth <= parent.depth:
         detail = f"body.context.first_shown_depth: Must be from 1 to {parent.depth}, the depth of parent_id."
         raise Problem(Code.INVALID, detail)
-
-
-def _refuse_summary(message: ChatMessage, action: str) -> None:
-    if message.is_summary:
-        detail = f"message_id: A summary cannot be {action}; retire it with DELETE summaries/{message.pk}."
-        raise Problem(Code.INVALID_MESSAGE, detail)
-
-
-def _request_compaction(message: ChatMessage, context: ChatContext | None) -> CompactionRun | None:
-    """Return the run, if any. An error is only logged: the message is stored, and the client must learn that."""
-    try:
-        return chat.request_compaction(message, model=context.model or None if context else None)
-    except CompactionError as error:
-        log_error(logger, error, session=message.session_id, tip=message.pk, step="request_compaction")
-        return None
+    return parent

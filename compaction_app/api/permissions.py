@@ -38,45 +38,32 @@ class Action(StrEnum):
     RETIRE = "retire"
 
 
-_INSPECT = ("compaction_app.view_compactionrun", "compaction_app.view_chatmessage")
-
 #: The permissions that staff need for sessions of other users. The response to an action shows what it acted on, or a
-#: part of it, so each action needs the permission to view that too.
+#: part of it, so each action needs the permission to view that too: of a generation its summary's text, which repeats
+#: what the messages say. CONFIGURE is always asked with CHANGE, or for a session of the user's own.
 STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
-    Action.VIEW: ("compaction_app.view_chatsession",),
-    Action.CHANGE: ("compaction_app.change_chatsession", "compaction_app.view_chatsession"),
-    # Always asked with CHANGE, or for a session of the user's own.
-    Action.CONFIGURE: ("compaction_app.change_chatsession",),
-    Action.DELETE: ("compaction_app.delete_chatsession", "compaction_app.view_chatsession"),
-    Action.READ: ("compaction_app.view_chatmessage",),
-    Action.APPEND: ("compaction_app.add_chatmessage", "compaction_app.view_chatmessage"),
-    Action.ANNOTATE: ("compaction_app.change_chatmessage", "compaction_app.view_chatmessage"),
-    Action.REDACT: ("compaction_app.redact_chatmessage", "compaction_app.view_chatmessage"),
-    Action.ERASE: ("compaction_app.delete_chatmessage", "compaction_app.view_chatmessage"),
-    # The response is a generation or a run.
-    Action.COMPACT: ("compaction_app.compact_chatsession", *_INSPECT),
-    # A generation includes its summary's text, which repeats what the messages say.
-    Action.INSPECT: _INSPECT,
-    Action.RETIRE: ("compaction_app.retire_summary", "compaction_app.view_chatmessage"),
+    action: tuple(f"compaction_app.{name}" for name in names.split())
+    for action, names in {
+        Action.VIEW: "view_chatsession",
+        Action.CHANGE: "change_chatsession view_chatsession",
+        Action.CONFIGURE: "change_chatsession",
+        Action.DELETE: "delete_chatsession view_chatsession",
+        Action.READ: "view_chatmessage",
+        Action.APPEND: "add_chatmessage view_chatmessage",
+        Action.ANNOTATE: "change_chatmessage view_chatmessage",
+        Action.REDACT: "redact_chatmessage view_chatmessage",
+        Action.ERASE: "delete_chatmessage view_chatmessage",
+        Action.COMPACT: "compact_chatsession view_compactionrun view_chatmessage",
+        Action.INSPECT: "view_compactionrun view_chatmessage",
+        Action.RETIRE: "retire_summary view_chatmessage",
+    }.items()
 }
 
-#: Maps an action to the one that shows its object. A user who is denied the first gets 403 if allowed the second,
-#: otherwise 404.
-NEEDED_TO_SEE: dict[Action, Action] = {
-    **dict.fromkeys((Action.CHANGE, Action.CONFIGURE, Action.DELETE), Action.VIEW),
-    **dict.fromkeys(
-        (
-            Action.APPEND,
-            Action.ANNOTATE,
-            Action.REDACT,
-            Action.ERASE,
-            Action.COMPACT,
-            Action.INSPECT,
-            Action.RETIRE,
-        ),
-        Action.READ,
-    ),
-}
+
+def shows(action: Action) -> Action:
+    """The action that shows what ``action`` acts on: who is denied both is told that there is no such thing."""
+    on_session = action in (Action.VIEW, Action.CHANGE, Action.CONFIGURE, Action.DELETE)
+    return Action.VIEW if on_session else Action.READ
 
 
 def owner_or_staff(user: Any, session: ChatSession | None, action: str) -> bool:

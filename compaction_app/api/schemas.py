@@ -1,28 +1,17 @@
-"""What the schemas and lists of the API share: strict bodies, ids and numbers, and pages.
-
-A page starts after the last row of the page before, which its cursor names. The thousandth page costs what the first
-does, and rows that are added or deleted meanwhile neither repeat nor hide others. An offset would read and skip every
-earlier row.
-"""
+"""What the schemas of the API share: strict bodies, ids, numbers and examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from ninja import Query, Schema
+from ninja import Schema
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from compaction_app.api.errors import Code, Problem
-
-#: The largest value of the database's id column, and its digits.
+#: The largest value of the database's id column.
 MAX_ID = 2**63 - 1
-_MAX_ID_DIGITS = 19
 #: The largest whole number that every JSON parser reads exactly; far more than any figure here.
 MAX_NUMBER = 2**53 - 1
-SHORT_TEXT = 255
-MAX_LIMIT = 200
 
 
 def whole(value: Any) -> Any:
@@ -43,11 +32,9 @@ InQuery = BeforeValidator(_digits)
 Id = Annotated[int, Field(ge=1, le=MAX_ID), BeforeValidator(whole)]
 #: May be negative: with the mode off, the available tokens may be less than zero.
 Number = Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER), BeforeValidator(whole)]
-ShortText = Annotated[str, Field(max_length=SHORT_TEXT)]
+ShortText = Annotated[str, Field(max_length=255)]
 RoleName = Literal["system", "developer", "user", "assistant", "tool"]
 JsonObject = dict[str, Any]
-
-Item = TypeVar("Item")
 
 
 class Body(Schema):
@@ -56,41 +43,6 @@ class Body(Schema):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _show_a_page(schema: dict[str, Any], page: Any) -> None:
-    items = page.model_fields["items"].annotation.__args__[0].model_config["json_schema_extra"]["examples"]
-    schema["examples"] = [{"items": items, "next_cursor": None}]
-
-
-class Page(Schema, Generic[Item]):
-    """One page of a list. There is no total: on a large table counting would cost more than the page."""
-
-    model_config = ConfigDict(json_schema_extra=_show_a_page)
-
-    items: list[Item]
-    next_cursor: str | None = Field(description="Send it as `cursor` to get the next page. Null: this is the last one.")
-
-
-Limit = Annotated[int, InQuery, Query(50, ge=1, le=MAX_LIMIT, description="Items per page.")]
-#: Shared by every list, whatever its cursors look like.
-CURSOR: dict[str, Any] = {
-    "max_length": 100,
-    "description": "`next_cursor` of the previous page. Leave it out for the first page.",
-}
-Cursor = Annotated[str | None, Query(None, examples=["120"], **CURSOR)]
-
-
-def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the first rows of a query as a :class:`Page`. One more row shows whether there is a next page."""
-    found = list(rows[: limit + 1])
-    return {"items": found[:limit], "next_cursor": str(cursor_of(found[limit - 1])) if len(found) > limit else None}
-
-
-def parse_cursor(cursor: str) -> int:
-    """Return the id, depth or generation that a cursor names."""
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_ID_DIGITS and int(cursor) <= MAX_ID):
-        raise invalid_cursor()
-    return int(cursor)
-
-
-def invalid_cursor() -> Problem:
-    return Problem(Code.INVALID, "query.cursor: Use the next_cursor of the previous page unchanged.")
+def example(**fields: Any) -> ConfigDict:
+    """The configuration of a schema whose example in the OpenAPI document is not made of its fields' own."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,23 +13,12 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api import examples
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, responses
-from compaction_app.api.lookup import database, find_session
+from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.lookup import database, find_session, require
+from compaction_app.api.pages import CURSOR, Limit, Page, invalid_cursor, page, parse_cursor
 from compaction_app.api.permissions import Action, is_allowed
-from compaction_app.api.schemas import (
-    CURSOR,
-    Body,
-    JsonObject,
-    Limit,
-    Page,
-    ShortText,
-    invalid_cursor,
-    page,
-    parse_cursor,
-)
-from compaction_app.conf import DEFAULTS, SITE_ONLY
+from compaction_app.api.schemas import Body, JsonObject, ShortText, example
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import lock_session
@@ -42,92 +28,78 @@ router = Router(tags=["sessions"])
 
 
 class SessionIn(Body):
-    model_config = examples.shown(examples.SESSION_IN)
+    model_config = example(title="Tide tables", model="gpt-4o-mini", system_prompt="You know the harbour.")
 
     title: ShortText = ""
-    model: ShortText = Field(
-        default="",
-        description="The chat model's name. It selects the context window; the API calls no model by this name.",
-    )
-    system_prompt: str = Field(default="", description="Sent first and never compacted.")
-    settings: JsonObject = Field(
-        default_factory=dict,
-        description="Overrides of `COMPACTION` keys, with the permission to `configure`.",
-    )
-    external_id: ShortText = Field(default="", description="Your own id. Unique per owner unless empty.")
+    model: ShortText = Field("", description="It selects the context window; the API calls no model by this name.")
+    system_prompt: str = Field("", description="Sent first and never compacted.")
+    settings: JsonObject = Field(default_factory=dict, description="Overrides of `COMPACTION`. Needs `configure`.")
+    external_id: ShortText = Field("", description="Your own id. Unique per owner unless empty.")
     metadata: JsonObject = Field(default_factory=dict, description="Your own data. Never sent to a model.")
 
 
 class SessionPatch(SessionIn):
     """Fields that are left out stay unchanged. A given field replaces the whole value."""
 
-    model_config = examples.shown(examples.SESSION_PATCH)
+    model_config = example(title="Tides")
 
 
 class SessionListed(Schema):
     """A session in a list, without its long texts."""
 
-    model_config = examples.shown(examples.SESSION_LISTED)
-
     id: UUID
-    title: str
-    model: str
-    external_id: str
+    title: str = Field(examples=["Tide tables"])
+    model: str = Field(examples=["gpt-4o-mini"])
+    external_id: str = Field(examples=["crm-7"])
     created_at: datetime
     updated_at: datetime = Field(description="Set by every message and every compaction.")
 
 
 class SessionOut(SessionListed):
-    model_config = examples.shown(examples.SESSION_OUT)
-
-    system_prompt: str
-    settings: JsonObject
-    metadata: JsonObject
+    system_prompt: str = Field(examples=["You know the harbour."])
+    settings: JsonObject = Field(examples=[{"MODE": "standard"}])
+    metadata: JsonObject = Field(examples=[{"team": "harbour"}])
 
 
+_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 SessionCursor = Annotated[
     str | None, Query(None, examples=["1767603840000000-0b9c7f5e7c414b0e9d3f3f0a3b8f6a10"], **CURSOR)
 ]
 
 
-@router.post(
-    "/sessions",
-    summary="Create a session",
-    **responses({201: SessionOut}, Code.DUPLICATE, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "POST", "/sessions", {201: SessionOut}, "duplicate invalid_message")
 def create_session(request: HttpRequest, body: SessionIn) -> Status[ChatSession]:
     """The user who creates it owns it. Every field is optional; the smallest body is `{}`."""
-    user = user_of(request)
-    if not is_allowed(user, None, Action.CREATE):
-        raise Problem(Code.FORBIDDEN)
-    _check_settings(user, None, body.settings)
-    return Status(201, start_session(owner=user, using=database(), **body.model_dump()))
+    require(request, None, Action.CREATE)
+    _check_settings(request, None, {}, body.settings)
+    return Status(201, start_session(owner=user_of(request), using=database(), **body.model_dump()))
 
 
-@router.get("/sessions", summary="List your sessions", **responses({200: Page[SessionListed]}))
+@operation(router, "GET", "/sessions", {200: Page[SessionListed]})
 def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> dict[str, Any]:
     """Your own sessions, the most recently used first. One used while you page moves to the front."""
     user = user_of(request)
     rows: QuerySet[ChatSession] = ChatSession.objects.using(database()).filter(owner_id=user.pk)
     if cursor is not None:
-        at, last = _parse_session_cursor(cursor)
+        ticks, _, key = cursor.partition("-")
+        try:
+            at, last = _EPOCH + parse_cursor(ticks) * _TICK, UUID(hex=key)
+        except (ValueError, OverflowError) as error:
+            raise invalid_cursor() from error
         # The first condition is one range of the index; the second excludes what the previous page has shown of it.
-        rows = rows.filter(updated_at__lte=at).filter(Q(updated_at__lt=at) | Q(pk__lt=last))
+        rows = rows.filter(Q(updated_at__lt=at) | Q(pk__lt=last), updated_at__lte=at)
     rows = rows.order_by("-updated_at", "-pk").defer("system_prompt", "settings", "token_calibration", "metadata")
-    found = page(rows, limit, _session_cursor)
+    # A cursor counts microseconds, as the database stores them, so it has no characters that a URL must escape.
+    found = page(rows, limit, lambda row: f"{(row.updated_at - _EPOCH) // _TICK}-{row.pk.hex}")
     return {**found, "items": [row for row in found["items"] if is_allowed(user, row, Action.VIEW)]}
 
 
-@router.get("/sessions/{uuid:session_id}", summary="Get a session", **responses({200: SessionOut}, Code.NOT_FOUND))
+@operation(router, "GET", "/sessions/{uuid:session_id}", {200: SessionOut})
 def get_session(request: HttpRequest, session_id: UUID) -> ChatSession:
     return find_session(request, session_id, Action.VIEW)
 
 
-@router.patch(
-    "/sessions/{uuid:session_id}",
-    summary="Change a session",
-    **responses({200: SessionOut}, Code.NOT_FOUND, Code.DUPLICATE, Code.INVALID_MESSAGE, changes=True),
-)
+@operation(router, "PATCH", "/sessions/{uuid:session_id}", {200: SessionOut}, "duplicate invalid_message")
 def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -> ChatSession:
     """Fields that are left out stay unchanged. Messages are not affected."""
     session = find_session(request, session_id, Action.CHANGE)
@@ -136,77 +108,37 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
         # Saving would set updated_at, though nothing changed.
         return session
     using = database_of(session)
-    with _unique_external_id(using):
-        lock_session(session.pk, using)
-        if "settings" in given:
-            _check_settings(user_of(request), session, given["settings"])
-        for name, value in given.items():
-            setattr(session, name, value)
-        session.save(using=using, update_fields=list(given))
+    try:
+        with transaction.atomic(using=using):
+            lock_session(session.pk, using)
+            if "settings" in given:
+                # Read again under the session's lock: another request may just have changed them.
+                stored = ChatSession.objects.using(using).values_list("settings", flat=True).get(pk=session.pk)
+                _check_settings(request, session, stored, given["settings"])
+            for name, value in given.items():
+                setattr(session, name, value)
+            session.save(using=using, update_fields=list(given))
+    except IntegrityError as error:
+        raise Problem(Code.DUPLICATE, "Another session of this owner has this external_id.") from error
     session.refresh_from_db(using=using)
     return session
 
 
-@router.delete(
-    "/sessions/{uuid:session_id}",
-    summary="Delete a session",
-    **responses({204: None}, Code.NOT_FOUND, changes=True),
-)
+@operation(router, "DELETE", "/sessions/{uuid:session_id}", {204: None})
 def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
     """Deletes its messages, summaries, runs and events too."""
     chat.delete_session(find_session(request, session_id, Action.DELETE))
     return Status(204, None)
 
 
-_NOT_SET = object()
-#: In characters: a key of the request may be longer.
-_SHOWN_KEY = 60
-
-
-def _check_settings(user: Any, session: ChatSession | None, given: dict[str, Any]) -> None:
-    """Raise for keys that a session cannot override, and for changes that this user may not make.
-
-    ``given`` replaces all of a session's settings, so a key that is left out is a change too.
-    """
-    if unknown := sorted(set(given) - set(DEFAULTS)):
-        key = unknown[0][:_SHOWN_KEY]
-        near = difflib.get_close_matches(key.upper(), sorted(set(DEFAULTS) - SITE_ONLY), n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise Problem(Code.CONFIGURATION, f"body.settings: There is no setting {key!r}.{hint}")
-    if site_only := sorted(set(given) & SITE_ONLY):
-        raise Problem(Code.CONFIGURATION, f"body.settings: {site_only[0]} is set for the whole site, not in a session.")
-    stored: dict[str, Any] = {}
-    if session is not None:
-        # Read again under the session's lock: another request may just have changed them.
-        rows = ChatSession.objects.using(database_of(session))
-        stored = rows.values_list("settings", flat=True).get(pk=session.pk)
-    changed = sorted(key for key in {*given, *stored} if given.get(key, _NOT_SET) != stored.get(key, _NOT_SET))
+def _check_settings(
+    request: HttpRequest, session: ChatSession | None, stored: dict[str, Any], given: dict[str, Any]
+) -> None:
+    """Require the permission to configure for what changes; ``given`` replaces all of a session's settings, so a key
+    that is left out is a change too."""
+    unset = object()
+    changed = sorted(key for key in {*given, *stored} if given.get(key, unset) != stored.get(key, unset))
     # Settings decide how hard a request works, what is sent where, and what it costs.
-    if changed and not is_allowed(user, session, Action.CONFIGURE):
-        raise Problem(Code.FORBIDDEN, f"body.settings: Setting {', '.join(changed)} needs the permission `configure`.")
-
-
-@contextmanager
-def _unique_external_id(using: str) -> Iterator[None]:
-    """Store a session in a transaction; raise ``duplicate`` if its owner has another one with this external_id."""
-    try:
-        with transaction.atomic(using=using):
-            yield
-    except IntegrityError as error:
-        raise Problem(Code.DUPLICATE, "Another session of this owner has this external_id.") from error
-
-
-# The database stores times in microseconds. A cursor counts them, so it has no characters that a URL must escape.
-_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-
-
-def _session_cursor(session: ChatSession) -> str:
-    return f"{(session.updated_at - _EPOCH) // _TICK}-{session.pk.hex}"
-
-
-def _parse_session_cursor(cursor: str) -> tuple[datetime, UUID]:
-    ticks, _, last = cursor.partition("-")
-    try:
-        return _EPOCH + parse_cursor(ticks) * _TICK, UUID(hex=last)
-    except (ValueError, OverflowError) as error:
-        raise invalid_cursor() from error
+    if changed:
+        detail = f"body.settings: Setting {', '.join(changed)} needs the permission `configure`."
+        require(request, session, Action.CONFIGURE, detail)

@@ -144,7 +144,10 @@ class _Export:
         for run in succeeded_runs(self.using).filter(session=self.session).iterator(chunk_size=_BATCH):
             entries.append(self._write_run(run))
             on_done()
-        entries += self._written_by_hand()
+        runs = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
+        summaries = ChatMessage.objects.using(self.using).summaries().filter(session=self.session)
+        by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk")
+        entries += [self._entry(pk, reason=NotRebuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
         leaking = self._check_leaks()
         return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
 
@@ -167,12 +170,6 @@ class _Export:
             leaks=bundles.find_leaks(texts[bundles.OUTPUT], run.nonce),
         )
         return self._entry(run.summary_id, run, folder=folder, proof=rebuilt.proof)
-
-    def _written_by_hand(self) -> list[Entry]:
-        runs = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
-        summaries = ChatMessage.objects.using(self.using).summaries().filter(session=self.session)
-        by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk")
-        return [self._entry(pk, reason=NotRebuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
 
     def _check_leaks(self) -> set[int]:
         """Write the metadata with the leaks of each summary; returns what leaks."""
@@ -199,12 +196,12 @@ class _Export:
         for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
             for pk in {pk for piece in _pieces(text) for pk in looking.get(piece, ())}:
                 # A message that is newer than the summary may quote it, on any branch.
-                if message < pk and not self._is_above_anchor(message, depth, self._written[pk]):
+                if message > pk:
+                    continue
+                one = self._written[pk]
+                if depth > one.anchor_depth or not branches.is_on_branch(message, depth, one.anchor_id, self.using):
                     found[pk].append(message)
         return found
-
-    def _is_above_anchor(self, message: int, depth: int, one: _Written) -> bool:
-        return depth <= one.anchor_depth and branches.is_on_branch(message, depth, one.anchor_id, self.using)
 
     def _entry(self, summary: int | None, run: CompactionRun | None = None, **result: Any) -> Entry:
         return Entry(

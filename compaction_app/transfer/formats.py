@@ -169,16 +169,12 @@ def _recognize_format(document: Any, place: Place) -> Conversation:
             return Conversation(messages=tuple(_oasst_messages(document["prompt"], place)), place=place)
         if isinstance(document, dict) and isinstance(document.get("messages"), list):
             return _openai_conversation(document, place)
-        if _is_chatgpt_export(document):
+        first = document[0] if isinstance(document, list) and document else document
+        if isinstance(first, dict) and isinstance(first.get("mapping"), dict):
             raise InvalidMessage(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}")
         if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
             return _openai_conversation({"messages": document}, place)
         raise InvalidMessage(f"the format is not recognized: {_kind(document)}. {_KNOWN}")
-
-
-def _is_chatgpt_export(document: Any) -> bool:
-    first = document[0] if isinstance(document, list) and document else document
-    return isinstance(first, dict) and isinstance(first.get("mapping"), dict)
 
 
 def _kind(value: Any) -> str:
@@ -342,9 +338,8 @@ def _moment(value: Any) -> datetime | None:
 
 def _checked(conversations: Sequence[Conversation], *, max_bytes: int, join: bool) -> list[Conversation]:
     """Return conversations that can be stored: each message is checked, its place in the tree and its id."""
-    if join:
-        conversations = [_joined(conversations)]
-    return [_checked_conversation(conversation, max_bytes) for conversation in conversations]
+    chosen = [_joined(conversations)] if join else conversations
+    return [_checked_conversation(conversation, max_bytes) for conversation in chosen]
 
 
 def _joined(conversations: Sequence[Conversation]) -> Conversation:
@@ -395,14 +390,22 @@ def _checked_conversation(conversation: Conversation, max_bytes: int) -> Convers
     with _at(conversation.place):
         if not messages:
             raise InvalidMessage("it contains no message.")
-        title = conversation.title or _title(messages)
+        # The first words of the first user message.
+        asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
+        title = conversation.title or " ".join(next(asked, "").split())
+        if not conversation.title and len(title) > _TITLE_CHARACTERS:
+            title = title[: _TITLE_CHARACTERS - 1].rstrip() + "…"
         validate_session({"title": title, "model": conversation.model, "system_prompt": system_prompt})
+    # Of the content, whatever the layout of the file.
+    digest = hashlib.sha256(json.dumps(system_prompt).encode())
+    for message in messages:
+        digest.update(json.dumps([message.parent, message.fields], sort_keys=True, default=str).encode())
     return replace(
         conversation,
         messages=tuple(messages),
         title=title,
         system_prompt=system_prompt,
-        external_id=EXTERNAL_ID_PREFIX + _digest(system_prompt, messages),
+        external_id=EXTERNAL_ID_PREFIX + digest.hexdigest()[:_DIGEST_CHARACTERS],
     )
 
 
@@ -441,22 +444,6 @@ def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, l
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
-
-
-def _title(messages: Sequence[ImportedMessage]) -> str:
-    """The first words of the first user message."""
-    asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
-    words = " ".join(next(asked, "").split())
-    return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1].rstrip() + "…"
-
-
-def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
-    """A digest of the content, whatever the layout of the file."""
-    digest = hashlib.sha256(json.dumps(system_prompt).encode())
-    for message in messages:
-        line = json.dumps([message.parent, message.fields], sort_keys=True, default=str)
-        digest.update(line.encode())
-    return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 
 #: Python reads no number with more digits.

@@ -82,11 +82,14 @@ def store(
     on_stored: Advance | None = None,
 ) -> list[Imported]:
     """Store conversations: all or none. ``again``: also those that an earlier import stored."""
+    total = len(conversations)
+    several = bool(title) and total > 1
+    names = [f"{title} ({number} of {total})" if several else title for number in range(1, total + 1)]
     try:
         with transaction.atomic(using=using):
             stored = [
-                _store(conversation, owner, name, using, again, on_stored or (lambda count: None))
-                for conversation, name in zip(conversations, _titles(conversations, title), strict=True)
+                _store(conversation, owner, name or conversation.title, using, again, on_stored or (lambda count: None))
+                for conversation, name in zip(conversations, names, strict=True)
             ]
     except InvalidMessage as error:
         raise ImportFailed(f"Nothing was imported: {error}") from error
@@ -98,37 +101,20 @@ def store(
     return stored
 
 
-def _titles(conversations: Sequence[Conversation], title: str) -> list[str]:
-    if not title:
-        return [conversation.title for conversation in conversations]
-    if len(conversations) == 1:
-        return [title]
-    return [f"{title} ({number} of {len(conversations)})" for number in range(1, len(conversations) + 1)]
-
-
 def _store(conversation: Conversation, owner: Any, title: str, using: str, again: bool, advance: Advance) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     external_id = conversation.external_id
     stored = ChatSession.objects.using(using).filter(owner=owner)
     if again:
-        external_id = _free_id(stored, external_id)
+        taken = set(stored.filter(external_id__startswith=external_id).values_list("external_id", flat=True))
+        number = itertools.count(2)
+        while external_id in taken:
+            external_id = f"{conversation.external_id}#{next(number)}"
     elif (session := stored.filter(external_id=external_id).first()) is not None:
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)
         return Imported(session=session, messages=len(conversation.messages), tips=tips, already_there=True)
-    session = _start(conversation, owner, title, external_id, using)
-    _append_tree(session, conversation, below, advance)
-    return Imported(session=session, messages=len(conversation.messages), tips=tips)
-
-
-def _free_id(stored: Any, external_id: str) -> str:
-    taken = set(stored.filter(external_id__startswith=external_id).values_list("external_id", flat=True))
-    numbered = (f"{external_id}#{number}" for number in itertools.count(2))
-    return next(name for name in itertools.chain([external_id], numbered) if name not in taken)
-
-
-def _start(conversation: Conversation, owner: Any, title: str, external_id: str, using: str) -> ChatSession:
     try:
         session = chat.start_session(
             owner=owner,
@@ -143,7 +129,8 @@ def _start(conversation: Conversation, owner: Any, title: str, external_id: str,
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
         session.save(using=using, update_fields=["created_at"])
-    return session
+    _append_tree(session, conversation, below, advance)
+    return Imported(session=session, messages=len(conversation.messages), tips=tips)
 
 
 def _append_tree(

@@ -9,7 +9,7 @@ host's tool markers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -23,7 +23,7 @@ from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
-from compaction_app.values import CompactionPlan, Message, SummaryRequest
+from compaction_app.values import CompactionPlan, SummaryRequest
 
 
 class NotRebuilt(StrEnum):
@@ -75,8 +75,12 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
 
     ``run`` must have its relations loaded, as :func:`succeeded_runs` does.
     """
-    if problem := _erased(run):
-        return problem
+    if run.summary is None:
+        return NotRebuilt.DELETED
+    if run.summary.redacted_at is not None:
+        return NotRebuilt.REDACTED
+    if not run.request.keys() >= REQUEST_KEYS:
+        return NotRebuilt.NOT_RECORDED
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
         # Which code runs is up to this site's settings, never to a row: the rows may come from elsewhere.
@@ -89,9 +93,13 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
     request = request_of(run, settings, plan, limits)
     request = tighter(request) if run.request["tightened"] else request
-    return Rebuilt(
-        run=run, settings=settings, plan=plan, request=request, limits=limits, proof=_proof(run, settings, request)
-    )
+    if digest(request) == run.request["digest"]:
+        proof = Proof.PROVED
+    elif prompt_version(settings.summary_prompt) != run.prompt_version:
+        proof = Proof.PROMPT_VERSION
+    else:
+        proof = Proof.REDACTOR if settings.redactor is not None else Proof.RENDERING
+    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, proof=proof)
 
 
 def succeeded_runs(using: str) -> Any:
@@ -102,14 +110,6 @@ def succeeded_runs(using: str) -> Any:
         .select_related("session", "summary", "base", "base__last_summarized_message", "base__pinned_message")
         .order_by("session__created_at", "session_id", "generation")
     )
-
-
-def _erased(run: CompactionRun) -> NotRebuilt | None:
-    if run.summary is None:
-        return NotRebuilt.DELETED
-    if run.summary.redacted_at is not None:
-        return NotRebuilt.REDACTED
-    return None if run.request.keys() >= REQUEST_KEYS else NotRebuilt.NOT_RECORDED
 
 
 def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
@@ -126,13 +126,15 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
     inherited = [base.pinned] if base and base.pinned else []
     by_id = {message.id: message for message in (*inherited, *path)}
     cutoff, pin = by_id.get(summary.last_summarized_message_id or 0), by_id.get(summary.pinned_message_id or 0)
-    lookahead = _between(path, run.request["lookahead"])
-    if cutoff is None or lookahead is None or (summary.pinned_message_id and pin is None):
+    # The first and the last message of the look-ahead, or none.
+    ends = run.request["lookahead"]
+    shown = [index for index, message in enumerate(path) if message.id in ends]
+    if cutoff is None or len(shown) != len(set(ends)) or (summary.pinned_message_id and pin is None):
         return None
     covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, pin)
     return CompactionPlan(
         covered=covered,
-        lookahead=lookahead,
+        lookahead=tuple(path[shown[0] : shown[-1] + 1]) if shown else (),
         # Up to the anchor: later messages may be missing on a branch that shares the summary.
         kept=tuple(message for message in path if message.depth > cutoff.depth),
         base=base,
@@ -143,21 +145,3 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
         target_tokens=run.request["target_tokens"],
         replaced_tokens=(base.tokens if base else 0) + sum(message.tokens for message in covered),
     )
-
-
-def _between(path: Sequence[Message], ends: Sequence[int]) -> tuple[Message, ...] | None:
-    """The messages from the first to the last of two ids; None if one of them is missing."""
-    if not ends:
-        return ()
-    positions = [index for index, message in enumerate(path) if message.id in ends]
-    if len(positions) != len(set(ends)):
-        return None
-    return tuple(path[positions[0] : positions[-1] + 1])
-
-
-def _proof(run: CompactionRun, settings: Settings, request: SummaryRequest) -> Proof:
-    if digest(request) == run.request["digest"]:
-        return Proof.PROVED
-    if prompt_version(settings.summary_prompt) != run.prompt_version:
-        return Proof.PROMPT_VERSION
-    return Proof.REDACTOR if settings.redactor is not None else Proof.RENDERING

@@ -248,6 +248,14 @@ class TestTree:
 
 
 class TestRead:
+    def test_it_says_how_a_reply_ended(self, ask, world):
+        reply = chat.append_message(
+            world.session, world.tip, role="assistant", content="At fo", finish_reason="length", model="m"
+        )
+        assert ask.get(f"messages/{reply.pk}").json()["finish_reason"] == "length"
+        items = ask.get(f"messages/{reply.pk}/branch").json()["items"]
+        assert [item["finish_reason"] for item in items[:2]] == ["length", ""]
+
     def test_a_message_or_a_summary(self, ask, world):
         assert ask.get(f"messages/{world.tip.pk}").json()["content"] == world.tip.content
         assert ask.get(f"messages/{world.summary.pk}").json()["kind"] == "summary"

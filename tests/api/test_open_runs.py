@@ -73,7 +73,7 @@ def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(as
     way = f"retire it with DELETE summaries/{world.summary.pk}."
     deleted = ask("DELETE", f"messages/{world.summary.pk}").json()
     redacted = ask.post(f"messages/{world.summary.pk}/redact").json()
-    assert deleted == {"code": "invalid_message", "detail": f"message_id: A summary cannot be deleted; {way}"}
-    assert redacted["detail"] == f"message_id: A summary cannot be redacted; {way}"
+    assert deleted == {"code": "invalid_message", "detail": f"message_id: A summary does not change; {way}"}
+    assert redacted["detail"] == f"message_id: A summary does not change; {way}"
     assert "chat." not in ask.post(f"{world.path}/compact", {"message_id": world.summary.pk}).json()["detail"]
     assert world.session.messages.filter(pk=world.summary.pk, retired_at=None).exists()

@@ -196,7 +196,7 @@ class TestOpenAIFormat:
         assert texts(imported(json_file({"messages": messages}))) == [(None, "q"), ("q", "a")]
 
     def test_parts_become_text_and_attachments(self, json_file):
-        picture = "data:image/png;base64," + "A" * 5000
+        picture = "data:image/png;base64," + "A" * 100_000
         content = [
             {"type": "text", "text": "See"},
             {"type": "image_url", "image_url": {"url": picture}},

@@ -19,7 +19,6 @@ from compaction_app.exceptions import CompactionFailed, CompactionRefused, Confi
 from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree import branches
-from compaction_app.tree.branches import TipHistory
 from compaction_app.values import Kind, RunStatus
 
 # Each compaction must raise the cutoff, so only a defect reaches this.
@@ -116,11 +115,17 @@ class _Compactor:
         before = branches.history_at(tip.pk, self.using)
         runs: list[CompactionRun] = []
         problem = ""
-        if not self._is_served(before):
+        # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
+        # five hundred regenerations would get as many. Instructions are for every branch.
+        served = before.summary_id is not None and before.tokens <= self.resolved.budget.target
+        if not (served and self.whole_session and not self.instructions):
             try:
                 self._compact_until_it_fits(tip, runs)
-            except (CompactionFailed, CompactionRefused) as error:
-                problem = _describe(error)
+            except CompactionRefused as refused:
+                by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
+                problem = f"{refused.reason}{by}"
+            except CompactionFailed as failed:
+                problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
         if problem:
             outcome = f"failed: {problem}"
         elif runs:
@@ -128,7 +133,7 @@ class _Compactor:
         elif before.summary_id in self.made:
             outcome = "shared"
         else:
-            outcome = "irreducible" if self._is_over(tip) else "nothing to compact"
+            outcome = "irreducible" if is_over_threshold(tip, self.resolved) else "nothing to compact"
         return Result(
             tip=tip.pk,
             depth=tip.depth,
@@ -141,15 +146,6 @@ class _Compactor:
             runs=tuple(run.pk for run in runs),
         )
 
-    def _is_served(self, history: TipHistory) -> bool:
-        """Return whether a summary, perhaps of another branch, already brings this branch to its target.
-
-        Without this a session of five hundred regenerations would get as many summaries. It does not apply with
-        instructions, which are for every branch, nor to a message given by its number.
-        """
-        served = history.summary_id is not None and history.tokens <= self.resolved.budget.target
-        return served and self.whole_session and not self.instructions
-
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
         """Add the successful runs to ``runs``, which has them even if a later one raises."""
         for _ in range(_MAX_COMPACTIONS):
@@ -161,7 +157,7 @@ class _Compactor:
                 runs.append(run)
                 self.made.add(run.summary_id or 0)
                 # A queued run was opened without these instructions, so it does not replace a summary with them.
-                if (is_ours or not self.instructions) and not self._is_over(tip):
+                if (is_ours or not self.instructions) and not is_over_threshold(tip, self.resolved):
                     return
             elif is_ours:
                 return
@@ -181,15 +177,6 @@ class _Compactor:
         except CompactionFailed as failed:
             # A worker may have claimed the run in between.
             raise refused if failed.error_code == CLAIMED else failed from None
-
-    def _is_over(self, tip: ChatMessage) -> bool:
-        return is_over_threshold(tip, self.resolved)
-
-
-def _describe(error: CompactionFailed | CompactionRefused) -> str:
-    if isinstance(error, CompactionRefused):
-        return f"{error.reason}: a worker is executing run {error.run_id}" if error.run_id else error.reason
-    return f"{error.error_code}: {error.error_detail}" if error.error_detail else error.error_code
 
 
 def _write_table(results: Sequence[Result], write: Callable[[str], object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -66,17 +67,16 @@ class Command(BaseCommand):
         try:
             if options["out"]:
                 bundles.require_apart(options["out"], folder)
-            found = _bundles(folder, options["limit"], _prompt(options["prompt"]))
+            found = _bundles(folder, options["limit"], options["prompt"])
             ask = _asker(options, get_settings(), found)
             for gone in bundles.missing_bundles(folder):
                 self.stderr.write(f"Listed in {bundles.INDEX} but missing: {printable(gone)}")
-            if options["out"]:
-                on_left = partial(report_kept, self.stderr)
-                with bundles.new_folder(options["out"], REPLAYS, force=options["force"], on_left=on_left) as kept:
-                    replays = _replay(found, ask)
+            on_left, out = partial(report_kept, self.stderr), options["out"]
+            made = bundles.new_folder(out, REPLAYS, force=options["force"], on_left=on_left) if out else nullcontext()
+            with made as kept, progress(found, unit=" bundles") as bar:
+                replays = [replay(bundle, ask, get_token_counter()) for bundle in bar]
+                if kept:
                     _keep(kept, folder, replays)
-            else:
-                replays = _replay(found, ask)
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
         if as_json:
@@ -87,10 +87,11 @@ class Command(BaseCommand):
             raise SystemExit(FAILED)
 
     def _write_text(self, folder: Path, replays: Sequence[Replay]) -> None:
+        styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
         for one in replays:
             self.stdout.write(self.style.MIGRATE_HEADING(printable(f"{_name(folder, one.bundle)}  {one.model}")))
             for line in one.diff if one.after else ():
-                self.stdout.write(self._coloured(printable(line)))
+                self.stdout.write(styles.get(line[:1], str)(printable(line)))
             self.stdout.write(f"  before  {_describe(one.before)}")
             if one.after:
                 self.stdout.write(f"  after   {_describe(one.after)}")
@@ -99,31 +100,23 @@ class Command(BaseCommand):
         refused = sum(bool(one.code) for one in replays)
         self.stdout.write(f"{len(replays):,} replayed, {len(replays) - refused:,} accepted, {refused:,} refused.")
 
-    def _coloured(self, line: str) -> str:
-        styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
-        return str(styles[line[0]](line)) if line[:1] in styles else line
 
-
-def _bundles(folder: Path, limit: int | None, prompt: str | None) -> list[bundles.Bundle]:
+def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[bundles.Bundle]:
     """Read every bundle before the first is sent: an invalid one should not show up after an hour of requests."""
     if not folder.is_dir():
         raise BundleError(f"There is no folder {folder}.")
     found = [bundles.read_bundle(path) for path in bundles.find_bundles(folder)[:limit]]
     if not found:
         raise BundleError(f"There is no bundle in {folder}; export_compactions writes them.")
-    return [with_prompt(bundle, prompt) for bundle in found] if prompt else found
-
-
-def _prompt(path: Path | None) -> str | None:
-    if path is None:
-        return None
+    if prompt is None:
+        return found
     try:
-        text = path.read_bytes().decode()
+        text = prompt.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path} cannot be read as UTF-8 text: {type(error).__name__}.") from error
+        raise BundleError(f"{prompt} cannot be read as UTF-8 text: {type(error).__name__}.") from error
     if not text.strip():
-        raise BundleError(f"{path} is empty.")
-    return text
+        raise BundleError(f"{prompt} is empty.")
+    return [with_prompt(bundle, text) for bundle in found]
 
 
 def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.Bundle]) -> Ask:
@@ -134,7 +127,12 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.
     if not (model or base_url):
         if options["api_key_env"] or options["timeout"]:
             raise ConfigurationError("--api-key-env and --timeout need --model or --base-url.")
-        return _summarizer(dotted, settings, has_prompt=options["prompt"] is not None)
+        if dotted and (wrong := RULES["SUMMARIZER"](dotted)):
+            raise ConfigurationError(f"--summarizer {wrong}, not {dotted!r}.")
+        summarizer = make_summarizer(replace(settings, summarizer=dotted) if dotted else settings)
+        if options["prompt"] and isinstance(summarizer, ExtractiveSummarizer):
+            raise ConfigurationError("--prompt needs a model: the extract quotes sentences and uses no prompt.")
+        return lambda bundle: ask_summarizer(summarizer, bundle.request)
     if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
         raise ConfigurationError(f"No model wrote {quoted[0].folder}: choose one with --model.")
 
@@ -149,22 +147,6 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.
         )
 
     return ask
-
-
-def _summarizer(dotted: str | None, settings: Settings, *, has_prompt: bool) -> Ask:
-    if dotted:
-        if wrong := RULES["SUMMARIZER"](dotted):
-            raise ConfigurationError(f"--summarizer {wrong}, not {dotted!r}.")
-        settings = replace(settings, summarizer=dotted)
-    summarizer = make_summarizer(settings)
-    if has_prompt and isinstance(summarizer, ExtractiveSummarizer):
-        raise ConfigurationError(f"--prompt needs a model: {settings.summarizer} quotes sentences and uses no prompt.")
-    return lambda bundle: ask_summarizer(summarizer, bundle.request)
-
-
-def _replay(found: Sequence[bundles.Bundle], ask: Ask) -> list[Replay]:
-    with progress(found, unit=" bundles") as bar:
-        return [replay(bundle, ask, get_token_counter()) for bundle in bar]
 
 
 def _keep(kept: Path, folder: Path, replays: Sequence[Replay]) -> None:
