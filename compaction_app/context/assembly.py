@@ -18,6 +18,7 @@ from compaction_app.conf import Mode, PruneWhen, Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
@@ -282,29 +283,32 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
 
     A message's own count leaves its reasoning out, since most requests do.
     """
-    blocks = [message.reasoning for message in context.messages]
-    sizes = reasoning_sizes(blocks, count, room=room)
+    sizes = reasoning_sizes(context.messages, count, room=room)
     messages = [
-        replace(message, tokens=message.tokens + size) if size else replace(message, reasoning=None)
+        replace(message, reasoning=None) if size is None else replace(message, tokens=message.tokens + size)
         for message, size in zip(context.messages, sizes, strict=True)
     ]
+    added = sum(size or 0 for size in sizes)
     return replace(
         context,
         messages=tuple(messages),
-        tokens=context.tokens + sum(sizes),
-        history_tokens=context.history_tokens + sum(sizes),
+        tokens=context.tokens + added,
+        history_tokens=context.history_tokens + added,
         include_reasoning=True,
     )
 
 
-def reasoning_sizes(blocks: Sequence[Json], count: Count, *, room: int | None) -> list[int]:
-    """Tokens of each message's reasoning that will be sent with ``room`` tokens for all; 0 for what is not sent.
+def reasoning_sizes(
+    messages: Sequence[Message | ContextMessage], count: Count, *, room: int | None
+) -> list[int | None]:
+    """Tokens that each message's reasoning adds, with ``room`` for all of them; None: it has none, or none is sent.
 
-    A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent.
+    A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent. What
+    is in the message's ``original`` was counted with it, and adds nothing.
     """
-    sizes = [0] * len(blocks)
-    places = [place for place, block in enumerate(blocks) if block is not None]
-    counts = count([_reasoning_json(blocks[place]) for place in places])
+    sizes: list[int | None] = [None] * len(messages)
+    places = [place for place, message in enumerate(messages) if message.reasoning is not None]
+    counts = count([_reasoning_json(messages[place]) for place in places])
     used = 0
     for place, size in reversed(list(zip(places, counts, strict=True))):
         if room is not None and used + size > room:
@@ -314,5 +318,8 @@ def reasoning_sizes(blocks: Sequence[Json], count: Count, *, room: int | None) -
     return sizes
 
 
-def _reasoning_json(reasoning: Json) -> str:
+def _reasoning_json(message: Message | ContextMessage) -> str:
+    reasoning = message.reasoning
+    if set(strings(reasoning)) <= set(strings(message.original)):
+        return ""
     return reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)
