@@ -90,9 +90,8 @@ class TestReading:
             tail = self._compacted(turns)
             rows = []
             plain = branches.message_value
-            monkeypatch.setattr(
-                branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row)
-            )
+            read = lambda row, zone, rows=rows, plain=plain: rows.append(row) or plain(row, zone)  # noqa: E731
+            monkeypatch.setattr(branches, "message_value", read)
             with CaptureQueriesContext(connection) as captured:
                 chat.get_context(tail)
             monkeypatch.undo()
