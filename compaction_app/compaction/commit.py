@@ -59,24 +59,9 @@ logger = logging.getLogger("compaction_app.compaction")
 # What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
 # its claim what its calls cost.
 _COMMITTED_FIELDS = (
-    "summary",
-    "generation",
-    "status",
-    "finished_at",
-    "anchor",
-    "cutoff",
-    "tokens_before",
-    "tokens_after",
-    "messages_compacted",
-    "retention_before",
-    "retention_after",
-    "summarizer_model",
-    "request",
-    "claim_token",
-    "lease_expires_at",
-    "error_code",
-    "error_detail",
-)
+    "summary generation status finished_at anchor cutoff tokens_before tokens_after messages_compacted"
+    " retention_before retention_after summarizer_model request claim_token lease_expires_at error_code error_detail"
+).split()
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})

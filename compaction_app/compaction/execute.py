@@ -184,21 +184,14 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
         work = _load(run, settings, at_most, summarizer)
     except Error:
         raise
-    except RedactionFailed as error:
-        # Its text is this app's own and quotes nothing; what the redactor raised is the cause.
-        log_error(logger, error.__cause__ or error, run=run.pk, session=run.session_id, step="redact")
-        runs.fail(run, runs.code_of(error.__cause__ or error), str(error))
-        return None
-    except ConfigurationError as error:
-        # This app's own words, which name a setting.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
-        runs.fail(run, ErrorCode.BAD_REQUEST, str(error))
-        return None
     except Exception as error:
-        # The host's code (a token counter, a summarizer's constructor) raised. The run must fail, or its branch
-        # would be blocked until the lease ends, again and again. The text may quote the conversation.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
-        runs.fail(run, runs.code_of(error), f"{type(error).__name__} while the request was prepared")
+        # The run must fail, or its branch would be blocked until the lease ends, again and again. Two errors are of
+        # this app's own words, which quote nothing; those of a host's code may quote the conversation.
+        cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
+        is_own = isinstance(error, RedactionFailed | ConfigurationError)
+        log_error(logger, cause, run=run.pk, session=run.session_id, step="redact" if cause is not error else "prepare")
+        code = ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause)
+        runs.fail(run, code, str(error) if is_own else f"{type(error).__name__} while the request was prepared")
         return None
     if isinstance(work, SkipReason):
         runs.skip(run, work)
@@ -312,11 +305,7 @@ def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, lim
 
 def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     """What a request contains whatever the plan is, and how it is redacted."""
-    return {
-        "instructions": run.instructions,
-        "policy_line": run.policy_line,
-        "redact": redactor_of(settings),
-    }
+    return {"instructions": run.instructions, "policy_line": run.policy_line, "redact": redactor_of(settings)}
 
 
 def _write_start(work: Work, *, again: bool) -> None:
@@ -391,7 +380,8 @@ async def wait_for_end(run: CompactionRun, way: Way) -> CompactionRun:
 
 
 def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
-    if outcome is None:
+    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
+    if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     if outcome.is_gone:
         raise CompactionFailed(
@@ -402,9 +392,6 @@ def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
-    if run.status == RunStatus.RUNNING:
-        # Given back, after an erasure for example, and taken by another worker before it was read again.
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     raise CompactionFailed(
         f"The summary could not be made ({run.error_code or run.status}); nothing was changed.",
         error_code=run.error_code,

@@ -55,7 +55,7 @@ def assemble(
     history = _history_messages(shown, settings.summary_role)
     history_tokens = sum(message.tokens for message in history)
     return ChatContext(
-        messages=(*_reserved_messages(reserved_parts), *history),
+        messages=(*reserved_parts.messages, *history),
         tokens=history_tokens + reserved_parts.tokens,
         history_tokens=history_tokens,
         available_tokens=budget.available,
@@ -223,56 +223,23 @@ def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> Contex
     )
 
 
-def _reserved_messages(reserved_parts: ReservedParts) -> list[ContextMessage]:
-    messages = []
-    if reserved_parts.system_prompt:
-        messages.append(
-            ContextMessage(
-                role=Role.SYSTEM,
-                content=reserved_parts.system_prompt,
-                origin=Origin.SYSTEM,
-                tokens=reserved_parts.system_tokens,
-            )
-        )
-    for contribution, tokens in zip(reserved_parts.contributions, reserved_parts.contribution_tokens, strict=True):
-        messages.append(
-            ContextMessage(
-                role=str(contribution["role"]),
-                content=str(contribution.get("content") or ""),
-                origin=Origin.CONTRIBUTION,
-                tokens=tokens,
-                name=str(contribution.get("name") or ""),
-            )
-        )
-    return messages
-
-
 def _redact_reserved_parts(
-    reserved_parts: ReservedParts, budget: Budget, redact: Redact, count: Count
+    parts: ReservedParts, budget: Budget, redact: Redact, count: Count
 ) -> tuple[ReservedParts, Budget]:
     """System prompt and contributions redacted; what they grew by is taken off the budget."""
-    contributions = tuple(
-        {**c, **{name: redact(str(c[name])) for name in ("content", "name") if c.get(name)}}
-        for c in reserved_parts.contributions
-    )
-    system_prompt = redact(reserved_parts.system_prompt)
-    if (system_prompt, contributions) == (reserved_parts.system_prompt, reserved_parts.contributions):
-        return reserved_parts, budget
-    system, *counts = count_messages([{"content": system_prompt}, *contributions], count)
-    system = system if system_prompt else 0
-    before = reserved_parts.system_tokens + sum(reserved_parts.contribution_tokens)
-    grown = system + sum(counts) - before
+    redacted = [
+        replace(one, content=redact(one.content), name=redact(one.name) if one.name else "") for one in parts.messages
+    ]
+    if tuple(redacted) == parts.messages:
+        return parts, budget
+    redacted = [one for one in redacted if one.content or one.origin != Origin.SYSTEM]
+    sizes = count_messages([{"content": one.content, "name": one.name} for one in redacted], count)
+    messages = tuple(replace(one, tokens=size) for one, size in zip(redacted, sizes, strict=True))
+    grown = sum(sizes) - sum(one.tokens for one in parts.messages)
     # A provider may count more tokens than we do: the smallest calibration gives the most that this can be.
     taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
-    redacted = replace(
-        reserved_parts,
-        system_prompt=system_prompt,
-        contributions=contributions,
-        tokens=reserved_parts.tokens + grown,
-        system_tokens=system,
-        contribution_tokens=tuple(counts),
-    )
-    return redacted, replace(budget, available=budget.available - taken, limit=budget.limit - taken)
+    budget = replace(budget, available=budget.available - taken, limit=budget.limit - taken)
+    return replace(parts, messages=messages, tokens=parts.tokens + grown), budget
 
 
 # -- reasoning ----------------------------------------------------------------------------------------------

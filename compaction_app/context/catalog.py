@@ -16,20 +16,8 @@ from typing import Any
 
 #: Who makes models, as ``genai-prices`` calls them. A host of others' models may serve a smaller window.
 _MAKERS = (
-    "openai",
-    "anthropic",
-    "google",
-    "x-ai",
-    "mistral",
-    "deepseek",
-    "cohere",
-    "moonshotai",
-    "zhipuai",
-    "minimax",
-    "perplexity",
-    "aws",
-    "meta",
-)
+    "openai anthropic google x-ai mistral deepseek cohere moonshotai zhipuai minimax perplexity aws meta"
+).split()
 
 #: By the beginning of a name, blanks and dashes left out; the longest counts. Source: the makers' model pages.
 #: Where ``genai-prices`` differs:

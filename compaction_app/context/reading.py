@@ -15,12 +15,7 @@ from typing import Any, TypedDict, Unpack
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
-from compaction_app.context.assembly import (
-    assemble,
-    reasoning_sizes,
-    tokens_after_pruning,
-    with_reasoning_that_fits,
-)
+from compaction_app.context.assembly import assemble, reasoning_sizes, tokens_after_pruning, with_reasoning_that_fits
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound

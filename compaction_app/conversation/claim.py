@@ -13,8 +13,7 @@ import time
 import uuid
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from django.db import connections, transaction
 from django.db.models import OuterRef, Subquery
@@ -111,7 +110,7 @@ def _delete(token: uuid.UUID, held: _Held) -> None:
 
 
 class Claim:
-    """The claim of one caller: a context manager, which releases it at the end."""
+    """The claim of one caller, who releases it at the end."""
 
     def __init__(self, tip: ChatMessage) -> None:
         self._tip = tip
@@ -162,14 +161,6 @@ class Claim:
             held, self._held = self._held, None
             self._news.put((self._token, None, False))
             _delete(self._token, held)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.release()
 
     def __del__(self) -> None:
         # Collected with a stream that nobody closed, in any thread and perhaps inside a query: the keeper deletes it.

@@ -44,14 +44,7 @@ from compaction_app.summarizers.prompts import CHARACTERS_A_TOKEN, count_request
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
-from compaction_app.values import (
-    Capacity,
-    ErrorCode,
-    EventKind,
-    ModelCall,
-    SummaryDraft,
-    SummaryRequest,
-)
+from compaction_app.values import Capacity, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -63,18 +56,7 @@ OnEvent = Callable[[EventKind, dict[str, Any]], None]
 _Ask = Callable[[SummaryRequest], Awaitable[Answer]]
 #: Codes of an answer that was refused; the others mean that there was no answer.
 _DRAFT_CODES = frozenset(
-    {
-        ErrorCode.EMPTY,
-        ErrorCode.TOO_SHORT,
-        ErrorCode.TRUNCATED,
-        ErrorCode.REFUSED,
-        ErrorCode.TOOL_CALL,
-        ErrorCode.INVALID_TEXT,
-        ErrorCode.LEAKED_WRAPPER,
-        ErrorCode.OVERSIZE,
-        ErrorCode.NO_PROGRESS,
-        ErrorCode.ERROR_TEXT,
-    }
+    "empty too_short truncated refused tool_call invalid_text leaked_wrapper oversize no_progress error_text".split()
 )
 #: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
 NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
@@ -235,10 +217,6 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return extractive_draft(request, self._count)
-
-    async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
-        # A long branch takes seconds of CPU time, which would block the event loop.
-        return await asyncio.to_thread(self.summarize, request)
 
 
 class OpenAISummarizer:

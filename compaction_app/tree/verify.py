@@ -94,25 +94,9 @@ class _Node:
     """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "cutoff",
-        "depth",
-        "has_messages",
-        "id",
-        "is_joined",
-        "jump",
-        "kind",
-        "lanes",
-        "last_order",
-        "open_calls",
-        "retired",
-        "role",
-        "row_depth",
-        "row_path",
-        "sums",
-        "turn",
-        "up",
-        "wrong",
-    )
+        "cutoff depth has_messages id is_joined jump kind lanes last_order open_calls retired role row_depth row_path"
+        " sums turn up wrong"
+    ).split()
 
     def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
         self.id: int = row["id"]
