@@ -313,27 +313,11 @@ def _write_start(work: Work, *, again: bool) -> None:
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
-    numbers = {
-        "trigger": run.trigger,
-        "attempt": run.attempts,
-        "messages": len(work.plan.covered),
-        "tokens": work.plan.replaced_tokens,
-        "target_tokens": work.plan.target_tokens,
-    }
+    numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(work.plan.covered)}
+    tokens, target = work.plan.replaced_tokens, work.plan.target_tokens
     if not again:
-        runs.record_run_event(run, EventKind.STARTED, numbers)
-    log(
-        logger,
-        logging.INFO,
-        "start",
-        run=run.pk,
-        session=run.session_id,
-        trigger=run.trigger,
-        attempt=run.attempts,
-        messages=len(work.plan.covered),
-        tokens=work.plan.replaced_tokens,
-        target=work.plan.target_tokens,
-    )
+        runs.record_run_event(run, EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
+    log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
     if not again:
         signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
 

@@ -90,8 +90,9 @@ class TestReading:
             tail = self._compacted(turns)
             rows = []
             plain = branches.message_value
-            read = lambda row, zone, rows=rows, plain=plain: rows.append(row) or plain(row, zone)  # noqa: E731
-            monkeypatch.setattr(branches, "message_value", read)
+            monkeypatch.setattr(
+                branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row)
+            )
             with CaptureQueriesContext(connection) as captured:
                 chat.get_context(tail)
             monkeypatch.undo()
