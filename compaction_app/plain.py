@@ -79,6 +79,8 @@ class Compacted:
     tokens_before: int
     #: The text of the summary that is in use, "" for none. Pass it on as ``summary`` next time.
     summary: str = ""
+    #: Whether :func:`extract` made it. Pass it on too, or its lines are nobody's words next time.
+    is_extract: bool = False
     #: Why no summary was made although one was needed: a refusal's code, or the name of what ``summarize`` raised.
     failure: str = ""
 
@@ -89,6 +91,7 @@ def check_and_compact(
     summarize: Any = None,
     *,
     summary: str = "",
+    is_extract: bool = False,
     model: str = "",
     tools: Sequence[Mapping[str, Any]] | None = None,
     reserved_tokens: int | None = None,
@@ -102,7 +105,7 @@ def check_and_compact(
     ``summarize``: a function, or an object with a method ``summarize``, from a :class:`SummaryRequest` to a text or a
     :class:`SummaryDraft`. It is called at most twice, only where pruning is not enough. What it raises is logged and
     named in ``failure``; then no summary is made.
-    ``summary``: the text that the last call returned, by which its message is recognized.
+    ``summary``, ``is_extract``: what the last call returned; the text is how its message is recognized.
 
     Raises :class:`ContextOverflow` where the newest user message and the last group alone do not fit,
     :class:`ConfigurationError` for options, :class:`InvalidMessage` for a message, an argument or an answer of
@@ -113,7 +116,7 @@ def check_and_compact(
     validation.check_summarize(summarize)
     settings = with_trigger_of(model, settings_from({} if options is None else options, where="options"))
     count: Count = load(settings.token_counter)()
-    history = _History(messages, summary, count)
+    history = _History(messages, summary, count, is_extract=is_extract)
     window = window_or_default(model, settings)
     reply = reply_reserve(window, settings, reserved_tokens)
     budget = make_budget(window, history.fixed_tokens + count_tools(tools, count) + reply, settings)
@@ -137,6 +140,7 @@ def check_and_compact(
         tokens=history.fixed_tokens + shown.tokens,
         tokens_before=history.fixed_tokens + history.branch.history_tokens,
         summary=shown.summary.content if shown.summary else "",
+        is_extract=shown.summary is not None and shown.summary.is_extract,
         failure=compaction.failure,
     )
 
@@ -170,7 +174,9 @@ def extract(request: SummaryRequest) -> SummaryDraft:
 class _History:
     """A plain list in its parts: the fixed opening messages, the last call's summary, the other messages as values."""
 
-    def __init__(self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count) -> None:
+    def __init__(
+        self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count, *, is_extract: bool = False
+    ) -> None:
         _check_messages(messages)
         self._fixed = list(itertools.takewhile(lambda message: message["role"] in _SURROUNDING_ROLES, messages))
         rest = list(messages[len(self._fixed) :])
@@ -185,7 +191,7 @@ class _History:
             tip_id=len(tail),
             tip_depth=len(tail),
             tip_path_tokens=sum(message.tokens for message in tail),
-            base=_summary(summary, count) if self._carrier is not None else None,
+            base=_summary(summary, count, is_extract) if self._carrier is not None else None,
             tail=tail,
         )
 
@@ -230,27 +236,27 @@ def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, s
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     request = request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
-    text, failure = _ask(request, plan, settings, count, summarize)
+    draft, failure = _ask(request, plan, settings, count, summarize)
     if failure == ErrorCode.OVERSIZE:
-        text, failure = _ask(tighter(request), plan, settings, count, summarize)
-    if failure:
+        draft, failure = _ask(tighter(request), plan, settings, count, summarize)
+    if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return _Compaction(branch, failure=failure)
-    base = replace(_summary(text, count), pinned=plan.pinned)
+    base = replace(_summary(draft.text.strip(), count, draft.is_extract), pinned=plan.pinned)
     return _Compaction(replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
 
 
 def _ask(
     request: SummaryRequest, plan: CompactionPlan, settings: Settings, count: Count, summarize: Any
-) -> tuple[str, str]:
-    """The text of an accepted draft, or why there is none."""
+) -> tuple[SummaryDraft | None, str]:
+    """The draft, and why it is not accepted, or why there is none."""
     ask = getattr(summarize, "summarize", summarize)
     try:
         answer = ask(request)
     except Exception as error:
         # A host's code: a prompt without the oldest turns is better than none. The error's text may quote messages.
         log_error(logger, error, messages=len(plan.covered))
-        return "", type(error).__name__
+        return None, type(error).__name__
     draft = _draft(answer)
     refusal = refuse_draft(
         draft,
@@ -261,7 +267,7 @@ def _ask(
         min_saving_ratio=settings.min_saving_ratio,
         request=request,
     )
-    return draft.text.strip(), str(refusal or "")
+    return draft, str(refusal or "")
 
 
 def _draft(answer: Any) -> SummaryDraft:
@@ -273,7 +279,7 @@ def _draft(answer: Any) -> SummaryDraft:
     return checked
 
 
-def _summary(text: str, count: Count) -> Summary:
+def _summary(text: str, count: Count, is_extract: bool) -> Summary:
     return Summary(
         id=_SUMMARY_ID,
         anchor_id=_SUMMARY_ID,
@@ -283,6 +289,7 @@ def _summary(text: str, count: Count) -> Summary:
         cutoff_path_tokens=0,
         tokens=count_summary(text, count),
         content=text,
+        is_extract=is_extract,
     )
 
 

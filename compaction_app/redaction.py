@@ -58,10 +58,10 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
     """The branch as it may be shown, counted again: a replacement may be longer than what it replaces."""
     base = branch.base
     if base is not None:
-        content = redact(base.content)
-        if content != base.content:
-            grown = count_summary(content, count) - count_summary(base.content, count)
-            base = replace(base, content=content, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
+        redacted = replace(base, content=redact(base.content), ledger=redact(base.ledger))
+        if redacted != base:
+            grown = count_summary(redacted.text, count) - count_summary(base.text, count)
+            base = replace(redacted, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
         if base.pinned is not None:
             base = replace(base, pinned=_redact_and_recount(base.pinned, redact, count))
     tail = tuple(_redact_and_recount(message, redact, count) for message in branch.tail)

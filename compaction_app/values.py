@@ -18,6 +18,13 @@ Json = Any
 
 #: The model name in drafts of the extractive summarizer, which calls no model and is free.
 EXTRACTIVE_MODEL = "extractive"
+#: Stands before the ledger where a summary is shown. What stands under it elsewhere is no ledger.
+LEDGER_HEADING = "## Kept word for word"
+
+
+def with_ledger(text: str, ledger: str) -> str:
+    """A summary as it is read: its text, and its ledger under a heading."""
+    return f"{text}\n\n{LEDGER_HEADING}\n{ledger}" if ledger else text
 
 
 class Kind(StrEnum):
@@ -259,8 +266,15 @@ class Summary:
     #: Tokens of the message that carries it in a context.
     tokens: int
     content: str = ""
+    #: What is quoted beside the content, and whether the content is quoted too. Both are columns: no text tells it.
+    ledger: str = ""
+    is_extract: bool = False
     #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
     pinned: Message | None = None
+
+    @property
+    def text(self) -> str:
+        return with_ledger(self.content, self.ledger)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -374,13 +388,20 @@ class SummaryRequest:
     target_tokens: int
     #: Hard cap for the reply, tokens.
     max_output_tokens: int
-    #: Text of the base, "" for a first generation.
+    #: Text of the base, its ledger included; "" for a first generation.
     previous_summary: str = ""
+    #: The ledger at its end, and whether the text before it is an extract.
+    previous_ledger: str = ""
+    previous_is_extract: bool = False
     covered: tuple[Message, ...] = ()
     lookahead: tuple[Message, ...] = ()
     instructions: str = ""
     #: Random word in the cutoff marker of this run.
     nonce: str = ""
+
+    @property
+    def previous_content(self) -> str:
+        return self.previous_summary.removesuffix(with_ledger("", self.previous_ledger))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -410,6 +431,8 @@ class SummaryDraft:
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False
+    #: The text is quoted from the conversation: set by the summarizer that needs no model, and by no other.
+    is_extract: bool = False
     #: It answers the retry with a smaller target, not the original request.
     tightened: bool = False
     #: Every call made for it, refused drafts included. Empty: only the call that made this draft.

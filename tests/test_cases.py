@@ -121,7 +121,7 @@ HELD: dict[str, list[str]] = {
 }
 
 #: A recap without a ledger's worth of facts in it.
-RECAP = "Earlier matter was told and settled, all of it."
+RECAP = "## Recap\n\nEarlier matter was told and settled, all of it."
 
 
 def test_every_case_is_held_by_tests_that_exist():

@@ -165,12 +165,12 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "SUMMARIZER_NAME": ([5, "", ["fast"]], [None]),
     "ALTERNATE_ROLES": (NO_FLAG, [True, False]),
-    "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
     "EVENTS_KEPT_DAYS": ([0, 10**6, *NO_WHOLE_NUMBER], [None, 1, 90]),
     "TIME_ZONE": (
         ["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1, [], {}],
         [None, "UTC", "Europe/Berlin", "Pacific/Auckland"],
     ),
+    "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
 }
 
 

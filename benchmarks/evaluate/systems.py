@@ -70,7 +70,11 @@ def _extract(previous: str, turns: Sequence[Turn], budget: int) -> str:
     from compaction_app.retention.extractive import summarize_extractively
 
     return summarize_extractively(
-        covered=messages_of(turns), previous_summary=previous, target_tokens=budget, count=counter()
+        covered=messages_of(turns),
+        previous_summary=previous,
+        previous_is_extract=True,
+        target_tokens=budget,
+        count=counter(),
     )
 
 
@@ -83,13 +87,14 @@ def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, A
     """The plan that covers all of this, and the request for its summary."""
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.summarizers.prompts import request_for
-    from compaction_app.values import CompactionPlan, Summary
+    from compaction_app.values import LEDGER_HEADING, CompactionPlan, Summary
 
     _configure()
     base = None
     if previous:
         place = {"anchor_id": 0, "anchor_depth": 0, "cutoff_id": 0, "cutoff_depth": 0, "cutoff_path_tokens": 0}
-        base = Summary(id=0, tokens=size_of(previous), content=previous, **place)
+        content, _, ledger = previous.partition(f"\n\n{LEDGER_HEADING}\n")
+        base = Summary(id=0, tokens=size_of(previous), content=content, ledger=ledger, **place)
     covered = tuple(messages)
     plan = CompactionPlan(
         covered=covered,
@@ -109,7 +114,7 @@ def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, A
 def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.retention import ledger as engine
-    from compaction_app.values import Budget
+    from compaction_app.values import Budget, SummaryDraft, with_ledger
 
     budget = Budget(
         window=_ROOM,
@@ -122,7 +127,8 @@ def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
         recent_cap=40_000,
     )
     settings = settings_from_snapshot({"LEDGER_TOKENS": ledger})
-    return str(engine.complete(draft, request, plan, budget, settings, counter()).text)
+    kept = engine.complete(SummaryDraft(text=draft), request, plan, budget, settings, counter())
+    return with_ledger(draft, kept.ledger)
 
 
 @cache

@@ -97,7 +97,7 @@ def affected_by(*messages: ChatMessage) -> Affected:
         retired=found["summaries"] - found["live"],
         open_runs=of_runs["open"],
         ended_runs=of_runs["all"] - of_runs["open"],
-        named=tuple(nodes.filter(is_live).defer("content", "metadata").order_by("id")[:_MOST_NAMED]),
+        named=tuple(nodes.filter(is_live).defer("content", "ledger", "metadata").order_by("id")[:_MOST_NAMED]),
     )
 
 

@@ -80,7 +80,7 @@ def _text_of(message: ChatMessage, part: str) -> str:
     """One of ``_TEXTS``; JSON formatted."""
     value: Any = getattr(message, part)
     if part == "content":
-        return str(value)
+        return message.text
     return json.dumps(canonical(value), indent=2, ensure_ascii=False) if value else ""
 
 
@@ -94,7 +94,9 @@ def _has_text(text: str) -> Q:
     written = dict.fromkeys(form for inner in within for form in _in_json(inner))
     columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "original", "attachments", "metadata")]
     conditions = [Q(IContains(column, form)) for column in columns for form in written]
-    return Q(Q(content__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR)
+    return Q(
+        Q(content__icontains=text), Q(ledger__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR
+    )
 
 
 def _in_json(text: str) -> tuple[str, str]:
@@ -164,7 +166,7 @@ class MessageFields(records.RecordAdmin):
 
     @admin.display(description="text")
     def text(self, obj: ChatMessage) -> str:
-        text = obj.content
+        text = obj.text
         if obj.is_summary and obj.redacted_at and not text:
             words = "Erased on {}: a message that it may have quoted was redacted."
             return format_html(words, display.moment(obj.redacted_at))
@@ -237,7 +239,7 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
-    texts = (*_TEXTS, *records.SESSION_TEXTS)
+    texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
     actions = ("compact_now", "retire", "redact_selected")
     search_help_text = "Message ids. Open a session to search its messages."
 

@@ -125,4 +125,4 @@ def _live_on(selected: Sequence[ChatMessage]) -> list[ChatMessage]:
             cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
             built.update(pk for (pk,) in cursor.fetchall())
     rows = ChatMessage.objects.using(using).live().filter(pk__in=built).select_related("session")
-    return list(rows.defer("content", "metadata").order_by("id"))
+    return list(rows.defer("content", "ledger", "metadata").order_by("id"))

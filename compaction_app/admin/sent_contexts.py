@@ -130,7 +130,7 @@ class ContextThen:
             parts.append(
                 ContextMessage(
                     role=self.settings.summary_role if self.settings else Role.USER,
-                    content=summary_message(row.content) if row.content else "",
+                    content=summary_message(row.text) if row.text else "",
                     origin=Origin.SUMMARY,
                     tokens=row.token_count,
                     message_id=row.pk,

@@ -22,12 +22,11 @@ from compaction_app.admin import contexts, display
 from compaction_app.admin.display import number
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
-from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.retention.statements import NOBODY
 from compaction_app.retention.writing import read_back
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory, database_of
-from compaction_app.values import EventKind
+from compaction_app.values import LEDGER_HEADING, EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
 SECTIONS: Sections = (
@@ -46,7 +45,7 @@ SECTIONS: Sections = (
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
 _WITHOUT_TEXTS = ChatMessage.objects.defer(
-    "content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
+    "content", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
 )
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
@@ -223,13 +222,15 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
-    lean = found.select_related("summary").defer("summary__content", "summary__metadata", "error_detail", "settings")
+    lean = found.select_related("summary").defer(
+        "summary__content", "summary__ledger", "summary__metadata", "error_detail", "settings"
+    )
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
     # A base without a run was imported with its conversation.
     if imported := levels.keys() - summaries.keys():
-        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "metadata")
+        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "ledger", "metadata")
         summaries |= {row.pk: row for row in rows}
     in_order = sorted((levels[pk], pk) for pk in summaries)
     return [Generation(level, summaries[pk], runs.get(pk)) for level, pk in in_order]
@@ -306,7 +307,7 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "changed": changed,
         "no_difference": no_difference,
         "most_lines": MOST_LINES,
-        "ledger": ledger_entries(summary.content),
+        "ledger": ledger_entries(summary.ledger),
         "no_ledger": _no_ledger(summary, run),
         "tips": tips,
         "has_older_tips": has_older_tips,
@@ -341,17 +342,17 @@ def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple
     """What changed since the previous generation, or why that is not known."""
     if base is None:
         return [], "This is the first generation: there is no earlier summary."
-    text = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).values_list("content", flat=True).first()
-    if not text or not summary.content:
+    before = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger").first()
+    if not (before and before.text and summary.text):
         return [], "One of the two texts has been erased."
-    if text == summary.content:
+    if before.text == summary.text:
         return [], "None: the texts are the same."
-    return difference(text, summary.content), ""
+    return difference(before.text, summary.text), ""
 
 
-def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
+def ledger_entries(ledger: str) -> list[tuple[str, list[str]]]:
     """(who said it, and when, entries) of each line of a summary's ledger."""
-    told = islice(read_back(ledger_of(text)), _MOST_ENTRIES)
+    told = islice(read_back(ledger), _MOST_ENTRIES)
     return [
         (", ".join(filter(None, who)), [one.text for one in entries])
         for who, entries in groupby(
@@ -363,6 +364,8 @@ def ledger_entries(text: str) -> list[tuple[str, list[str]]]:
 def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
     if summary.redacted_at and not summary.content:
         return "Erased with the summary's text."
+    if LEDGER_HEADING in summary.content:
+        return "At the end of the text: the summary is older than ledgers of their own."
     if run is None:
         return "None: this summary was imported, no run made it."
     if run.settings.get("LEDGER_TOKENS") == 0:

@@ -202,7 +202,7 @@ def _summaries(
     cutoffs = [row.pk for row in rows]
     found = ChatMessage.objects.using(using).filter(kind=Kind.SUMMARY, last_summarized_message__in=cutoffs)
     by_cutoff: dict[int, tuple[tuple[ChatMessage, str], ...]] = {}
-    for summary in found.defer("content", "metadata").order_by("-id"):
+    for summary in found.defer("content", "ledger", "metadata").order_by("-id"):
         # A summary is on its anchor's lane, one level below it.
         if summary.depth - 1 <= lanes.get(summary.lane_id or 0, 0):
             if summary.retired_at is not None:

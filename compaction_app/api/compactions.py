@@ -101,7 +101,7 @@ class CompactionDetail(CompactionOut):
 
     @staticmethod
     def resolve_summary(run: CompactionRun) -> str | None:
-        return run.summary.content if run.summary else None
+        return run.summary.text if run.summary else None
 
     @staticmethod
     def resolve_pinned_id(run: CompactionRun) -> int | None:
@@ -118,7 +118,7 @@ class Compacted(RunReferences, RunFigures):
 
     @staticmethod
     def resolve_summary_preview(run: CompactionRun) -> str:
-        return run.summary.content[:PREVIEW_CHARS] if run.summary else ""
+        return run.summary.text[:PREVIEW_CHARS] if run.summary else ""
 
 
 class RunOut(RunReferences, RunFigures):

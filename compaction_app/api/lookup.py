@@ -19,7 +19,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree.branches import database_of
 
 #: Columns that may be long. Deciding whether the user may go on needs none of them.
-TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
+TEXTS = ("content", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 _RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
 
 

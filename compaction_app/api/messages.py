@@ -118,7 +118,7 @@ class MessageOut(Schema):
     parent_id: int | None
     kind: Literal["message", "summary"]
     role: RoleName
-    content: str
+    content: str = Field(validation_alias="text", description="Of a summary: with its ledger under a heading.")
     tool_calls: list[JsonObject] | None
     tool_call_id: str
     name: str

@@ -49,6 +49,7 @@ from compaction_app.values import (
     SummaryDraft,
     SummaryRequest,
     Trigger,
+    with_ledger,
 )
 
 if TYPE_CHECKING:
@@ -80,15 +81,16 @@ def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun 
     if isinstance(result, SummarizerError):
         _fail(work.run, result, work.events)
         return None
-    kept = ledger.complete(prose_draft(result).text, work.request, work.plan, work.budget, work.settings, work.count)
+    draft = prose_draft(result)
+    draft = replace(draft, text=draft.text.strip())
+    kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
     work.run.retention_before, work.run.retention_after = kept.before, kept.after
-    draft = replace(result, text=kept.text)
     follow_up = None
     try:
         with transaction.atomic(using=work.using, durable=True):
             lock_session(work.run.session_id, work.using)
             if _may_commit(work):
-                _commit(work, draft)
+                _commit(work, draft, kept.ledger)
                 follow_up = _open_follow_up(work)
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
@@ -199,18 +201,19 @@ def _may_commit(work: Work) -> bool:
     return True
 
 
-def _commit(work: Work, draft: SummaryDraft) -> None:
+def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
     run, plan = work.run, work.plan
-    text = draft.text.strip()
     anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
     summary = ChatMessage(
         session_id=run.session_id,
         kind=Kind.SUMMARY,
         role=Role.USER,
-        content=text,
+        content=draft.text,
+        ledger=kept,
+        is_extract=draft.is_extract,
         last_summarized_message_id=plan.cutoff.id,
         pinned_message_id=plan.pinned.id if plan.pinned else None,
-        token_count=count_summary(text, work.count),
+        token_count=count_summary(with_ledger(draft.text, kept), work.count),
         model=draft.model[:255],
     )
     ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)

@@ -191,7 +191,7 @@ def _history_messages(shown: ShownHistory, summary_role: str) -> list[ContextMes
         messages.append(
             ContextMessage(
                 role=summary_role,
-                content=summary_message(shown.summary.content),
+                content=summary_message(shown.summary.text),
                 origin=Origin.SUMMARY,
                 tokens=shown.summary.tokens,
                 message_id=shown.summary.id,

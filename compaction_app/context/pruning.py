@@ -22,7 +22,6 @@ from compaction_app.tokens import Count, count_messages
 from compaction_app.values import Message, Role
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
-_BLANK_LINES = re.compile(r"\s*\n\s*")
 #: A shorter result would be useless: the notice alone is a third of it.
 SMALLEST_RESULT_BYTES = 64
 #: Most tokens of a tool message whose result has been shortened to that.
@@ -75,7 +74,8 @@ def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count,
 
 
 def collapse_blanks(text: str) -> str:
-    return _BLANK_LINES.sub("\n", _BLANKS.sub(" ", text)).strip()
+    lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
+    return "\n".join(filter(None, lines))
 
 
 def _rewrite_old_results(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.media import media_type
+from compaction_app.messages.truncate import in_brackets
 
 if TYPE_CHECKING:
     from compaction_app.values import ContextMessage
@@ -332,10 +333,11 @@ def attachment_line(attachment: Mapping[str, Any]) -> str:
     """
     kind = attachment.get("type") or "file"
     name, url = str(attachment.get("name") or ""), str(attachment.get("url") or "")
-    described = _shown(name) or _shown(url) or attachment.get("mime_type") or media_type(url) or media_type(name)
+    shown = _shown(name) or _shown(url) or attachment.get("mime_type") or media_type(url) or media_type(name)
+    described = in_brackets(str(shown or ""))
     if kind == "image":
         return f"[image: {described}]" if described else "[image]"
-    return f"[attached: {described or kind}]"
+    return f"[attached: {described or in_brackets(str(kind))}]"
 
 
 def _shown(text: str) -> str:

@@ -71,7 +71,7 @@ _SHOWS = frozenset(
 )
 _GIT_SHOWS = frozenset("log show diff grep blame cat-file reflog".split())
 _STAGES = re.compile(r"&&|\|\||;|\n")
-_WRAPPED = re.compile(r"\A\s*(?:\S*/)?(?:ba|z|da)?sh\s+-\w*c\w*\s+[\"']?")
+_WRAPPED = re.compile(r"\A\s*(?:\S*/)?(?:ba|z|da)?sh\s+-(?=\w*c)\w+\s+[\"']?")
 _ASSIGNED = re.compile(r"\A(?:\w+=\S*|sudo|time|env|command|exec)\Z")
 
 

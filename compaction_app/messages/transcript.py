@@ -54,7 +54,7 @@ documents is data, not instructions.
 #: or the counts of stored summaries would no longer be those of their messages.
 SUMMARY_WRAPPER_TOKENS = 69
 
-_SUMMARY_TAG = re.compile(r"<(?=\s*/?\s*conversation-summary)", re.IGNORECASE)
+_SUMMARY_TAG = re.compile(r"<(?=\s*(?:/\s*)?conversation-summary)", re.IGNORECASE)
 
 _ROLES = frozenset(Role)
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 
+_ROUND = str.maketrans("[]", "()")
 _JOINER = "\u200d"
 _MARKS = ("Mn", "Mc", "Me")
 #: A longer cluster is cut anyway, or a text of nothing but marks would be lost as a whole.
@@ -49,6 +50,11 @@ def one_line(text: str, limit: int) -> str:
         return line
     tail = limit // 3
     return f"{line[: limit - tail - 1]}…{line[-tail:]}"
+
+
+def in_brackets(name: str, limit: int = 300) -> str:
+    """A name from outside, for a place between square brackets: on one line, and without any of its own."""
+    return one_line(name, limit).translate(_ROUND)
 
 
 def _notice(left_out: int) -> str:

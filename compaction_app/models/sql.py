@@ -54,9 +54,11 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
 # The columns of ``tree.rows.Row``. Where only positions are needed, content is not read; times are for summarizers.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
     m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
-    m.path_tokens, m.depth, {created_at} AS created_at"""
-VALUES = _COLUMNS.format(content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at")
-_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", original="NULL", created_at="NULL")
+    m.path_tokens, m.depth, {created_at} AS created_at, {ledger} AS ledger, m.is_extract"""
+VALUES = _COLUMNS.format(
+    content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at", ledger="m.ledger"
+)
+_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''")
 # A cutoff can be a long tool result.
 _ALL, _WITHOUT_TIMES = (
     _COLUMNS.format(
@@ -64,6 +66,7 @@ _ALL, _WITHOUT_TIMES = (
         reasoning="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.reasoning END",
         original="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.original END",
         created_at=created_at,
+        ledger="m.ledger",
     )
     for created_at in ("m.created_at", "NULL")
 )

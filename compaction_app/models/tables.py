@@ -28,7 +28,16 @@ from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
-from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger
+from compaction_app.values import (
+    OPEN_RUN_STATUSES,
+    EventKind,
+    Kind,
+    Role,
+    RunStatus,
+    Strategy,
+    Trigger,
+    with_ledger,
+)
 
 if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
@@ -291,6 +300,11 @@ class ChatMessage(AL_Node):
         if self.kind == Kind.SUMMARY:
             return f"Summary {self.pk} up to message {self.last_summarized_message_id}"
         return f"Message {self.pk} ({self.role})"
+
+    @property
+    def text(self) -> str:
+        """The content; of a summary what a model is shown of it, with its ledger under a heading."""
+        return with_ledger(self.content, self.ledger)
 
     @property
     def parent_id(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compaction_app.retention.choosing import mark_names
-from compaction_app.retention.ledger_text import EXTRACT_HEADING, extract_of, prose_of
+from compaction_app.retention.ledger_text import EXTRACT_HEADING, split_former_ledger
 from compaction_app.retention.reading import Reader, read_prose
 from compaction_app.retention.relating import relate
 from compaction_app.retention.statements import Statement
@@ -24,14 +24,16 @@ def summarize_extractively(
     previous_summary: str,
     target_tokens: int,
     count: Count,
+    previous_is_extract: bool = False,
     instructions: str = "",
 ) -> str:
     """At most ``target_tokens`` of Markdown: statements as they were said, a heading a period, a line a speaker.
 
+    ``previous_summary``: without its ledger. Only where ``previous_is_extract`` its lines are whose they say.
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.
     """
-    reader = reader_of(previous_summary)
+    reader = reader_of(previous_summary, is_extract=previous_is_extract)
     reader.read_messages(covered)
     statements = statements_of(reader)
     room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
@@ -44,19 +46,23 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     """The answer of a summarizer that needs no model. An earlier ledger is left to :func:`ledger.complete`."""
     text = summarize_extractively(
         covered=request.covered,
-        previous_summary=request.previous_summary,
+        previous_summary=request.previous_content,
+        previous_is_extract=request.previous_is_extract,
         target_tokens=request.target_tokens,
         count=count,
         instructions=request.instructions,
     )
-    return SummaryDraft(text=text, model=EXTRACTIVE_MODEL)
+    return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
 
 
-def reader_of(previous_summary: str, ledger: Sequence[Statement] = ()) -> Reader:
+def reader_of(content: str, ledger: str = "", *, is_extract: bool = False) -> Reader:
     """A reader that has read an earlier summary, and what its ledger says."""
-    quoted = read_back(extract_of(previous_summary))
-    earlier = quoted or read_prose(prose_of(previous_summary))
-    return Reader(sorted([*earlier, *ledger], key=lambda one: one.day[:10]), last=quoted[-1] if quoted else None)
+    text, former = split_former_ledger(content)
+    earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
+    last = earlier[-1] if is_extract and earlier else None
+    # What stands under our heading in the text may be a model's: it is nobody's speech.
+    earlier += [*read_prose(former), *read_back(ledger)]
+    return Reader(sorted(earlier, key=lambda one: one.day[:10]), last=last)
 
 
 def statements_of(reader: Reader) -> list[Statement]:

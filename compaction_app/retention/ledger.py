@@ -1,7 +1,7 @@
 """The ledger: what a summary lost, word for word, at its end.
 
 It is an extract of what the summary replaces, where the words of the summary, and of the messages that stay beside it,
-are told already. It is part of the summary's text, so it is part of what the next summary replaces.
+are told already. It has a column of its own, and is shown under a heading; the next summary replaces it too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.retention.extractive import EDGE, reader_of, statements_of
-from compaction_app.retention.ledger_text import LEDGER_HEADING, extract_of, ledger_of, prose_of, with_ledger
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.retention.statements import Statement
-from compaction_app.retention.writing import compose, read_back
+from compaction_app.retention.writing import compose
 from compaction_app.tokens import Count
-from compaction_app.values import Budget, CompactionPlan, Message, SummaryRequest
+from compaction_app.values import (
+    LEDGER_HEADING,
+    Budget,
+    CompactionPlan,
+    Message,
+    SummaryDraft,
+    SummaryRequest,
+    with_ledger,
+)
 
 #: So many content words make a sentence worth keeping that has no name, number or rule: "Flights are fine too."
 _FULL_SENTENCE = 2
@@ -34,35 +41,35 @@ SHARE = 5
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A summary's text as it is stored, and the share of facts kept without and with its ledger: 0–1, None if off."""
+    """The ledger of a summary, and the share of facts kept without and with it: 0–1, None if off."""
 
-    text: str
+    ledger: str
     before: float | None
     after: float | None
 
 
 def complete(
-    draft: str, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
+    draft: SummaryDraft, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
 ) -> Kept:
-    """The draft with the ledger that its plan leaves room for. Never fails a draft that was accepted.
+    """The ledger that the plan of a draft leaves room for. Never fails a draft that was accepted.
 
     Everything told comes from the request, so it has passed the redactor.
     """
-    prose = prose_of(draft)
+    prose = draft.text
     if settings.ledger_tokens == 0:
-        return Kept(prose, None, None)
+        return Kept("", None, None)
     following = following_messages(plan, settings)
     statements = read_replaced(request, following)
     beside = [message.content for message in following]
     told = Told([prose, *beside])
     before = share_kept(statements, told)
-    lost = _lost(statements, told, request.nonce, is_prose=not extract_of(prose))
+    lost = _lost(statements, told, request.nonce, is_prose=not draft.is_extract)
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(size, request, plan, budget, settings, count)
     ledger = _fit(prose, lost, told, size + room, room, count)
     if not ledger:
-        return Kept(prose, before, before)
-    return Kept(with_ledger(prose, ledger), before, share_kept(statements, Told([prose, ledger, *beside])))
+        return Kept("", before, before)
+    return Kept(ledger, before, share_kept(statements, Told([prose, ledger, *beside])))
 
 
 def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
@@ -87,7 +94,7 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
 
 def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:
     """What the summary takes the place of, and, where it was said, what stays beside it: that may correct it."""
-    reader = reader_of(request.previous_summary, read_back(ledger_of(request.previous_summary)))
+    reader = reader_of(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
     staying = {message.id for message in following}
     # The pinned message was said before what its turn went on with.
     in_order = sorted([*request.covered, *following], key=lambda message: message.depth)
@@ -126,7 +133,7 @@ def _room(
     share = budget.summary_target // SHARE
     wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
     staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
-    carried = count([ledger_of(request.previous_summary)])[0] + EDGE
+    carried = count([request.previous_ledger])[0] + EDGE
     heading = count([LEDGER_HEADING])[0]
     spare = max(budget.target - staying - size, carried, share - heading)
     saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size

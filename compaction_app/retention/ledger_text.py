@@ -1,57 +1,51 @@
-"""The parts of a summary's text that are ours, each under a heading that no draft of a model may have.
+"""The headings of what is quoted in a summary, which no draft of a model may have.
 
-What a model wrote is prose. Quotations stand under one heading (an extract) or the other (the ledger): only there a
-line says whose words it has. Both are taken out of every draft, so what a model wrote is read back as nobody's speech.
+Whether a summary is an extract, and what its ledger is, are columns: a text that has our headings is read as what a
+model wrote, so as nobody's speech. The headings are still taken out of every draft, for the model that reads it.
 """
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from dataclasses import replace
 
-from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
+from compaction_app.values import LEDGER_HEADING, SummaryDraft
 
-#: Heading of the ledger. It is found again by it, so it is the same in every language.
-LEDGER_HEADING = "## Kept word for word"
-#: Its name, as a summarizer is told it.
+#: The ledger's name, as a summarizer is told it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
 #: The first line of an extract.
 EXTRACT_HEADING = "## Quoted from the conversation"
 
-_LINE = re.compile(rf"(?m)^[ \t]*#{{1,6}}[ \t]*{re.escape(LEDGER_NAME)}[ \t]*:?[ \t]*$", re.IGNORECASE)
-_EXTRACT_LINE = re.compile(
-    rf"(?m)^[ \t]*#{{0,6}}[ \t]*{re.escape(EXTRACT_HEADING[3:])}[ \t]*:?[ \t]*\n?", re.IGNORECASE
-)
-_NEXT_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+\S")
 
-
-def prose_of(text: str) -> str:
-    """A summary or draft without its ledger, wherever it stands: a model may have copied the one it was shown."""
-    while match := _LINE.search(text):
-        following = _NEXT_HEADING.search(text, match.end())
-        rest = f"\n\n{text[following.start() :]}" if following else ""
-        text = text[: match.start()].rstrip() + rest
-    return text.strip()
-
-
-def ledger_of(text: str) -> str:
-    """The entries of a summary's ledger; "" if it has none."""
-    match = _LINE.search(text)
-    return text[match.end() :].strip() if match else ""
-
-
-def with_ledger(prose: str, ledger: str) -> str:
-    return f"{prose}\n\n{LEDGER_HEADING}\n{ledger}" if ledger else prose
-
-
-def extract_of(text: str) -> str:
-    """The quotations of a summary that is an extract, without its ledger; "" if it is prose."""
-    prose = prose_of(text)
-    return prose[len(EXTRACT_HEADING) :].strip() if prose.startswith(f"{EXTRACT_HEADING}\n") else ""
+def split_former_ledger(content: str) -> tuple[str, str]:
+    """A summary's content, and the ledger that stood at its end before ledgers had a column."""
+    text, _, ledger = content.partition(f"\n\n{LEDGER_HEADING}\n")
+    return text, ledger
 
 
 def prose_draft(draft: SummaryDraft) -> SummaryDraft:
-    """A draft as it may be stored: a model's without the ledger and the headings that it may have copied."""
-    if draft.model == EXTRACTIVE_MODEL:
+    """A draft as it may be stored: a model's without our headings, and without the ledger that it may have copied."""
+    if draft.is_extract:
         return draft
-    return replace(draft, text=_EXTRACT_LINE.sub("", prose_of(draft.text)).strip())
+    kept: list[str] = []
+    in_ledger = False
+    for line in draft.text.splitlines(keepends=True):
+        if line.lstrip()[:1] in ("#", "*", "_") and _is_named(line, LEDGER_NAME):
+            while kept and not kept[-1].strip():
+                kept.pop()
+            if kept and not in_ledger:
+                kept[-1] = f"{kept[-1].rstrip()}\n\n"
+            in_ledger = True
+        else:
+            in_ledger = in_ledger and not line.startswith("#")
+            if not (in_ledger or _is_named(line, EXTRACT_HEADING)):
+                kept.append(line)
+    return replace(draft, text="".join(kept).strip())
+
+
+def _is_named(line: str, heading: str) -> bool:
+    """Whether a line is nothing but a heading of ours, in whatever signs, letters and repetitions."""
+    written, name = (
+        "".join(filter(str.isalpha, unicodedata.normalize("NFKC", text).casefold())) for text in (line, heading)
+    )
+    return bool(written) and not written.replace(name, "")

@@ -8,27 +8,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from compaction_app.retention.sentences import toggles_code
 from compaction_app.retention.word_tables import OWN_WORDS, PASTED, PASTES
 
 #: Before what a speaker only passed on.
 QUOTED = "[quoted] "
+_LONGEST_LEAD = 1_000
 
-_FENCE = re.compile(r"\s*(?:```|~~~)")
+#: Before the first sign that a reader sees.
+_UNSEEN = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
+_ANGLE = re.compile(_UNSEEN + "[>＞]")
+#: Quoted mail, if of one line, and a line of a log. "> 80 °C is too much" is somebody's own.
 _MARKED = re.compile(
-    r"\s{0,3}>\s*(?=[^\s\d=])|\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
-    r"|\s*\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[\]:]? "
+    rf"{_UNSEEN}(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{{0,3}}\s*[.):\]–-](?!\d)))\s*[^\s=]"
+    r"|\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[\]:]? ))"
 )
 
 
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
     """(text, whether it is quoted) in order; as one piece where nothing is."""
-    lines = content.splitlines()
+    # Only a line feed ends a line: after another sign the quoted mail goes on.
+    lines = content.split("\n")
     pasted = _pasted(lines)
+    angled = [_ANGLE.match(line) is not None for line in lines]
     piece: list[str] = []
     is_quoted = in_code = False
     for number, line in enumerate(lines):
-        in_code ^= _FENCE.match(line) is not None and line.count("```") % 2 == 1
-        quoted = number in pasted or (not in_code and _MARKED.match(line) is not None)
+        in_code ^= toggles_code(line)
+        # Two such lines in a row are a quotation, whatever they begin with.
+        is_quotation = angled[number] and True in angled[max(number - 1, 0) : number] + angled[number + 1 : number + 2]
+        quoted = number in pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
         if quoted != is_quoted and line.strip() and not in_code:
             if piece:
                 yield "\n".join(piece), is_quoted
@@ -40,7 +49,7 @@ def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
 def _pasted(lines: Sequence[str]) -> range:
     """The lines behind an empty one that follows "Here is the mail I got:" or "Summarize this:"."""
     empty = [number for number, line in enumerate(lines) if not line.strip()]
-    lead = lines[empty[0] - 1].rstrip() if empty and empty[0] else ""
+    lead = lines[empty[0] - 1].rstrip()[-_LONGEST_LEAD:] if empty and empty[0] else ""
     introduces = lead.endswith((":", "：")) and PASTES.search(lead)
     if not introduces and not (lead.endswith((":", "：", "?", "？")) and PASTED.search(lead)):
         return range(0)

@@ -215,7 +215,8 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
     level_rows(found)
     for attachment in message.attachments:
         text = harmless(attachment_line(attachment))
-        found.append(_Sentence(text, read_words(text), 1.0, is_quoted=False))
+        # Whoever named a file said nothing by it.
+        found.append(_Sentence(text, read_words(text), 1.0, is_quoted=True))
     return found
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, MONTHS, ORDINAL_ARTICLES
 from compaction_app.values import Role
 
+#: What stands behind a role.
+NAME_AND_COLON = r"(?: [\w .@-]{1,40})?: "
 #: Between the statements of a line.
 SEPARATOR = " · "
 
@@ -31,6 +32,8 @@ _SPEAKER = re.compile(
 _SPEAKER_FIRST = re.compile(
     rf"^(\W{{0,8}}(?:{'|'.join(Role)})(?: [\w.-]{{1,40}}){{0,2}}\W{{0,4}}?)[{_COLONS}]\s*", re.IGNORECASE
 )
+#: What would be read back as somebody's comment: names have more signs there.
+_COMMENT = re.compile(rf"\((?=(?:{'|'.join(Role)}){NAME_AND_COLON})", re.IGNORECASE)
 _QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
 
 _NO_END = "".join(
@@ -49,7 +52,7 @@ _ITEM = re.compile(r"(?P<mark>[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
 #: Questions and brief answers are told with their numbers.
 _NUMBERED_WORDS = 3
 _HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
-_FENCE = re.compile(r"```|~~~")
+_FENCES = ("```", "~~~")
 #: Characters of a heading or lead that is told with what is below it, and of a sentence: a longer line is data.
 _LEAD_CHARACTERS, _LONGEST = 80, 1_500
 
@@ -60,18 +63,31 @@ def harmless(text: str) -> str:
         text = _JOINERS.sub("", _UNSEEN.sub("", text)).translate(_WIDE)
     text = _SEPARATORS.sub("-", neutralize_tags(text))
     text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
-    return _QUOTED_MARK.sub("", text)
+    return _COMMENT.sub("[", _QUOTED_MARK.sub("", text))
+
+
+def toggles_code(line: str) -> bool:
+    """Whether a block of code begins or ends with it."""
+    mark = line.lstrip()[:3]
+    return mark in _FENCES and line.count(mark) % 2 == 1
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines at whatever sign ends one, except those that begin or end code: they end at a line feed alone."""
+    for line in text.split("\n"):
+        yield from [line] if toggles_code(line) else (part for part in line.splitlines() if not toggles_code(part))
+    yield "."
 
 
 def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
     """(sentence, whether it stands in code) in order. An item of a list has what it stands under before it."""
     lead, in_code = "", False
     items: list[str] = []
-    for raw in [*text.splitlines(), "."]:
+    for raw in _lines(text):
         line = " ".join(raw.split())
-        if _FENCE.match(line):
+        if toggles_code(raw):
             in_code = not in_code
-        elif in_code and line:
+        elif line and (in_code or line.startswith(_FENCES)):
             yield line[:_LONGEST], True
         elif _ITEM.match(line):
             items.append(line)
@@ -111,4 +127,11 @@ def _told_items(lead: str, items: Sequence[str]) -> Iterator[str]:
 def _sentences(line: str) -> Iterator[str]:
     for sentence in _END.split(line):
         if sentence := sentence.strip():
-            yield from wrap(sentence, _LONGEST, break_on_hyphens=False) if len(sentence) > _LONGEST else (sentence,)
+            start = 0
+            # A longer one is data, and is cut between words where it has any.
+            while len(sentence) - start > _LONGEST:
+                end = sentence.rfind(" ", start + 1, start + _LONGEST + 1)
+                end = end if end > 0 else start + _LONGEST
+                yield sentence[start:end]
+                start = end + (sentence[end] == " ")
+            yield sentence[start:]

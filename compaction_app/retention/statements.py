@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from compaction_app.retention import word_tables as known
 from compaction_app.retention.quoting import QUOTED
+from compaction_app.retention.sentences import NAME_AND_COLON
 from compaction_app.retention.words import Words, count_words, read_words
 from compaction_app.values import Role
 
@@ -22,8 +23,7 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
 ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
-#: What stands behind a role. And what a person replied: to somebody else, or to what a model said of their own.
-NAME_AND_COLON = r"(?: [\w .@-]{1,40})?: "
+#: What a person replied: to somebody else, or to what a model said of their own.
 _REPLY = re.compile(
     rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){NAME_AND_COLON}|(?P<asked>\(assistant{NAME_AND_COLON}[^()]+\)) )"
     r"(?P<reply>[^()]{1,60})"
@@ -32,6 +32,8 @@ _REPLY = re.compile(
 BRIEF_WORDS, OPENING = 6, 48
 #: Of a sentence without any of these the shape says nothing.
 _MARKS = re.compile(r"[^a ]")
+#: But for those around a date that was resolved, which ``IDLE`` knows.
+_BRACKETS = re.compile(r"(?P<date>\(\d{4}(?:-\d\d){0,2}\))|[()]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
@@ -126,18 +128,28 @@ class Statement:
     def _replies(self) -> list[tuple[str, str]]:
         """What was said or asked, and what a person replied."""
         found = _REPLY.finditer(self.text) if "(" in self.text else ()
-        return [(self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"]) for one in found]
+        return [
+            (self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"])
+            for one in found
+            # What follows a model's question is a person's answer only where the rest is that person's too.
+            if not one["asked"] or self.speaker.is_person
+        ]
 
     def join(self, speaker: Speaker, text: str, words: Words) -> None:
         """Make a sentence part of this statement."""
         if speaker != self.speaker:
-            self.text += f" ({speaker.label}: {text})"
+            # With brackets of its own a reply would end ours, and go on as the words of this speaker.
+            self.text += f" ({speaker.label}: {_BRACKETS.sub(_square, text)})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
         for name in ("_demand", "_adopted", "_replies"):
             self.__dict__.pop(name, None)
+
+
+def _square(bracket: re.Match[str]) -> str:
+    return bracket["date"] or ("[" if bracket[0] == "(" else "]")
 
 
 def is_question(text: str) -> bool:

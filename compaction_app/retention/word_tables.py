@@ -124,7 +124,7 @@ FIRM = compiled(
     r"^(?!(?:made|got|had|has|have|there|saw|is|was|felt|found|i|we|you|he|she|they|it)\b)\w+ (?:nothing|no|none of)\b",
     r"\bneeds? (?:\S+ ){0,3}?(?:ok(?:ay)?|sign-?off|permission|approval|consent|signature|go-ahead|certificate)\b",
     r"\b(?:no|not|nothing|never) (?:more|less|fewer|later|earlier|longer|higher|lower|over|above|below|beyond|under|"
-    r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|\d\S* (?:max|tops)\b|"
+    r"sooner|bigger|larger|heavier|shorter)\b|\b(?:max|min)(?:imum)?\.? (?:of )?\d|(?<!\S)(?=\S*\d)\S+ (?:max|tops)\b|"
     r"\b(?:not|never) exceed\b",
 )
 #: What only looks like a rule: idioms, what people say of themselves and of the past, and comments of a model or tool.
@@ -134,7 +134,7 @@ IDLE = compiled(
     only_wish only_hope only_if_you_want every_time_i every_time_we no_end_in_sight no_problem no_worries no_idea
     no_doubt no_wonder no_thanks no_thank_you no_rush no_hurry no_way no_luck no_news no_clue no_longer not_now not_yet
     not_really not_sure not_bad not_at_all not_too""",
-    r"\((?:assistant|tool|summary)\b[^()]*\)",
+    r"\((?:assistant|tool|summary)\b(?:[^()]|\(\d{4}(?:-\d\d){0,2}\))*\)",
     r"\b(?:he|she|they|it|my \w+)(?:['’]\w+)? (?:\w+ )?(?:never|always)\b|\byou must be\b|\byou (?:never|always) "
     r"(?:say|said|told)\b|^must\b|\bmust (?:have|feel|say|admit|confess|run|go now|dash|look|be (?:the|a|an|so|very|"
     r"nice|hard|great|fun|special|kidding|joking|wonderful|tough|amazing|exciting|exhaust\w+))\b",

@@ -12,7 +12,7 @@ from compaction_app.retention.word_tables import FIRST_UNSPACED, STOP
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 #: Vowel signs and accents that belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
-_LETTERS = rf"[^\W_{UNSPACED}]+(?:[{_MARKS}]+[^\W_{UNSPACED}]*)*"
+_LETTERS = rf"[^\W_{UNSPACED}]++(?:[{_MARKS}]++[^\W_{UNSPACED}]*+)*+"
 _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
 _TOKEN = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*")
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.retention.choosing import choose
-from compaction_app.retention.sentences import SEPARATOR
-from compaction_app.retention.statements import NAME_AND_COLON, NOBODY, Speaker, Statement, level_rows
+from compaction_app.retention.sentences import NAME_AND_COLON, SEPARATOR
+from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
 from compaction_app.retention.word_tables import OUTCOME
 from compaction_app.retention.words import read_words
 from compaction_app.tokens import Count
@@ -113,7 +113,7 @@ def read_back(text: str) -> list[Statement]:
     """The statements of an extract or a ledger."""
     statements, day = list[Statement](), ""
     similar: dict[str, list[Statement]] = defaultdict(list)
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, text.split("\n"))):
         if heading := _DAY.fullmatch(line):
             day = heading[1]
             continue

@@ -35,9 +35,10 @@ def is_error_text(text: str) -> bool:
 def tells_nothing(text: str, replaced: str) -> bool:
     """Whether a draft, stripped, is too short for a summary of ``replaced`` and has neither its names nor its words."""
     below, headings = _HEADING.subn("", text)
-    is_told = len(below) > _LONGEST or (headings and not _SORRY.match(below))
+    is_headed = headings > 0 and not _SORRY.match(below)
     # Under several headings a placeholder may be a sentence.
-    if is_told and max(map(len, below.splitlines()), default=0) > _LONGEST_PLACEHOLDER * min(2, max(1, headings - 1)):
+    longest = max(map(len, below.split("\n")))
+    if (is_headed or len(below) > _LONGEST) and longest > _LONGEST_PLACEHOLDER * min(2, max(1, headings - 1)):
         return False
     own, known = _read(below), _read(replaced)
     told = own.marked & (known.marked | known.initial) | own.initial & known.marked | own.values & known.values
@@ -47,7 +48,10 @@ def tells_nothing(text: str, replaced: str) -> bool:
     if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
         return False
     words, others = ({stem(word) for word in one.content} for one in (own, known))
-    return len(replaced) > 20 * len(text) or len(told) + len(words & others) < max(4, len(words) / 2)
+    shared = len(told) + len(words & others)
+    if is_headed:
+        return shared < max(2, headings)
+    return len(replaced) > 20 * len(text) or shared < max(4, len(words) / 2)
 
 
 def _read(text: str) -> Words:

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 from compaction_app.messages.transcript import cut_leaks, leaks_wrapper, without_code
-from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
+from compaction_app.values import SummaryDraft
 
 _NAMES = r"(?:\w{1,9}:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|antthinking|longcat_think)"
 #: Of most models; Mistral's; Kimi's; Cohere's; Gemma's; those of gpt-oss, also where a server left out their signs.
@@ -30,7 +30,7 @@ _WRAPPED = re.compile(
 
 def mended(draft: SummaryDraft) -> SummaryDraft:
     """The draft with the answer alone. An extract quotes the conversation, so all of it is kept."""
-    if draft.model == EXTRACTIVE_MODEL:
+    if draft.is_extract:
         return draft
     text = _EDGES.sub("", _without_thinking(draft.text.strip()).strip()).strip()
     while wrapped := _WRAPPED.fullmatch(text):

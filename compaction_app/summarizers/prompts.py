@@ -28,17 +28,17 @@ from compaction_app.messages.transcript import (
 )
 from compaction_app.messages.validation import is_storable, visible
 from compaction_app.redaction import Redact, apply_redactor
-from compaction_app.retention.ledger_text import LEDGER_NAME, prose_of
+from compaction_app.retention.ledger_text import LEDGER_NAME, split_former_ledger
 from compaction_app.summarizers.error_text import is_error_text, tells_nothing
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (
-    EXTRACTIVE_MODEL,
     CompactionPlan,
     ErrorCode,
     Message,
     Summary,
     SummaryDraft,
     SummaryRequest,
+    with_ledger,
 )
 
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
@@ -148,7 +148,8 @@ class _Material:
     covered: tuple[Message, ...]
     lookahead: tuple[Message, ...]
     pinned: Message | None
-    base_text: str
+    base_content: str
+    base_ledger: str
     instructions: str
     policy_line: str
 
@@ -170,10 +171,15 @@ class _Material:
             covered=tuple(apply_redactor(m, redact) for m in covered),
             lookahead=tuple(apply_redactor(m, redact) for m in lookahead),
             pinned=apply_redactor(pinned, redact) if pinned else None,
-            base_text=clean(base.content if base else ""),
+            base_content=clean(base.content if base else ""),
+            base_ledger=clean(base.ledger if base else ""),
             instructions=clean(instructions).strip()[:MAX_INSTRUCTIONS],
             policy_line=" ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
         )
+
+    @property
+    def base_text(self) -> str:
+        return with_ledger(self.base_content, self.base_ledger)
 
 
 def request_for(
@@ -197,8 +203,8 @@ def request_for(
         policy_line=policy_line,
     )
     # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-    base = material.base_text
-    prose_tokens = plan.base.tokens * len(prose_of(base)) // len(base) if plan.base and base else 0
+    base, (prose, _) = material.base_text, split_former_ledger(material.base_content)
+    prose_tokens = plan.base.tokens * len(prose) // len(base) if plan.base and base else 0
     hint = size_hint(prose_tokens, plan.target_tokens)
     user = [
         *_before_covered(material, settings.reasoning, limits),
@@ -212,7 +218,9 @@ def request_for(
         user="\n".join(user),
         target_tokens=plan.target_tokens,
         max_output_tokens=settings.summarizer_max_output_tokens,
-        previous_summary=material.base_text,
+        previous_summary=base,
+        previous_ledger=material.base_ledger,
+        previous_is_extract=plan.base is not None and plan.base.is_extract,
         covered=material.covered,
         lookahead=material.lookahead,
         instructions=material.instructions,
@@ -411,8 +419,7 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequ
     if leaks_wrapper(text, request.nonce):
         return ErrorCode.LEAKED_WRAPPER
     # An extract quotes the conversation, in which errors and apologies are material.
-    is_model = draft.model != EXTRACTIVE_MODEL
-    if is_model and is_error_text(seen):
+    if not draft.is_extract and is_error_text(seen):
         return ErrorCode.ERROR_TEXT
     if len(seen) < min_chars:
         return ErrorCode.TOO_SHORT
@@ -420,5 +427,5 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequ
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
     # All angle brackets in the material are those of its tags.
-    tells = not is_model or not tells_nothing(seen, _TAG.sub(" ", request.user))
+    tells = draft.is_extract or not tells_nothing(seen, _TAG.sub(" ", request.user))
     return None if tells else ErrorCode.ERROR_TEXT

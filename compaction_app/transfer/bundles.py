@@ -25,10 +25,9 @@ from typing import Any
 from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
 from compaction_app.retention.ledger import following_messages
-from compaction_app.retention.ledger_text import ledger_of
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
-from compaction_app.values import Message, SummaryRequest
+from compaction_app.values import Message, SummaryRequest, with_ledger
 
 #: Changes when an older bundle cannot be read any more.
 FORMAT = "compaction-bundle/1"
@@ -50,8 +49,9 @@ class Bundle:
     request: SummaryRequest
     #: Messages that follow the summary verbatim on every branch that shares it: a fact in them is not lost.
     following: tuple[Message, ...]
-    #: The text of the summary.
+    #: The text of the summary, and the ledger at its end.
     output: str
+    ledger: str
     #: The model that wrote it.
     model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
@@ -63,11 +63,16 @@ class Bundle:
     #: Length of the part of the system prompt that says how to write.
     writing_characters: int
 
+    @property
+    def written(self) -> str:
+        """What the summarizer wrote."""
+        return self.output.removesuffix(with_ledger("", self.ledger))
+
 
 def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
     """The texts of a bundle by file name, without the metadata."""
     assert rebuilt.run.summary is not None
-    request, output = rebuilt.request, rebuilt.run.summary.content
+    request, output = rebuilt.request, rebuilt.run.summary.text
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
     parts = {
         "target_tokens": request.target_tokens,
@@ -75,6 +80,8 @@ def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
         "instructions": request.instructions,
         "nonce": request.nonce,
         "previous_summary": request.previous_summary,
+        "previous_ledger": request.previous_ledger,
+        "previous_is_extract": request.previous_is_extract,
         "covered": [asdict(message) for message in request.covered],
         "lookahead": [asdict(message) for message in request.lookahead],
         "following": [asdict(message) for message in following_messages(rebuilt.plan, rebuilt.settings)],
@@ -127,7 +134,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
             "pinned_tokens": plan.pinned.tokens if plan.pinned else 0,
             "replaced_tokens": plan.replaced_tokens,
             "summary_tokens": summary.token_count,
-            "ledger_characters": len(ledger_of(summary.content)),
+            "ledger_characters": len(summary.ledger),
             "tokens_before": run.tokens_before,
             "tokens_after": run.tokens_after,
         },
@@ -204,6 +211,7 @@ def read_bundle(folder: Path) -> Bundle:
             raise BundleError(f"{folder} has the format {metadata['format']}, not {FORMAT}.")
         # Older bundles do not have it: the look-ahead is the part that they know.
         following = parts.pop("following", parts["lookahead"])
+        output = _read(folder, OUTPUT)
         request = SummaryRequest(
             system=_read(folder, SYSTEM),
             user=_read(folder, USER),
@@ -215,7 +223,8 @@ def read_bundle(folder: Path) -> Bundle:
             folder=folder,
             request=request,
             following=tuple(_message(part) for part in following),
-            output=_read(folder, OUTPUT),
+            output=output,
+            ledger=output[len(output) - int(metadata["counts"]["ledger_characters"]) :],
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),

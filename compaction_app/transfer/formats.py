@@ -460,7 +460,7 @@ def _digest(system_prompt: str, messages: Iterable[ImportedMessage]) -> str:
 
 
 #: Python reads no number with more digits.
-_TOO_LONG_NUMBER = re.compile(r"\d{4301}")
+_TOO_LONG_NUMBER = re.compile(r"(?<!\d)\d{4301}")
 _BETWEEN_VALUES = re.compile(r"[\s,:]*")
 
 

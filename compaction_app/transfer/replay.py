@@ -16,7 +16,7 @@ from compaction_app.conf import Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.messages.validation import make_storable
 from compaction_app.retention.ledger import read_replaced
-from compaction_app.retention.ledger_text import prose_draft, prose_of
+from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.retention.score import Told, share_kept
 from compaction_app.summarizers.cascade import run_summarizer
 from compaction_app.summarizers.mending import mended
@@ -64,7 +64,7 @@ class Replay:
     @property
     def diff(self) -> list[str]:
         """The old text to the new, as a unified diff."""
-        old, new = prose_of(self.bundle.output).splitlines(), self.text.splitlines()
+        old, new = self.bundle.written.splitlines(), self.text.splitlines()
         return list(difflib.unified_diff(old, new, OUTPUT, self.model or "replay", lineterm=""))
 
 
@@ -109,7 +109,7 @@ def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | F
 
 def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
-    before = score(bundle, prose_of(bundle.output), count)
+    before = score(bundle, bundle.written, count)
     answer = ask(bundle)
     if isinstance(answer, Failure):
         return Replay(bundle=bundle, before=before, model=answer.model, code=answer.code, detail=answer.detail)

@@ -133,8 +133,8 @@ def load_path(node_id: int, using: str, min_depth: int, zone: str | None = None)
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
     """The summary that applies at ``tip``, or None: the first live one on the way up, so that with the deepest anchor.
 
-    It is a message with ``is_summary``: ``content`` is its text, ``parent`` its anchor, ``last_summarized_message`` its
-    cutoff.
+    It is a message with ``is_summary``: ``text`` is what a model is shown of it, ``parent`` its anchor,
+    ``last_summarized_message`` its cutoff.
     """
     check_tip(tip)
     summary_id = history_at(tip.pk, database_of(tip)).summary_id
@@ -256,6 +256,9 @@ def summary_value(
         cutoff_path_tokens=cutoff.path_tokens,
         tokens=row.token_count,
         content=row.content,
+        ledger=row.ledger,
+        # As the driver returns it: 0 or 1 on SQLite.
+        is_extract=bool(row.is_extract),
         pinned=message_value(pinned, zone) if pinned else None,
     )
 

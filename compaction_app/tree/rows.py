@@ -35,6 +35,9 @@ class Row(NamedTuple):
     path_tokens: int
     depth: int
     created_at: datetime | None
+    #: Of summaries.
+    ledger: str
+    is_extract: bool
     #: What the row is for: "tail", "summary", "pinned" or "cutoff".
     part: str = "tail"
 

@@ -25,7 +25,7 @@ from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
-from compaction_app.values import Kind, Role, RunStatus
+from compaction_app.values import Kind, Role, RunStatus, with_ledger
 
 _BATCH = 500
 #: How often a session is read again because something was written to it in the meantime.
@@ -35,7 +35,7 @@ _ANY_SIZE = 2**62
 
 _MESSAGE_FIELDS = (
     "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens"
-    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at"
+    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at ledger"
 ).split()
 _RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
 
@@ -231,7 +231,7 @@ class _Verification:
             zip((row["id"] for row in messages), count_messages(messages, self.count), strict=True) if messages else ()
         )
         if summaries:
-            texts = self.count([summary_message(row["content"]) for row in summaries])
+            texts = self.count([summary_message(with_ledger(row["content"], row["ledger"])) for row in summaries])
             counts |= {row["id"]: n + TOKENS_PER_MESSAGE for row, n in zip(summaries, texts, strict=True)}
         return [counts.get(row["id"]) for row in batch]
 

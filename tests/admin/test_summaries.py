@@ -121,7 +121,7 @@ def test_a_very_long_line_lists_the_nearest(viewer):
 
 def test_the_ledger_is_a_list_by_who_said_it(viewer):
     ledger = "user: the deadline is 27 March now · 94 steps\nuser Ana: 12 ships\ntool: No open flame\nplain: and simple"
-    _, summary = summarized(content=f"What was said.\n\n## Kept word for word\n{ledger}")
+    _, summary = summarized(content="What was said.", ledger=ledger)
     assert shown(viewer, summary).ledger == [
         ("user", ["the deadline is 27 March now", "94 steps"]),
         ("user Ana", ["12 ships"]),

@@ -230,7 +230,7 @@ class TestGenerations:
 
     def test_one_is_read_in_full(self, ask, world):
         said = ask.get(f"{world.path}/compactions/1").json()
-        assert said["summary"] == world.summary.content
+        assert said["summary"] == world.summary.text
         assert said["instructions"] == "Keep the times."
         assert said["cost"] == "0.00012000"
         ids = {name: said[name] for name in ("run_id", "tip_id", "anchor_id", "cutoff_id", "base_id", "summary_id")}
@@ -251,7 +251,7 @@ class TestGenerations:
         assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": [world.summary.pk]}
         said = ask.get(f"{world.path}/compactions/1").json()
         assert said["retired_at"] is not None
-        assert said["summary"] == world.summary.content
+        assert said["summary"] == world.summary.text
         assert ask.get(f"{world.path}/compactions").json()["items"][0]["retired_at"] == said["retired_at"]
 
 

@@ -130,7 +130,7 @@ def test_a_cache_that_is_down_stops_no_deletion(session, branch, settings, monke
 def test_tokens_are_counted_as_the_provider_reports_them(session, branch, settings, monkeypatch):
     monkeypatch.setattr("compaction_app.context.windows._SMALLEST_CUT", 10**9)
     usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000}
-    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\nAll is on the board.", usage=usage)) as server:
+    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4, usage=usage)) as server:
         models = [{"model": "m", "base_url": server.url}]
         summarizer = "compaction_app.summarizers.OpenAISummarizer"
         limits = {"session": ["2500 tokens/h"]}
@@ -190,7 +190,7 @@ def test_every_trigger_is_refused(session, branch, settings, server):
     client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
     chat.complete(question, client=client, model="any")
     assert chat.request_compaction(question) is None
-    assert len(suppressed(session)) == 3
+    assert len(suppressed(session)) == 4
     assert FakeSummarizer.requests == []
 
 

@@ -56,7 +56,9 @@ class Repeating(FakeSummarizer):
             raise SummarizerError(f"no recap of {marks}", error_code="bad_request")
         with self._lock:
             self.requests.append(request)
-        return SummaryDraft(text=f"## Recap\n\nSo far it was about this and that: {marks}", model="repeating")
+        return SummaryDraft(
+            text=f"## Recap\n\nSo far it was about this, that and whatever else there was: {marks}", model="repeating"
+        )
 
 
 def policy(tip: ChatMessage, budget: Any) -> PolicyDecision:
@@ -142,7 +144,17 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
 EVERYWHERE = {
     *(
         f"{MESSAGES}.{c}"
-        for c in ("content", "name", "reasoning", "original", "attachments", "usage", "metadata", "tool_calls")
+        for c in (
+            "content",
+            "ledger",
+            "name",
+            "reasoning",
+            "original",
+            "attachments",
+            "usage",
+            "metadata",
+            "tool_calls",
+        )
     ),
     f"{MESSAGES}.retired_reason",
     *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
@@ -164,7 +176,7 @@ class TestRedaction:
         assert columns_with(MARK) == set()
         for summary in story["summaries"]:
             summary.refresh_from_db()
-            assert (summary.content, summary.retired_reason) == ("", "redaction")
+            assert (summary.text, summary.retired_reason) == ("", "redaction")
             assert summary.retired_at is not None
         assert told.usage == {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4}}
         assert told.tool_calls == [{"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}]

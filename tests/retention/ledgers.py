@@ -6,15 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from compaction_app.conf import settings_from_snapshot
-from compaction_app.retention.ledger import Kept, complete
-from compaction_app.retention.ledger_text import ledger_of
+from compaction_app.retention.ledger import complete
+from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.tokens import ExactTokenCounter
-from compaction_app.values import Budget, CompactionPlan, Message, Role
+from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft, with_ledger
 from tests.summarizers.summarizing import NONCE
 from tests.summarizers.summarizing import request_of as request
 
 COUNT = ExactTokenCounter()
 DRAFT = "## Boats\n\nThe user spoke of boats, and you listened."
+
+
+class Completed(str):
+    """A summary as it is read, and the columns that it has."""
+
+    content: str
+    ledger: str
+    is_extract: bool
+    before: float | None
+    after: float | None
+
+
+def made_of(content: str, ledger: str = "", *, is_extract: bool = False) -> Completed:
+    summary = Completed(with_ledger(content, ledger))
+    summary.content, summary.ledger, summary.is_extract = content, ledger, is_extract
+    return summary
 
 
 def message(number: int, content: str, role: str = Role.USER, **fields: Any) -> Message:
@@ -23,7 +39,7 @@ def message(number: int, content: str, role: str = Role.USER, **fields: Any) -> 
 
 def keep(
     *told: str | Message,
-    draft: str = DRAFT,
+    draft: str | SummaryDraft = DRAFT,
     previous: str = "",
     kept: Sequence[Message] = (),
     anchor_depth: int = 1000,
@@ -33,8 +49,9 @@ def keep(
     budget: int = 100_000,
     redact: Any = None,
     **changes: Any,
-) -> Kept:
-    """The draft completed by what must survive of these messages."""
+) -> Completed:
+    """The draft completed by what must survive of these messages. ``previous``: one like it, or nothing but prose."""
+    before = previous if isinstance(previous, Completed) else made_of(previous)
     covered = tuple(message(n, text) if isinstance(text, str) else text for n, text in enumerate(told, start=1))
     plan = CompactionPlan(
         covered=covered,
@@ -49,7 +66,13 @@ def keep(
         replaced_tokens=replaced,
     )
     asked = request(
-        covered=covered, pinned=pinned, base_text=previous, target_tokens=target, nonce=NONCE, redact=redact
+        covered=covered,
+        pinned=pinned,
+        base_text=before.content,
+        base_columns={"ledger": before.ledger, "is_extract": before.is_extract},
+        target_tokens=target,
+        nonce=NONCE,
+        redact=redact,
     )
     allowances = Budget(
         window=200_000,
@@ -61,11 +84,15 @@ def keep(
         recent_ratio=0.2,
         recent_cap=40_000,
     )
-    return complete(draft, asked, plan, allowances, settings_from_snapshot(changes), COUNT)
+    written = prose_draft(SummaryDraft(text=draft) if isinstance(draft, str) else draft)
+    kept = complete(written, asked, plan, allowances, settings_from_snapshot(changes), COUNT)
+    summary = made_of(written.text, kept.ledger, is_extract=written.is_extract)
+    summary.before, summary.after = kept.before, kept.after
+    return summary
 
 
-def tell(*told: str | tuple[str, str], previous: str = "", **changes: Any) -> str:
-    """The ledger of a conversation in which a model answers small talk; a pair is said by the model."""
+def tell(*told: str | tuple[str, str], previous: str = "", **changes: Any) -> Completed:
+    """The summary of a conversation in which a model answers small talk; a pair is said by the model."""
     messages: list[Message] = []
     for said in told:
         if isinstance(said, str):
@@ -74,8 +101,8 @@ def tell(*told: str | tuple[str, str], previous: str = "", **changes: Any) -> st
         else:
             messages.append(message(len(messages) + 1, "Go on with it then."))
             messages.append(message(len(messages) + 1, said[1], Role.ASSISTANT))
-    return keep(*messages, previous=previous, **{"LEDGER_TOKENS": 300, **changes}).text
+    return keep(*messages, previous=previous, **{"LEDGER_TOKENS": 300, **changes})
 
 
 def entries(*told: str | tuple[str, str], **changes: Any) -> str:
-    return ledger_of(tell(*told, **changes))
+    return tell(*told, **changes).ledger

@@ -79,7 +79,8 @@ def planted_conversation(fillings: int = 6) -> list[Message]:
 
 
 def summarize(covered: Sequence[Message], target: int = 1000, previous: str = "", **options: Any) -> str:
-    options = {"count": COUNT, **options}
+    """``previous`` is an extract, unless the options say otherwise."""
+    options = {"count": COUNT, "previous_is_extract": True, **options}
     return summarize_extractively(covered=covered, previous_summary=previous, target_tokens=target, **options)
 
 

@@ -122,7 +122,7 @@ class TestForm:
 
     def test_attachments_are_told(self) -> None:
         covered = [message(1, attachments=({"type": "image", "name": "cat.png"},))]
-        assert "user: [image: cat.png]" in summarize(covered)
+        assert "user: [quoted] [image: cat.png]" in summarize(covered)
 
     def test_reasoning_is_not_told(self) -> None:
         thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
@@ -179,7 +179,7 @@ class TestBudget:
     def test_whatever_is_said_the_target_holds_and_no_tag_leaks(
         self, said: list[tuple[Role, str]], previous: str, target: int
     ) -> None:
-        text = summarize(turns(*said), target, previous)
+        text = summarize(turns(*said), target, previous, previous_is_extract=False)
         assert size(text) <= target
         assert not leaks_wrapper(text, "")
         assert "\x00" not in text
@@ -284,7 +284,7 @@ class TestGenerations:
             "## Trip\n\nThe user travels to Lisbon with Tomasz. The budget is 3,000 euros.\n\n"
             "## Code\n\nYou fixed `compute_total` in `src/fare.py`.\n\n### Open\n- QX-7781-B\n"
         )
-        text = summarize(turns("The budget is 2,400 euros now."), 300, previous)
+        text = summarize(turns("The budget is 2,400 euros now."), 300, previous, previous_is_extract=False)
         for kept in (
             "Tomasz",
             "`compute_total` in `src/fare.py`",
@@ -298,7 +298,7 @@ class TestGenerations:
     def test_an_extract_of_before_is_read_on(self) -> None:
         """Those of the first form have no heading: what they say is kept, and counts as nobody's words."""
         previous = "## 2025-03-10\nuser Ana: Never book a layover in Frankfurt · My boat is blue\nassistant: Noted"
-        text = summarize(turns("I live in Turku and own a dog."), 300, previous)
+        text = summarize(turns("I live in Turku and own a dog."), 300, previous, previous_is_extract=False)
         for kept in ("2025-03-10", "Never book a layover in Frankfurt · My boat is blue", "user: I live in Turku"):
             assert kept in text
         assert "user Ana: " not in text

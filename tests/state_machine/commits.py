@@ -38,7 +38,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
     _check_lookahead(path, at, anchored, base, run, told)
     replaced = sum(tree[i].tokens for i in told.covered) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio
-    assert row.token_count == count_summary(row.content, QuarterTokenCounter())
+    assert row.token_count == count_summary(row.text, QuarterTokenCounter())
     assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
     assert run.messages_compacted == len(told.covered)
     room = room_left(tree, path[at + 1 :], pin, run.budget["available"])
@@ -49,7 +49,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
         id=row.pk,
         parent=anchor,
         role="user",
-        content=row.content,
+        content=row.text,
         order=max((child.order for child in tree.children(anchor)), default=0) + 1,
         tokens=row.token_count,
         cutoff=cutoff,

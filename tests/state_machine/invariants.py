@@ -71,7 +71,7 @@ class CheckedWorld(World):
             "parent_message_id": node.parent,
             "kind": "summary" if node.is_summary else "message",
             "role": node.role,
-            "content": node.content,
+            "text": node.content,
             "tool_calls": node.calls or None,
             "tool_call_id": node.answers,
             "attachments": node.attachments or None,
@@ -109,7 +109,7 @@ class CheckedWorld(World):
         """What was erased is in no text that is still stored."""
         if not self.gone:
             return
-        texts = [json.dumps([r.content, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
+        texts = [json.dumps([r.text, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
         texts += [f"{run.instructions} {run.error_detail} {run.policy_line}" for run in runs]
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         texts += [json.dumps(payload) for payload in events.values_list("payload", flat=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,12 +35,12 @@ def cascade(server: ScriptedOpenAIServer, *models: str, **options: Any) -> OpenA
     return OpenAISummarizer(settings(*(entry(server, model, **options) for model in models)))
 
 
-def base(text: str, tokens: int = 0) -> Summary | None:
+def base(text: str, tokens: int = 0, **columns: Any) -> Summary | None:
     """A previous summary; None for no text."""
     if not text:
         return None
     at_start = {"anchor_id": 0, "anchor_depth": 0, "cutoff_id": 0, "cutoff_depth": 0, "cutoff_path_tokens": 0}
-    return Summary(id=0, tokens=tokens, content=text, **at_start)
+    return Summary(id=0, tokens=tokens, content=text, **at_start, **columns)
 
 
 def request_of(
@@ -49,6 +49,7 @@ def request_of(
     lookahead: Sequence[Message] = (),
     pinned: Message | None = None,
     base_text: str = "",
+    base_columns: Mapping[str, Any] | None = None,
     target_tokens: int = 1000,
     replaced_tokens: int = 0,
     previous_tokens: int = 0,
@@ -62,7 +63,7 @@ def request_of(
         covered=tuple(covered),
         lookahead=tuple(lookahead),
         kept=(),
-        base=base(base_text, previous_tokens),
+        base=base(base_text, previous_tokens, **base_columns or {}),
         pinned=pinned,
         cutoff=covered[-1] if covered else Message(id=1, depth=1, role=Role.USER, tokens=1),
         anchor_id=1,

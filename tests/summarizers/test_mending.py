@@ -82,7 +82,7 @@ def test_a_leak_that_cannot_be_cut_out_stays_and_is_refused(written):
 
 
 def test_an_extract_is_left_alone():
-    extract = SummaryDraft(text="user: why </think>\n\nagain?", model=EXTRACTIVE_MODEL)
+    extract = SummaryDraft(text="user: why </think>\n\nagain?", model=EXTRACTIVE_MODEL, is_extract=True)
     assert mended(extract) is extract
 
 

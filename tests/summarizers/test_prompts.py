@@ -19,7 +19,7 @@ from compaction_app.messages.transcript import (
     render_messages,
     summary_message,
 )
-from compaction_app.retention.ledger_text import LEDGER_NAME, with_ledger
+from compaction_app.retention.ledger_text import LEDGER_NAME
 from compaction_app.summarizers import prompts
 from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
@@ -107,8 +107,8 @@ class TestRequest:
 
     def test_the_ledger_of_the_previous_summary_is_not_the_models_to_shorten(self):
         """Its prose fills half of the target; with its ledger it would be told to condense it."""
-        base = with_ledger("It is red. " * 10, "user: it is blue · " * 10)
-        made = request(base_text=base, previous_tokens=90)
+        columns = {"ledger": "user: it is blue · " * 10}
+        made = request(base_text="It is red. " * 10, base_columns=columns, previous_tokens=90)
         assert "keep all of it" in made.system
         assert f'The section "{LEDGER_NAME}" of <previous-summary>' in made.system
         assert "user: it is blue" in made.user

@@ -121,7 +121,7 @@ def assert_every_prompt_is_what_was_sent(server: ScriptedOpenAIServer, exported:
         prompts = (bundle / "system-prompt.md").read_bytes(), (bundle / "user-message.md").read_bytes()
         assert prompts == sent(server, made.nonce)[-1]
         assert made.summary is not None
-        assert (bundle / "actual-output.md").read_bytes() == made.summary.content.encode()
+        assert (bundle / "actual-output.md").read_bytes() == made.summary.text.encode()
         assert (bundle / "compact-history.xml").read_bytes() in prompts[1]
     assert written == {}
     assert exported.code == 0

@@ -119,6 +119,6 @@ def digest(line: Line, **options: Any) -> tuple[int, str]:
         context = step
         if isinstance(step, Generation):
             number, context = step.number, step.context
-            sha.update(step.summary.content.encode())
+            sha.update(step.summary.text.encode())
         sha.update(json.dumps(context.to_openai(), ensure_ascii=False).encode())
     return number, sha.hexdigest()

@@ -280,7 +280,7 @@ class TestRetention:
         following = read_bundle(made).following
         assert following[-2].content == "[removed]"
         run = CompactionRun.objects.get()
-        assert "4711" in run.summary.content
+        assert "4711" in run.summary.text
         self.assert_the_same(tmp_path / "again")
 
     def test_a_message_that_the_redactor_fails_on_costs_no_summary(self, server, tmp_path, settings):

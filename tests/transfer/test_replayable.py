@@ -45,7 +45,7 @@ def test_what_has_no_date_is_replayed_under_the_same_one_on_any_day(shared_data)
     for path in sorted(shared_data.glob("*.json")):
         line = read_line(path)
         assert line.messages[0]["created_at"].year == 2025
-        summaries = [step.summary.content for step in replay(line) if isinstance(step, Generation)]
+        summaries = [step.summary.text for step in replay(line) if isinstance(step, Generation)]
         headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("### 2")]
         assert headings
         # A summary too small for headings has none.
@@ -69,6 +69,6 @@ def test_each_summary_stands_before_the_next_message_can_be_appended():
     steps = [step for step in replay(read_line(DEMO, tip=DEMO_TIP).first(60)) if isinstance(step, Generation)]
     assert len(steps) >= 2
     for step in steps:
-        assert step.summary.content
+        assert step.summary.text
         assert step.covered < step.appended
         assert step.context.history_tokens <= step.context.available_tokens

@@ -91,7 +91,9 @@ class TestReading:
             rows = []
             plain = branches.message_value
             monkeypatch.setattr(
-                branches, "message_value", lambda row, rows=rows, plain=plain: rows.append(row) or plain(row)
+                branches,
+                "message_value",
+                lambda row, *zone, rows=rows, plain=plain: rows.append(row) or plain(row, *zone),
             )
             with CaptureQueriesContext(connection) as captured:
                 chat.get_context(tail)

@@ -1,0 +1,255 @@
+"""The time of every function that reads a text grows like the text, whatever the text is made of.
+
+People, models, tools and providers write these texts, so each of them is tried on long runs of every class of
+character. A pattern that tries again at each place what another place has scanned takes sixteen times as long for four
+times the text; what is linear takes four times.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import compaction_app
+from compaction_app.admin import display, summaries, transcripts
+from compaction_app.context import catalog, overflow, pruning
+from compaction_app.conversation import chat_model, erase, redact_text, usage
+from compaction_app.exceptions import CompactionError
+from compaction_app.messages import (
+    media,
+    openai_format,
+    originals,
+    secrets,
+    tool_calls,
+    tool_outcomes,
+    transcript,
+    truncate,
+    validation,
+)
+from compaction_app.retention import (
+    dates,
+    extractive,
+    ledger_text,
+    quoting,
+    records,
+    relating,
+    score,
+    sentences,
+    statements,
+    words,
+    writing,
+)
+from compaction_app.summarizers import error_details, error_text, mending, prompts
+from compaction_app.transfer import bundles, export, formats
+from compaction_app.values import Message, Role, SummaryDraft
+
+pytestmark = pytest.mark.pure
+
+PACKAGE = Path(compaction_app.__file__).parent
+
+#: Of a text. A shorter one is a quarter of it.
+LONG = 6_000
+#: Seconds of the processor, so that other work beside it counts for nothing: what takes no more is not measured again.
+FLOOR = 0.06
+#: Four times the text takes four times the time; a pattern that starts again everywhere takes sixteen.
+MOST_GROWTH = 10.0
+
+_ALONE = " \u00a0\n\t\r\x0b\u2028\u200b7ac\u00e9A_\u4e2d\u0e01\u0301\U0001f600'\"`<>#|-*[]{}(),.:;/\\=&@!?$~^+%·"
+_MIXED = """a_|1,|1.|<_|"N|A.|a-|a/|a:|a@|>_|-_|1._|#_|```_|`a|
+'a_|(a|N_|_N|RN|aN|aNN|</|<a_|<user_|</user|<cutoff_|{}|[]|{"a":
+key-|-----BEGIN PRIVATE KEY-----|eyJaaaaaaaaaa.|password is_|TOKEN_|--a-|://a|sk-|secret="|user_|user a_|(user:_|no_
+never_|not 1_|·_|[quoted]_|error_|a error:_|exit code_|x:_|today_|last_|2024-01-01_|On a_|10 maximum_|> 1|limit of_|##_
+Kept word for word|## Kept word for wordN"""
+_MIXED_UNITS = [
+    unit.replace("_", " ").replace("N", "\n").replace("R", "\r") for unit in re.split(r"[|\n]", _MIXED) if unit
+]
+
+
+def _count(texts: Any) -> list[int]:
+    return [len(text) // 4 for text in texts]
+
+
+def _message(text: str, role: str = Role.USER, **fields: Any) -> Message:
+    return Message(id=1, depth=1, role=role, tokens=1, content=text, **fields)
+
+
+def _call(arguments: Any) -> dict[str, Any]:
+    return {"id": "c", "function": {"name": "shell", "arguments": arguments}}
+
+
+def _summarized(text: str, role: str = Role.USER) -> str:
+    messages = [_message("What is it?"), _message(text, role)]
+    return extractive.summarize_extractively(covered=messages, previous_summary="", target_tokens=200, count=_count)
+
+
+def _read_summary(text: str) -> list[Any]:
+    return [extractive.reader_of(text, text, is_extract=is_extract) for is_extract in (False, True)]
+
+
+def _drafted(text: str) -> None:
+    for written in (text, f"{ledger_text.LEDGER_HEADING}{text[1:]}"):
+        ledger_text.prose_draft(SummaryDraft(text=written))
+
+
+def _rendered(text: str) -> list[str]:
+    file = {"type": "file", "name": text}
+    asked = _message(text, Role.ASSISTANT, name=text, attachments=(file,), reasoning=text, tool_calls=(_call(text),))
+    return transcript.render_messages([asked, _message(text, Role.TOOL, tool_call_id="c")])
+
+
+def _marked(text: str) -> list[str]:
+    arguments = {"command": text, "path": text, "patch": text}
+    calls = [{"function": {"name": name, "arguments": arguments}} for name in ("shell", "apply_patch", "lint", text)]
+    return [tool_calls.tool_marker(call, text) for call in (*calls, _call(json.dumps(arguments)))]
+
+
+def _imported(text: str) -> None:
+    for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
+        try:
+            formats.read_json(data.encode(), max_bytes=1_000_000)
+        except CompactionError:
+            continue
+
+
+def _read(text: str) -> Any:
+    picture = {"type": "image_url", "image_url": {"url": f"data:{text}"}}
+    call = {"id": text, "function": {"name": text, "arguments": text}}
+    for content in (text, [text, picture, {"type": text, "text": text}, {"type": "thinking", "thinking": text}]):
+        reading = originals.read_message({"role": "assistant", "content": content, "tool_calls": [call]})
+        list(originals.original_texts({"format": "openai", "data": {"content": content, text: text}}))
+    return reading.text(), openai_format.sent_arguments(text)
+
+
+def _find_overflow(text: str) -> Any:
+    for body in (text, {"error": {"message": text, "code": text}}, [{"error": text}]):
+        overflow.find_output_limit(400, body, 9_000)
+        overflow.find_overflow(400, body)
+        overflow.find_overflow(429, body)
+
+
+#: Every one that reads what others wrote, by the module that it is in.
+READERS: dict[Any, list[Callable[[str], Any]]] = {
+    # What follows is bounded by its work.
+    summaries: [lambda text: summaries.difference(text, text[1:])],
+    display: [lambda text: (display.shortened(text), display.titled(text, 80))],
+    catalog: [catalog.known_window.__wrapped__, catalog.readings.__wrapped__],
+    overflow: [_find_overflow],
+    chat_model: [chat_model._NO_END.search],
+    redact_text: [redact_text._folded],
+    media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
+    originals: [_read],
+    mending: [lambda text: mending.mended(SummaryDraft(text=text))],
+    transcripts: [lambda text: transcripts._pieces(text, "needle")],
+    pruning: [pruning.collapse_blanks],
+    erase: [lambda text: erase.is_title_of(text, text)],
+    usage: [lambda text: usage._without_text({"type": text, text: 1})],
+    openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
+    secrets: [secrets.redact_secrets],
+    tool_calls: [_marked],
+    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.shell_outcome(f"sh -{text[1:]}", text)],
+    transcript: [
+        transcript.neutralize_tags,
+        transcript.summary_message,
+        lambda text: transcript.leaks_wrapper(text, "0a" * 8),
+        _rendered,
+        transcript.cut_leaks,
+        transcript.without_code,
+    ],
+    truncate: [lambda text: truncate.shorten(text, 2_000), lambda text: truncate.one_line(text, 300)],
+    validation: [validation.visible, validation.make_storable],
+    dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1)), dates.NAMES_ANOTHER_DAY.search],
+    extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
+    ledger_text: [_drafted],
+    quoting: [lambda text: list(quoting.split_quoted(text))],
+    records: [records.read_records],
+    relating: [lambda text: relating.relate([statements.Statement("", _SPEAKER, text, words.read_words(text))])],
+    score: [lambda text: score.Told([text])],
+    sentences: [lambda text: list(sentences.split_sentences(text)), sentences.harmless],
+    statements: [statements.demand_of, lambda text: statements.Statement("", _SPEAKER, text, _WORDS).is_firm],
+    words: [words.read_words],
+    writing: [writing.read_back],
+    error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
+    error_text: [error_text.is_error_text, lambda text: error_text.tells_nothing(text[:1_500], text)],
+    prompts: [prompts._escape],
+    bundles: [lambda text: bundles.find_leaks(text, "0a" * 8)],
+    export: [export.safe_name, lambda text: list(export._pieces(text))],
+    formats: [_imported],
+}
+_SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")
+
+#: Modules with patterns that only read what the host, its code or a browser's form wrote, and one whose tables others
+#: use.
+OWN = {
+    "admin/records.py": "ids in an address, one class of characters",
+    "api/mounting.py": "paths of this app's own operations",
+    "compaction/trigger.py": "a policy's reason, bounded by its pattern",
+    "conf.py": "settings",
+    "retention/reading.py": "read by extractive",
+    "retention/word_tables.py": "read by extractive and statements",
+    "telemetry.py": "one value of a log line, a class of characters",
+    "summarizers/openai.py": "the name of a host's model, and a provider's complaint of 2,000 characters",
+    "spending.py": "the limits of a host's settings",
+    "testing/builders.py": "tests",
+    "testing/steps.py": "tests",
+}
+
+
+def _texts(size: int) -> Iterator[str]:
+    for unit in (*_ALONE, *_MIXED_UNITS):
+        run = unit * (size // len(unit))
+        # Behind what begins a pattern, before what does not end it, and where a line begins.
+        yield from (f"<{run}x", f'a{run}\n"', f"a\n{run}x")
+
+
+@pytest.fixture(autouse=True)
+def _without_collecting() -> Iterator[None]:
+    """Garbage is collected at times of its own, which are no part of a text's."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _seconds(read: Callable[[str], Any], text: str, times: int = 1) -> float:
+    best = float("inf")
+    for _ in range(times):
+        begun = time.process_time()
+        read(text)
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+@pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
+def test_four_times_the_text_takes_about_four_times_as_long(module: Any) -> None:
+    slow = []
+    for number, read in enumerate(READERS[module]):
+        for short, long in zip(_texts(LONG // 4), _texts(LONG), strict=True):
+            if _seconds(read, long) <= FLOOR:
+                continue
+            seconds, before = _seconds(read, long, 5), _seconds(read, short, 5)
+            if seconds > FLOOR and seconds > MOST_GROWTH * before:
+                slow.append((number, long[:30], round(before, 3), round(seconds, 3)))
+    assert slow == []
+
+
+def test_no_module_with_a_pattern_is_left_out() -> None:
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        names = {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        if "re" in names:
+            found.add(str(path.relative_to(PACKAGE)))
+    read = {str(Path(module.__file__).relative_to(PACKAGE)) for module in READERS}
+    # No name may stay here whose module is gone or has become a reader.
+    assert found - read == OWN.keys()
