@@ -164,12 +164,4 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
     return changed
 
 
-__all__ = [
-    "UNREADABLE",
-    "Redact",
-    "apply_redactor",
-    "redact_branch",
-    "redact_json",
-    "redact_secrets",
-    "redactor_of",
-]
+__all__ = ["UNREADABLE", "Redact", "apply_redactor", "redact_branch", "redact_json", "redact_secrets", "redactor_of"]

@@ -60,24 +60,9 @@ logger = logging.getLogger("compaction_app.compaction")
 # What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
 # its claim what its calls cost.
 _COMMITTED_FIELDS = (
-    "summary",
-    "generation",
-    "status",
-    "finished_at",
-    "anchor",
-    "cutoff",
-    "tokens_before",
-    "tokens_after",
-    "messages_compacted",
-    "retention_before",
-    "retention_after",
-    "summarizer_model",
-    "request",
-    "claim_token",
-    "lease_expires_at",
-    "error_code",
-    "error_detail",
-)
+    "summary generation status finished_at anchor cutoff tokens_before tokens_after messages_compacted"
+    " retention_before retention_after summarizer_model request claim_token lease_expires_at error_code error_detail"
+).split()
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
@@ -175,16 +160,8 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
     if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
         runs.release(run, delay_seconds=delay)
-        log(
-            logger,
-            logging.WARNING,
-            "retry",
-            run=run.pk,
-            code=run.error_code,
-            attempt=run.attempts,
-            delay=delay,
-            session=run.session_id,
-        )
+        values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
+        log(logger, logging.WARNING, "retry", **values, session=run.session_id)
     else:
         if run.error_code == ErrorCode.NO_PROGRESS:
             runs.record_run_event(run, EventKind.NO_PROGRESS)
@@ -305,22 +282,10 @@ def _record_end(work: Work) -> None:
         "reasoning_turns": reasoning,
     }
     runs.record_run_event(run, EventKind.COMPLETED, numbers)
-    log(
-        logger,
-        logging.INFO,
-        "done",
-        run=run.pk,
-        session=run.session_id,
-        summary=run.summary_id,
-        generation=run.generation,
-        messages=run.messages_compacted,
-        before=run.tokens_before,
-        after=run.tokens_after,
-        input_tokens=run.input_tokens,
-        output_tokens=run.output_tokens,
-        retention=_rounded(run.retention_after),
-        cost=run.cost,
-    )
+    which = {"run": run.pk, "session": run.session_id, "summary": run.summary_id, "generation": run.generation}
+    sizes = {"messages": run.messages_compacted, "before": run.tokens_before, "after": run.tokens_after}
+    spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+    log(logger, logging.INFO, "done", **which, **sizes, **spent, retention=numbers["retention_after"], cost=run.cost)
     runs.announce_end(run)
 
 

@@ -1,6 +1,6 @@
 """Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true.
 
-:func:`compact_chat_history` is the sequence; :func:`acompact_chat_history` is the same with the model awaited.
+:func:`_carry_out` is the sequence, for callers that block and for those that await the model.
 :func:`prepare` reads everything that the model's call needs and gives the connection back. The commit (:mod:`commit`)
 is one durable transaction that repeats every condition under the session's lock: whatever happened meanwhile (a
 deletion, another summary, a stolen claim) leaves nothing half-written.
@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.db import Error
 from opentelemetry.trace import Span
 
@@ -34,7 +33,7 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
-from compaction_app.summarizers.cascade import OpenAISummarizer, arun_summarizer, make_summarizer, run_summarizer
+from compaction_app.summarizers.cascade import OpenAISummarizer, ask_summarizer, make_summarizer
 from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,
     SummarizerLimit,
@@ -42,6 +41,7 @@ from compaction_app.summarizers.prompts import (
     refuse_draft,
     request_for,
 )
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -83,8 +83,17 @@ class Outcome:
 
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """Carry out one run; None where another worker has it. Raises nothing that a run can record."""
-    runs.require_no_transaction(using)
-    run = runs.claim(run_id, using)
+    return without_waiting(_carry_out(run_id, using, BLOCKING))
+
+
+async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
+    """The same, with the model awaited."""
+    return await _carry_out(run_id, using, AWAITED)
+
+
+async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
+    await way.do(runs.require_no_transaction, using)
+    run = await way.do(runs.claim, run_id, using)
     if run is None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
@@ -92,69 +101,32 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     with telemetry.run_span(run) as span, lease.keep(run) as held:
         follow_up = None
         try:
-            work = prepare(run)
+            work = await way.do(prepare, run)
             while work:
-                result = _summarize(work, held)
-                smaller = prepare_smaller(work, result)
+                result = await _draft_of(work, held, way)
+                smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
-                    keep_windows(work, result)
-                    follow_up = finish(work, result)
+                    await way.do(keep_windows, work, result)
+                    follow_up = await way.do(finish, work, result)
                 work = smaller
         except Exception as error:
-            fail_unexpected(claimed, error)
-        except BaseException:
-            release_interrupted(claimed)
-            raise
-        return _outcome(run, span, follow_up)
-
-
-async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
-    """The same, with the model awaited; each database step is whole in one ``sync_to_async``."""
-    await sync_to_async(runs.require_no_transaction)(using)
-    run = await sync_to_async(runs.claim)(run_id, using)
-    if run is None:
-        return None
-    claimed = copy(run)
-    with telemetry.run_span(run) as span, lease.keep(run) as held:
-        follow_up = None
-        try:
-            work = await sync_to_async(prepare)(run)
-            while work:
-                result = await _asummarize(work, held)
-                smaller = await sync_to_async(prepare_smaller)(work, result)
-                if smaller is None:
-                    await sync_to_async(keep_windows)(work, result)
-                    follow_up = await sync_to_async(finish)(work, result)
-                work = smaller
-        except Exception as error:
-            await sync_to_async(fail_unexpected)(claimed, error)
+            await way.do(fail_unexpected, claimed, error)
         except BaseException:
             # Cancelled, most often: the client disconnected, or a time-out passed.
-            await sync_to_async(release_interrupted)(claimed)
+            await way.do(release_interrupted, claimed)
             raise
-        return await sync_to_async(_outcome)(run, span, follow_up)
+        outcome: Outcome = await way.do(_outcome, run, span, follow_up)
+        return outcome
 
 
-def _summarize(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
-    _limit_time(work, held)
-    try:
-        return run_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
-    except SummarizerError as error:
-        return error
-
-
-async def _asummarize(work: Work, held: lease.Held) -> SummaryDraft | SummarizerError:
-    _limit_time(work, held)
-    try:
-        return await arun_summarizer(work.summarizer, work.request, work.refusal, work.on_event)
-    except SummarizerError as error:
-        return error
-
-
-def _limit_time(work: Work, held: lease.Held) -> None:
+async def _draft_of(work: Work, held: lease.Held, way: Way) -> SummaryDraft | SummarizerError:
     # A model that answers after the run's end is paid for nothing. A host's own summarizer limits itself.
     if isinstance(work.summarizer, OpenAISummarizer):
         work.summarizer.time_left = held.time_left
+    try:
+        return await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
+    except SummarizerError as error:
+        return error
 
 
 def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:
@@ -212,21 +184,14 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
         work = _load(run, settings, at_most, summarizer)
     except Error:
         raise
-    except RedactionFailed as error:
-        # Its text is this app's own and quotes nothing; what the redactor raised is the cause.
-        log_error(logger, error.__cause__ or error, run=run.pk, session=run.session_id, step="redact")
-        runs.fail(run, runs.code_of(error.__cause__ or error), str(error))
-        return None
-    except ConfigurationError as error:
-        # This app's own words, which name a setting.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
-        runs.fail(run, ErrorCode.BAD_REQUEST, str(error))
-        return None
     except Exception as error:
-        # The host's code (a token counter, a summarizer's constructor) raised. The run must fail, or its branch
-        # would be blocked until the lease ends, again and again. The text may quote the conversation.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="prepare")
-        runs.fail(run, runs.code_of(error), f"{type(error).__name__} while the request was prepared")
+        # The run must fail, or its branch would be blocked until the lease ends, again and again. Two errors are of
+        # this app's own words, which quote nothing; those of a host's code may quote the conversation.
+        cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
+        is_own = isinstance(error, RedactionFailed | ConfigurationError)
+        log_error(logger, cause, run=run.pk, session=run.session_id, step="redact" if cause is not error else "prepare")
+        code = ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause)
+        runs.fail(run, code, str(error) if is_own else f"{type(error).__name__} while the request was prepared")
         return None
     if isinstance(work, SkipReason):
         runs.skip(run, work)
@@ -340,11 +305,7 @@ def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, lim
 
 def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     """What a request contains whatever the plan is, and how it is redacted."""
-    return {
-        "instructions": run.instructions,
-        "policy_line": run.policy_line,
-        "redact": redactor_of(settings),
-    }
+    return {"instructions": run.instructions, "policy_line": run.policy_line, "redact": redactor_of(settings)}
 
 
 def _write_start(work: Work, *, again: bool) -> None:
@@ -352,27 +313,11 @@ def _write_start(work: Work, *, again: bool) -> None:
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
-    numbers = {
-        "trigger": run.trigger,
-        "attempt": run.attempts,
-        "messages": len(work.plan.covered),
-        "tokens": work.plan.replaced_tokens,
-        "target_tokens": work.plan.target_tokens,
-    }
+    numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(work.plan.covered)}
+    tokens, target = work.plan.replaced_tokens, work.plan.target_tokens
     if not again:
-        runs.record_run_event(run, EventKind.STARTED, numbers)
-    log(
-        logger,
-        logging.INFO,
-        "start",
-        run=run.pk,
-        session=run.session_id,
-        trigger=run.trigger,
-        attempt=run.attempts,
-        messages=len(work.plan.covered),
-        tokens=work.plan.replaced_tokens,
-        target=work.plan.target_tokens,
-    )
+        runs.record_run_event(run, EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
+    log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
     if not again:
         signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
 
@@ -382,13 +327,17 @@ def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
 
     ``task_id``: the task that does so, to be recorded on each run.
     """
+    return without_waiting(_run_to_end(run, BLOCKING, task_id))
+
+
+async def _run_to_end(run: CompactionRun, way: Way, task_id: str = "") -> Outcome | None:
     using = database_of(run)
     following: CompactionRun | None = run
     outcome = None
     while following is not None:
         if task_id:
             CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
-        outcome = compact_chat_history(following.pk, using)
+        outcome = await _carry_out(following.pk, using, way)
         following = _next_run(outcome)
     return outcome
 
@@ -402,26 +351,21 @@ def _next_run(outcome: Outcome | None) -> CompactionRun | None:
 
 
 def finish_now(run: CompactionRun) -> CompactionRun:
+    """:func:`wait_for_end` for a caller that blocks."""
+    return without_waiting(wait_for_end(run, BLOCKING))
+
+
+async def wait_for_end(run: CompactionRun, way: Way) -> CompactionRun:
     """:func:`run_to_end` for a person who waits: the finished run, or :class:`CompactionFailed`.
 
     A run that was skipped when it was opened, with nothing to compact, is returned as it is.
     """
-    return _finished(run_to_end(run), run.pk) if run.is_open else run
-
-
-async def afinish_now(run: CompactionRun) -> CompactionRun:
-    """:func:`finish_now` with the model awaited."""
-    if not run.is_open:
-        return run
-    using = database_of(run)
-    outcome = await acompact_chat_history(run.pk, using)
-    while (following := _next_run(outcome)) is not None:
-        outcome = await acompact_chat_history(following.pk, using)
-    return _finished(outcome, run.pk)
+    return _finished(await _run_to_end(run, way), run.pk) if run.is_open else run
 
 
 def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
-    if outcome is None:
+    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
+    if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     if outcome.is_gone:
         raise CompactionFailed(
@@ -432,9 +376,6 @@ def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
-    if run.status == RunStatus.RUNNING:
-        # Given back, after an erasure for example, and taken by another worker before it was read again.
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     raise CompactionFailed(
         f"The summary could not be made ({run.error_code or run.status}); nothing was changed.",
         error_code=run.error_code,

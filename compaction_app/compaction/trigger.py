@@ -301,16 +301,8 @@ def _log_skip(request: CompactionRequest, decision: Decision) -> None:
     """One line where no run was opened: why, and the numbers behind it."""
     # What happens at every turn of every chat would hide the other lines.
     level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
-    log(
-        logger,
-        level,
-        "skip",
-        session=request.tip.session_id,
-        tip=request.tip.pk,
-        reason=decision.reason or "under_threshold",
-        trigger=request.trigger,
-        **decision.numbers,
-    )
+    values = {"reason": decision.reason or "under_threshold", "trigger": request.trigger, **decision.numbers}
+    log(logger, level, "skip", session=request.tip.session_id, tip=request.tip.pk, **values)
 
 
 def find_suppression(

@@ -18,6 +18,7 @@ from compaction_app.conf import Mode, PruneWhen, Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
@@ -54,7 +55,7 @@ def assemble(
     history = _history_messages(shown, settings.summary_role)
     history_tokens = sum(message.tokens for message in history)
     return ChatContext(
-        messages=(*_reserved_messages(reserved_parts), *history),
+        messages=(*reserved_parts.messages, *history),
         tokens=history_tokens + reserved_parts.tokens,
         history_tokens=history_tokens,
         available_tokens=budget.available,
@@ -222,56 +223,23 @@ def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> Contex
     )
 
 
-def _reserved_messages(reserved_parts: ReservedParts) -> list[ContextMessage]:
-    messages = []
-    if reserved_parts.system_prompt:
-        messages.append(
-            ContextMessage(
-                role=Role.SYSTEM,
-                content=reserved_parts.system_prompt,
-                origin=Origin.SYSTEM,
-                tokens=reserved_parts.system_tokens,
-            )
-        )
-    for contribution, tokens in zip(reserved_parts.contributions, reserved_parts.contribution_tokens, strict=True):
-        messages.append(
-            ContextMessage(
-                role=str(contribution["role"]),
-                content=str(contribution.get("content") or ""),
-                origin=Origin.CONTRIBUTION,
-                tokens=tokens,
-                name=str(contribution.get("name") or ""),
-            )
-        )
-    return messages
-
-
 def _redact_reserved_parts(
-    reserved_parts: ReservedParts, budget: Budget, redact: Redact, count: Count
+    parts: ReservedParts, budget: Budget, redact: Redact, count: Count
 ) -> tuple[ReservedParts, Budget]:
     """System prompt and contributions redacted; what they grew by is taken off the budget."""
-    contributions = tuple(
-        {**c, **{name: redact(str(c[name])) for name in ("content", "name") if c.get(name)}}
-        for c in reserved_parts.contributions
-    )
-    system_prompt = redact(reserved_parts.system_prompt)
-    if (system_prompt, contributions) == (reserved_parts.system_prompt, reserved_parts.contributions):
-        return reserved_parts, budget
-    system, *counts = count_messages([{"content": system_prompt}, *contributions], count)
-    system = system if system_prompt else 0
-    before = reserved_parts.system_tokens + sum(reserved_parts.contribution_tokens)
-    grown = system + sum(counts) - before
+    redacted = [
+        replace(one, content=redact(one.content), name=redact(one.name) if one.name else "") for one in parts.messages
+    ]
+    if tuple(redacted) == parts.messages:
+        return parts, budget
+    redacted = [one for one in redacted if one.content or one.origin != Origin.SYSTEM]
+    sizes = count_messages([{"content": one.content, "name": one.name} for one in redacted], count)
+    messages = tuple(replace(one, tokens=size) for one, size in zip(redacted, sizes, strict=True))
+    grown = sum(sizes) - sum(one.tokens for one in parts.messages)
     # A provider may count more tokens than we do: the smallest calibration gives the most that this can be.
     taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
-    redacted = replace(
-        reserved_parts,
-        system_prompt=system_prompt,
-        contributions=contributions,
-        tokens=reserved_parts.tokens + grown,
-        system_tokens=system,
-        contribution_tokens=tuple(counts),
-    )
-    return redacted, replace(budget, available=budget.available - taken, limit=budget.limit - taken)
+    budget = replace(budget, available=budget.available - taken, limit=budget.limit - taken)
+    return replace(parts, messages=messages, tokens=parts.tokens + grown), budget
 
 
 # -- reasoning ----------------------------------------------------------------------------------------------
@@ -282,29 +250,32 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
 
     A message's own count leaves its reasoning out, since most requests do.
     """
-    blocks = [message.reasoning for message in context.messages]
-    sizes = reasoning_sizes(blocks, count, room=room)
+    sizes = reasoning_sizes(context.messages, count, room=room)
     messages = [
-        replace(message, tokens=message.tokens + size) if size else replace(message, reasoning=None)
+        replace(message, reasoning=None) if size is None else replace(message, tokens=message.tokens + size)
         for message, size in zip(context.messages, sizes, strict=True)
     ]
+    added = sum(size or 0 for size in sizes)
     return replace(
         context,
         messages=tuple(messages),
-        tokens=context.tokens + sum(sizes),
-        history_tokens=context.history_tokens + sum(sizes),
+        tokens=context.tokens + added,
+        history_tokens=context.history_tokens + added,
         include_reasoning=True,
     )
 
 
-def reasoning_sizes(blocks: Sequence[Json], count: Count, *, room: int | None) -> list[int]:
-    """Tokens of each message's reasoning that will be sent with ``room`` tokens for all; 0 for what is not sent.
+def reasoning_sizes(
+    messages: Sequence[Message | ContextMessage], count: Count, *, room: int | None
+) -> list[int | None]:
+    """Tokens that each message's reasoning adds, with ``room`` for all of them; None: it has none, or none is sent.
 
-    A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent.
+    A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent. What
+    is in the message's ``original`` was counted with it, and adds nothing.
     """
-    sizes = [0] * len(blocks)
-    places = [place for place, block in enumerate(blocks) if block is not None]
-    counts = count([_reasoning_json(blocks[place]) for place in places])
+    sizes: list[int | None] = [None] * len(messages)
+    places = [place for place, message in enumerate(messages) if message.reasoning is not None]
+    counts = count([_reasoning_json(messages[place]) for place in places])
     used = 0
     for place, size in reversed(list(zip(places, counts, strict=True))):
         if room is not None and used + size > room:
@@ -314,5 +285,8 @@ def reasoning_sizes(blocks: Sequence[Json], count: Count, *, room: int | None) -
     return sizes
 
 
-def _reasoning_json(reasoning: Json) -> str:
+def _reasoning_json(message: Message | ContextMessage) -> str:
+    reasoning = message.reasoning
+    if set(strings(reasoning)) <= set(strings(message.original)):
+        return ""
     return reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)

@@ -21,7 +21,7 @@ from compaction_app.context.catalog import known_name, known_window, readings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
-from compaction_app.values import Budget, CompactionParams, Role
+from compaction_app.values import Budget, CompactionParams, ContextMessage, Origin, Role
 
 logger = logging.getLogger("compaction_app.budget")
 
@@ -52,12 +52,10 @@ TARGET_BELOW_THRESHOLD = 0.9
 class ReservedParts:
     """Everything in a request that is not history, with its tokens, and the room for the reply."""
 
-    system_prompt: str = ""
-    contributions: tuple[Mapping[str, Any], ...] = ()
-    #: Tokens of system prompt, contributions and tool schemas.
+    #: The system prompt and the contributions, in order.
+    messages: tuple[ContextMessage, ...] = ()
+    #: Their tokens, and those of tool schemas.
     tokens: int = 0
-    contribution_tokens: tuple[int, ...] = ()
-    system_tokens: int = 0
     #: Tokens kept free for the reply.
     reply_tokens: int = 0
 
@@ -115,18 +113,22 @@ def count_reserved_parts(
     reply_tokens: int,
     count: Count,
 ) -> ReservedParts:
-    messages = list(contributions)
+    given = [(Origin.CONTRIBUTION, contribution) for contribution in contributions]
     if system_prompt:
-        messages.insert(0, {"role": Role.SYSTEM, "content": system_prompt})
-    counts = count_messages(messages, count) if messages else []
-    return ReservedParts(
-        system_prompt=system_prompt,
-        contributions=tuple(contributions),
-        tokens=sum(counts) + count_tools(tools, count),
-        contribution_tokens=tuple(counts[1:] if system_prompt else counts),
-        system_tokens=counts[0] if system_prompt else 0,
-        reply_tokens=reply_tokens,
-    )
+        given.insert(0, (Origin.SYSTEM, {"role": Role.SYSTEM, "content": system_prompt}))
+    counts = count_messages([message for _, message in given], count) if given else []
+    messages = [
+        ContextMessage(
+            role=str(message["role"]),
+            content=str(message.get("content") or ""),
+            name=str(message.get("name") or ""),
+            origin=origin,
+            tokens=tokens,
+        )
+        for (origin, message), tokens in zip(given, counts, strict=True)
+    ]
+    tokens = sum(counts) + count_tools(tools, count)
+    return ReservedParts(messages=tuple(messages), tokens=tokens, reply_tokens=reply_tokens)
 
 
 def make_budget(

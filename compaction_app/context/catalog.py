@@ -16,20 +16,8 @@ from typing import Any
 
 #: Who makes models, as ``genai-prices`` calls them. A host of others' models may serve a smaller window.
 _MAKERS = (
-    "openai",
-    "anthropic",
-    "google",
-    "x-ai",
-    "mistral",
-    "deepseek",
-    "cohere",
-    "moonshotai",
-    "zhipuai",
-    "minimax",
-    "perplexity",
-    "aws",
-    "meta",
-)
+    "openai anthropic google x-ai mistral deepseek cohere moonshotai zhipuai minimax perplexity aws meta"
+).split()
 
 #: By the beginning of a name, blanks and dashes left out; the longest counts. Source: the makers' model pages.
 #: Where ``genai-prices`` differs:
@@ -49,16 +37,17 @@ _FAMILIES = {
     8_192: "gemma llama3",
     16_384: "codellama phi4",
     32_768: "gemma3n mistral mixtral openmistral qwen2.5 qwenmax",
-    40_960: "qwen3",
+    40_960: "magistralmedium2506 magistralsmall2506 qwen3",
     65_536: "mixtral8x22b",
     100_000: "claude2.0 claudeinstant",
     128_000: "commandr novamicro",
-    131_072: """deepseek devstral gemma3 glm4 gptoss kimik2 llama3.1 llama3.2 llama3.3 magistral ministral mistrallarge
-        mistralmedium mistralnemo mistralsmall openmistralnemo phi3.5 pixtral qwq""",
+    131_072: """deepseek devstral gemma3 gemma4 glm4 gptoss kimik2 llama3.1 llama3.2 llama3.3 magistral ministral
+        mistrallarge mistralmedium mistralnemo mistralsmall openmistralnemo phi3.5 pixtral qwq""",
     200_000: "claude glm4.6 glm4.7 glm5",
     256_000: "codestral commanda",
-    262_144: """devstral2 gemma4 kimik20905 kimik2. kimik2thinking ministral3 mistrallarge2512 mistrallarge3
-        mistrallargelatest qwen3. qwen3235ba22b2507 qwen3coder qwen3max qwen3next""",
+    262_144: """devstral2 gemma426b gemma431b kimik20905 kimik2. kimik2thinking ministral3 mistrallarge2512
+        mistrallarge3 mistrallargelatest qwen3. qwen3235ba22b2507 qwen3235ba22binstruct qwen3235ba22bthinking
+        qwen330ba3binstruct qwen330ba3bthinking qwen34binstruct qwen34bthinking qwen3coder qwen3max qwen3next""",
     300_000: "nova",
     1_000_000: "qwenplus qwenturbo",
     1_048_576: "gemini llama4maverick",

@@ -1,8 +1,8 @@
 """What the model would be sent at a tip, and whether the branch there is over its threshold.
 
-Every public function makes one :class:`ContextRequest` of its arguments. :func:`resolve_request` applies the session's
-settings as they are stored now, so context, trigger and run compare the same numbers. Nothing here writes, enqueues or
-waits, so anything may inspect with it.
+Every public function makes one :class:`ContextRequest` of its :class:`TurnOptions`. :func:`resolve_request` applies the
+session's settings as they are stored now, so context, trigger and run compare the same numbers. Nothing here writes,
+enqueues or waits, so anything may inspect with it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
-from compaction_app.context.assembly import (
-    assemble,
-    reasoning_sizes,
-    tokens_after_pruning,
-    with_reasoning_that_fits,
-)
+from compaction_app.context.assembly import assemble, reasoning_sizes, tokens_after_pruning, with_reasoning_that_fits
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
@@ -39,6 +34,16 @@ _logged_sessions: set[Any] = set()
 _MOST_LOGGED_SESSIONS = 10_000
 
 _CONTRIBUTION_ROLES = (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT)
+
+
+class TurnOptions(TypedDict, total=False):
+    """What a turn is asked with beside its tip: the keywords of all that sends, measures or shows a context."""
+
+    model: str | None
+    tools: Sequence[Mapping[str, Any]] | None
+    contributions: Sequence[Mapping[str, Any]]
+    reserved_tokens: int | None
+    include_reasoning: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,15 +166,7 @@ def _warn_of_reserve(session: ChatSession, reserved: int, window: int) -> None:
     log(logger, logging.WARNING, "reserve", session=session.pk, reserved=reserved, window=window, reason=reason)
 
 
-def get_context(
-    tip: ChatMessage,
-    *,
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-    include_reasoning: bool = False,
-) -> ChatContext:
+def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
     - ``model``: the chat model's name, by default the session's.
@@ -185,39 +182,17 @@ def get_context(
     and the last group alone are too large.
     """
     check_tip(tip)
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        include_reasoning=include_reasoning,
-    )
-    return context_at(tip, resolve_request_at(tip, request))
+    return context_at(tip, resolve_request_at(tip, ContextRequest(**options)))
 
 
-def should_compact(
-    tip: ChatMessage,
-    *,
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-    include_reasoning: bool = False,
-) -> bool:
+def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
     """Whether the branch is over its threshold, even after old tool results are shortened.
 
     Arguments are those of :func:`get_context`. It does not say whether a compaction would start now: that also depends
     on cool-down, breaker, policy and limits.
     """
     check_tip(tip)
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        include_reasoning=include_reasoning,
-    )
-    return is_over_threshold(tip, resolve_with_history(tip, request))
+    return is_over_threshold(tip, resolve_with_history(tip, ContextRequest(**options)))
 
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
@@ -278,8 +253,8 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     tokens = tokens_after_pruning(branch, resolved.budget, resolved.settings, resolved.count)
     if not resolved.include_reasoning:
         return tokens
-    blocks = [message.reasoning for message in branch.tail]
-    return tokens + sum(reasoning_sizes(blocks, resolved.count, room=resolved.budget.available - tokens))
+    sizes = reasoning_sizes(branch.tail, resolved.count, room=resolved.budget.available - tokens)
+    return tokens + sum(size or 0 for size in sizes)
 
 
 def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:

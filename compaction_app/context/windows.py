@@ -61,10 +61,7 @@ def read_usage(
 
 
 def smaller(first: Capacity, second: Capacity) -> Capacity:
-    return Capacity(
-        min(first.input_tokens, second.input_tokens),
-        min(first.output_tokens, second.output_tokens),
-    )
+    return Capacity(min(first.input_tokens, second.input_tokens), min(first.output_tokens, second.output_tokens))
 
 
 def less_than(size: int, capacity: Capacity) -> Capacity:
@@ -147,9 +144,7 @@ def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
     """What is remembered of these models, by address and model."""
     keys = {_key(*place): place for place in places}
     return _guarded(
-        "recall_window",
-        lambda: {keys[key]: Capacity(*value) for key, value in cache.get_many(list(keys)).items()},
-        {},
+        "recall_window", lambda: {keys[key]: Capacity(*value) for key, value in cache.get_many(list(keys)).items()}, {}
     )
 
 

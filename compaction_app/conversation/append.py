@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Required, TypedDict, Unpack
 
 from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
@@ -26,23 +26,27 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role, RoleName
 
-#: Keys of a message dict that ``append_messages`` knows, in the OpenAI chat format and this app's additions.
-_MESSAGE_KEYS = (
-    "role",
-    "content",
-    "tool_calls",
-    "tool_call_id",
-    "name",
-    "reasoning",
-    "original",
-    "attachments",
-    "usage",
-    "model",
-    "finish_reason",
-    "metadata",
-    "created_at",
-    "external_id",
-)
+
+class MessageFields(TypedDict, total=False):
+    """A message dict, in the OpenAI chat format with this app's additions."""
+
+    role: Required[RoleName]
+    content: str | Sequence[Mapping[str, Any]]
+    tool_calls: Sequence[Mapping[str, Any]] | None
+    tool_call_id: str
+    name: str
+    reasoning: Any
+    original: Mapping[str, Any] | None
+    attachments: Sequence[Mapping[str, Any]] | None
+    usage: Mapping[str, Any] | None
+    model: str
+    finish_reason: str
+    metadata: Mapping[str, Any] | None
+    created_at: Any
+    external_id: str | None
+
+
+_MESSAGE_KEYS = tuple(MessageFields.__annotations__)
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
 #: Set by this app, or not part of the message itself.
@@ -112,23 +116,10 @@ def append_message(
     session: ChatSession,
     parent: ChatMessage | None = None,
     *,
-    role: RoleName,
-    content: str | Sequence[Mapping[str, Any]] = "",
-    tool_calls: Sequence[Mapping[str, Any]] | None = None,
-    tool_call_id: str = "",
-    name: str = "",
-    reasoning: Any = None,
-    original: Mapping[str, Any] | None = None,
-    attachments: Sequence[Mapping[str, Any]] | None = None,
-    usage: Mapping[str, Any] | None = None,
-    model: str = "",
-    finish_reason: str = "",
-    metadata: Mapping[str, Any] | None = None,
     context: ChatContext | None = None,
-    created_at: Any = None,
-    external_id: str | None = None,
     idempotency_key: str = "",
     lenient: bool = False,
+    **message: Unpack[MessageFields],
 ) -> ChatMessage:
     """Store one message below ``parent`` (None: a new root). A second child of one parent is a fork.
 
@@ -161,22 +152,6 @@ def append_message(
     where it cannot follow ``parent``; :class:`DuplicateExternalId` where another message of the session has its
     ``external_id``.
     """
-    message = {
-        "role": role,
-        "content": content,
-        "tool_calls": tool_calls,
-        "tool_call_id": tool_call_id,
-        "name": name,
-        "reasoning": reasoning,
-        "original": original,
-        "attachments": attachments,
-        "usage": usage,
-        "model": model,
-        "finish_reason": finish_reason,
-        "metadata": metadata,
-        "created_at": created_at,
-        "external_id": external_id,
-    }
     key = idempotency_key
     return append_once(session, parent, message, context=context, idempotency_key=key, lenient=lenient).message
 

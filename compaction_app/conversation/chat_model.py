@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -26,6 +26,7 @@ from compaction_app.messages.originals import fields_of, merged, read_message, s
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.endpoint import async_http_client, http_client, openai
 from compaction_app.summarizers.openai import is_unreadable, overflow_of
+from compaction_app.summarizers.waiting import Way
 
 #: In place of a chunk: there are no more.
 END = object()
@@ -81,13 +82,9 @@ def endpoint_of(client: Any) -> str:
 _VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
 
-def _default_client() -> openai.OpenAI:
-    """One for each process, so that its connections are kept; another where the environment has changed."""
-    return _client_for(os.getpid(), *map(os.environ.get, _VARIABLES))
-
-
 @lru_cache(maxsize=1)
 def _client_for(*_environment: Any) -> openai.OpenAI:
+    """One for each process, so that its connections are kept; another where the environment has changed."""
     return openai.OpenAI(http_client=http_client())
 
 
@@ -103,9 +100,11 @@ class _AsyncClient(threading.local):
 _async_client = _AsyncClient()
 
 
-async def _default_async_client() -> openai.AsyncOpenAI:
-    """One for each event loop; another where the environment has changed."""
-    wanted = (asyncio.get_running_loop(), *map(os.environ.get, _VARIABLES))
+async def _default_client(way: Way) -> Any:
+    environment = map(os.environ.get, _VARIABLES)
+    if not way.is_awaited:
+        return _client_for(os.getpid(), *environment)
+    wanted = (asyncio.get_running_loop(), *environment)
     if _async_client.made_for != wanted:
         opened = _open_async_client()
         _async_client.client = await anext(opened)
@@ -119,18 +118,11 @@ async def _open_async_client() -> AsyncGenerator[openai.AsyncOpenAI]:
         yield client
 
 
-def ask(client: Any, request: Mapping[str, Any]) -> Reply:
+async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
-        completion = (client or _default_client()).chat.completions.create(**request)
-    return _reply_of(completion, endpoint_of(client))
-
-
-async def aask(client: Any, request: Mapping[str, Any]) -> Reply:
-    """:func:`ask`, awaited."""
-    with _errors_translated():
-        client = client or await _default_async_client()
-        completion = await client.chat.completions.create(**request)
+        client = client or await _default_client(way)
+        completion = await way.call(client.chat.completions.create, **request)
     return _reply_of(completion, endpoint_of(client))
 
 
@@ -141,32 +133,32 @@ class OpenedStream:
     #: A client without a reference closes its connections.
     client: Any
     source: Any
+    way: Way
     #: Until the first chunk is taken: that chunk, or :data:`END`.
-    first: list[Any]
+    first: list[Any] = field(default_factory=list)
+
+    async def read(self) -> Any:
+        """The next chunk; :data:`END` after the last one."""
+        if self.first:
+            return self.first.pop()
+        return await self.way.call(anext if self.way.is_awaited else next, self.source, END)
+
+    async def close(self) -> None:
+        await self.way.call(self.source.close)
 
 
-def open_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
+async def open_stream(client: Any, request: Mapping[str, Any], way: Way) -> OpenedStream:
     """Send the request as a stream; the errors are those of :func:`ask`."""
-    client = client or _default_client()
     with _errors_translated():
-        source = client.chat.completions.create(**_streaming(request))
+        client = client or await _default_client(way)
+        source = await way.call(client.chat.completions.create, **_streaming(request))
+        opened = OpenedStream(client, source, way)
         try:
-            return OpenedStream(client, source, [next(source, END)])
+            opened.first = [await opened.read()]
         except BaseException:
-            source.close()
+            await opened.close()
             raise
-
-
-async def aopen_stream(client: Any, request: Mapping[str, Any]) -> OpenedStream:
-    """:func:`open_stream`, awaited."""
-    client = client or await _default_async_client()
-    with _errors_translated():
-        source = await client.chat.completions.create(**_streaming(request))
-        try:
-            return OpenedStream(client, source, [await anext(source, END)])
-        except BaseException:
-            await source.close()
-            raise
+        return opened
 
 
 def _streaming(request: Mapping[str, Any]) -> dict[str, Any]:

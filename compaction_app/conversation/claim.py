@@ -13,10 +13,8 @@ import time
 import uuid
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
-from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
@@ -112,7 +110,7 @@ def _delete(token: uuid.UUID, held: _Held) -> None:
 
 
 class Claim:
-    """The claim of one caller: a context manager, also with ``async with``, that releases it at the end."""
+    """The claim of one caller, who releases it at the end."""
 
     def __init__(self, tip: ChatMessage) -> None:
         self._tip = tip
@@ -163,22 +161,6 @@ class Claim:
             held, self._held = self._held, None
             self._news.put((self._token, None, False))
             _delete(self._token, held)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.release()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await sync_to_async(self.release)()
 
     def __del__(self) -> None:
         # Collected with a stream that nobody closed, in any thread and perhaps inside a query: the keeper deletes it.

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Unpack
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import signals, tasks
-from compaction_app.compaction.execute import afinish_now, finish_now, run_to_end
+from compaction_app.compaction.execute import finish_now, run_to_end, wait_for_end
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
-from compaction_app.context.reading import ContextRequest, resolve_request_at, resolve_with_history
+from compaction_app.context.reading import ContextRequest, TurnOptions, resolve_request_at, resolve_with_history
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.spending import describe_overspending
+from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Suppression, Trigger, TriggerName
 
@@ -34,11 +34,7 @@ def request_compaction(
     *,
     trigger: TriggerName = Trigger.THRESHOLD,
     instructions: str = "",
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-    include_reasoning: bool = False,
+    **options: Unpack[TurnOptions],
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
@@ -49,14 +45,7 @@ def request_compaction(
     """
     check_tip(tip)
     _check_instructions(instructions)
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        include_reasoning=include_reasoning,
-    )
-    resolved = resolve_with_history(tip, request)
+    resolved = resolve_with_history(tip, ContextRequest(**options))
     if trigger not in list(Trigger):
         raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
     return open_and_enqueue(
@@ -94,7 +83,8 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
 
 async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    return await afinish_now(await sync_to_async(open_now)(tip, Trigger.MANUAL, ContextRequest(), instructions))
+    run = await sync_to_async(open_now)(tip, Trigger.MANUAL, ContextRequest(), instructions)
+    return await wait_for_end(run, AWAITED)
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:

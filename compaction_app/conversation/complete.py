@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
-
-from compaction_app.compaction.execute import afinish_now, finish_now
+from compaction_app.compaction.execute import wait_for_end
 from compaction_app.compaction.runs import give_back_connection, require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
@@ -22,6 +20,7 @@ from compaction_app.context.overflow import Overflow
 from compaction_app.context.reading import (
     ContextRequest,
     ResolvedRequest,
+    TurnOptions,
     context_at,
     resolve_request_at,
     resolve_with_history,
@@ -43,11 +42,13 @@ from compaction_app.exceptions import (
 )
 from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
 
 logger = logging.getLogger("compaction_app.complete")
 
@@ -85,49 +86,62 @@ def complete(
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
-    chat_model.require_client(client, is_awaited=False)
     request = ContextRequest(
         model=model,
         tools=tools,
         contributions=contributions,
         reserved_tokens=reserved_tokens,
-        endpoint=chat_model.endpoint_of(client),
+        include_reasoning=include_reasoning,
     )
-    with Claim(tip) as claim:
-        if (stored := claim.take(regenerate=regenerate)) is not None:
-            return stored
-        turn = start_turn(tip, request, include_reasoning, params)
-        turn, reply = ask_with_recovery(turn, lambda asked: chat_model.ask(client, asked.arguments))
-        return finish_turn(turn, reply)
+    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, params)))
 
 
-async def acomplete(
-    tip: ChatMessage,
-    *,
-    client: Any = None,
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-    include_reasoning: bool = False,
-    regenerate: bool = False,
-    **params: Any,
-) -> ChatMessage:
+def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Answer]], Callable[P, Answer]]:
+    """For type checkers and for :func:`help`: the function has the signature of another one."""
+
+    def with_signature(function: Any) -> Any:
+        function.__signature__ = inspect.signature(other)
+        return function
+
+    return with_signature
+
+
+@takes_the_arguments_of(complete)
+async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
-    chat_model.require_client(client, is_awaited=True)
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        endpoint=chat_model.endpoint_of(client),
-    )
-    async with Claim(tip) as claim:
-        if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
-            return stored
-        turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
-        turn, reply = await aask_with_recovery(turn, lambda asked: chat_model.aask(client, asked.arguments))
-        return await sync_to_async(finish_turn)(turn, reply)
+    return await _complete(Question.awaited(tip, **options))
+
+
+async def _complete(question: Question) -> ChatMessage:
+    claim, do = Claim(question.tip), question.way.do
+    try:
+        found = await answer(question, claim, chat_model.ask)
+        stored: ChatMessage = found if isinstance(found, ChatMessage) else await do(finish_turn, *found)
+        return stored
+    finally:
+        await do(claim.release)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a caller asks at a tip, and how it waits."""
+
+    tip: ChatMessage
+    way: Way
+    client: Any
+    request: ContextRequest
+    regenerate: bool
+    #: For the provider, as they are.
+    params: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        chat_model.require_client(self.client, is_awaited=self.way.is_awaited)
+
+    @classmethod
+    def awaited(cls, tip: ChatMessage, client: Any = None, regenerate: bool = False, **options: Any) -> Question:
+        """``options``: those of a turn, and the provider's."""
+        own: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
+        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,41 +169,44 @@ class Turn:
         return arguments
 
 
-def start_turn(tip: ChatMessage, request: ContextRequest, include_reasoning: bool, params: Mapping[str, Any]) -> Turn:
+async def answer(
+    question: Question, claim: Claim, ask: Callable[..., Awaitable[Answer]]
+) -> ChatMessage | tuple[Turn, Answer]:
+    """Take the claim, and ask; or the reply that is stored. ``ask``: takes client, arguments and the way to wait."""
+    way = question.way
+    stored: ChatMessage | None = await way.do(claim.take, regenerate=question.regenerate)
+    if stored is not None:
+        return stored
+    turn: Turn = await way.do(start_turn, question)
+    return await ask_with_recovery(turn, lambda asked: ask(question.client, asked.arguments, way), way)
+
+
+def start_turn(question: Question) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
+    tip, params = question.tip, question.params
     check_tip(tip)
     _check_params(params)
     using = database_of(tip)
     require_no_transaction(using)
-    request = replace(request, include_reasoning=include_reasoning, reply_tokens=_longest_reply(params))
+    endpoint = chat_model.endpoint_of(question.client)
+    request = replace(question.request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved = resolve_request_at(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
     # Here and not when it is sent: ``ATTACHMENT_URL`` may wait, which an event loop must not.
     context = context_at(tip, resolved).with_addresses()
-    _require_answered(context)
-    if resolved.settings.mode != Mode.OFF:
-        declared = resolved.settings.provider_context_management
-        record_double_configured(tip.session_id, params, declared, using)
-    turn = Turn(
-        tip=tip,
-        model=resolved.model,
-        request=request,
-        params=params,
-        context=context,
-    )
-    give_back_connection(using)
-    return turn
-
-
-def _require_answered(context: ChatContext) -> None:
-    """Refuse a tip with open tool calls: the prompt would contain "[no result]" for each of them."""
     if waiting := open_calls_at_end(context.messages):
+        # The prompt would contain "[no result]" for each of them.
         raise InvalidMessage(
             f"The tool calls {', '.join(waiting)} have no result yet. Append each result with role='tool' and the "
             "call's id as tool_call_id, then ask from the last one.",
             field="tip",
         )
+    if resolved.settings.mode != Mode.OFF:
+        declared = resolved.settings.provider_context_management
+        record_double_configured(tip.session_id, params, declared, using)
+    give_back_connection(using)
+    return Turn(tip=tip, model=resolved.model, request=request, params=params, context=context)
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
@@ -210,7 +227,7 @@ def _longest_reply(params: Mapping[str, Any]) -> int:
     return max(token_count(sent.get(name)) or 0 for name in _REPLY_LIMITS)
 
 
-def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, Answer]:
+async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]], way: Way) -> tuple[Turn, Answer]:
     """Ask; where the provider finds the prompt too long, compact now, fit to what it says, and ask again.
 
     A compaction that fails changes nothing of that. Asked at most four times, each time with less; at last the newest
@@ -218,82 +235,58 @@ def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Answer]) -> tuple[Turn, 
     """
     for refusals in range(_MOST_REFUSALS):
         try:
-            return turn, ask(turn)
-        except chat_model.ProviderOverflow as refusal:
-            turn = believe(turn, refusal)
-            if not refusals:
-                with _compacting_may_fail(turn):
-                    finish_now(open_now(turn.tip, Trigger.OVERFLOW, turn.request))
-            turn = _fitted(turn, refusal, alone=refusals == _MOST_REFUSALS - 1)
-    with _raised_as_overflow(turn):
-        return turn, ask(turn)
-
-
-async def aask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]) -> tuple[Turn, Answer]:
-    """:func:`ask_with_recovery` with both models awaited."""
-    for refusals in range(_MOST_REFUSALS):
-        try:
             return turn, await ask(turn)
         except chat_model.ProviderOverflow as refusal:
-            turn = await sync_to_async(believe)(turn, refusal)
+            turn, most = await way.do(_believe, turn, refusal)
             if not refusals:
-                with _compacting_may_fail(turn):
-                    await afinish_now(await sync_to_async(open_now)(turn.tip, Trigger.OVERFLOW, turn.request))
-            turn = await sync_to_async(_fitted)(turn, refusal, alone=refusals == _MOST_REFUSALS - 1)
-    with _raised_as_overflow(turn):
-        return turn, await ask(turn)
-
-
-@contextmanager
-def _compacting_may_fail(turn: Turn) -> Iterator[None]:
-    """Whatever becomes of the compaction (its run and the log say what), the turn goes on with what fits."""
+                try:
+                    await wait_for_end(await way.do(open_now, turn.tip, Trigger.OVERFLOW, turn.request), way)
+                except CompactionError as error:
+                    # Its run and the log say what became of it. The turn goes on with what fits.
+                    values = {"session": turn.tip.session_id, "tip": turn.tip.pk, "code": error.code}
+                    log(logger, logging.WARNING, "recovery", **values)
+            turn = await way.do(_fitted, turn, refusal, 0 if refusals == _MOST_REFUSALS - 1 else most)
     try:
-        yield
-    except CompactionError as error:
-        log(logger, logging.WARNING, "recovery", session=turn.tip.session_id, tip=turn.tip.pk, code=error.code)
+        return turn, await ask(turn)
+    except chat_model.ProviderOverflow as refusal:
+        raise _overflow(turn, refusal.overflow) from refusal
 
 
-def believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> Turn:
-    """The turn with the window that its provider names or, where it names none, a smaller one than it refused.
+def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, int]:
+    """The turn with the window that its provider names, or with a smaller one than it refused; and the largest prompt.
 
-    It is remembered for this endpoint and model, except where the limit is one of a rate.
+    Both by our count, and always less than what was refused. The window is remembered for this endpoint and model,
+    except where the limit is one of a rate.
     """
-    overflow = refusal.overflow
+    overflow, sent = refusal.overflow, turn.context.tokens
     resolved = resolve_request_at(turn.tip, turn.request)
     if resolved.settings.mode == Mode.OFF:
         # Shown verbatim or not at all.
         raise _overflow(turn, overflow) from refusal
-    capacity = _capacity_after(turn, overflow)
+    # By our count it would have fitted: the provider counts more, and does not say how much.
+    silent = overflow.sent is None and overflow.window is not None and overflow.window > sent
+    reply = turn.context.reserved_tokens - (sent - turn.context.history_tokens)
+    known = windows.narrowed(Capacity(sent, max(1, reply)), Overflow() if silent else overflow, sent)
+    capacity = windows.less_than(sent, known)
     window = overflow.window or capacity.input_tokens + capacity.output_tokens
     if not overflow.is_rate:
         windows.learn(resolved.place, window, resolved.learned)
-    return replace(turn, request=replace(turn.request, window=window))
+    return replace(turn, request=replace(turn.request, window=window)), capacity.input_tokens
 
 
-def _capacity_after(turn: Turn, overflow: Overflow) -> Capacity:
-    """What may be sent after a refusal, in tokens by our count: always less than what was refused."""
-    sent = turn.context.tokens
-    if overflow.sent is None and overflow.window and overflow.window > sent:
-        # By our count it would have fitted: the provider counts more, and does not say how much.
-        overflow = Overflow()
-    reply = turn.context.reserved_tokens - (turn.context.tokens - turn.context.history_tokens)
-    return windows.less_than(sent, windows.narrowed(Capacity(sent, max(1, reply)), overflow, sent))
-
-
-def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, *, alone: bool) -> Turn:
-    """The turn with a smaller prompt than was refused; ``alone``: nothing but the newest turn."""
-    overflow = refusal.overflow
+def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn:
+    """The turn with a prompt of at most that many tokens; 0: nothing but the newest turn."""
+    overflow, sent = refusal.overflow, turn.context.tokens
     try:
         resolved = resolve_request_at(turn.tip, turn.request)
         fixed = resolved.reserved_parts.tokens
-        most = 0 if alone else _capacity_after(turn, overflow).input_tokens
         try:
             context = _context_within(turn, resolved, most - fixed)
         except ContextOverflow as error:
             # Too large with the room for a reply that is usual. It may still fit with a shorter one.
             needed = error.needed + fixed
-            theirs = needed * max(1.0, (overflow.sent or 0) / turn.context.tokens)
-            if needed >= turn.context.tokens or (overflow.window and theirs >= overflow.window):
+            theirs = needed * max(1.0, (overflow.sent or 0) / sent)
+            if needed >= sent or (overflow.window and theirs >= overflow.window):
                 raise _overflow(turn, overflow, int(theirs)) from refusal
             context = _context_within(turn, resolved, error.needed)
     except ConfigurationError:
@@ -308,15 +301,6 @@ def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> Ch
     threshold = min(resolved.budget.threshold, available)
     budget = replace(resolved.budget, available=available, threshold=threshold, limit=available)
     return context_at(turn.tip, replace(resolved, budget=budget)).with_addresses()
-
-
-@contextmanager
-def _raised_as_overflow(turn: Turn) -> Iterator[None]:
-    """To the caller, a last refusal is a prompt that does not fit."""
-    try:
-        yield
-    except chat_model.ProviderOverflow as refusal:
-        raise _overflow(turn, refusal.overflow) from refusal
 
 
 def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflow:

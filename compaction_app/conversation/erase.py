@@ -40,19 +40,9 @@ _USAGE_WORDS = frozenset(
     "count cost upstream inference completions duration time queue".split()
 )
 #: The fields that a redaction writes.
-_BLANKED_FIELDS = [
-    "content",
-    "tool_calls",
-    "reasoning",
-    "original",
-    "finish_reason",
-    "attachments",
-    "name",
-    "usage",
-    "metadata",
-    "token_count",
-    "redacted_at",
-]
+_BLANKED_FIELDS = (
+    "content tool_calls reasoning original finish_reason attachments name usage metadata token_count redacted_at"
+).split()
 
 
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
@@ -253,10 +243,7 @@ def delete_message(message: ChatMessage) -> int:
         _clear_title(message.session_id, content, using)
         _count_erasure(message.session_id, using)
         record_event(
-            message.session_id,
-            EventKind.INVALIDATED,
-            using=using,
-            payload={"messages": deleted, "erasure": "deletion"},
+            message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}
         )
         signals.after_commit(_compact_above, message.parent_message_id, using, using=using)
     log(logger, logging.INFO, "erased", session=message.session_id, message=message.pk, by="deletion", rows=deleted)

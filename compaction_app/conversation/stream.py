@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
-
-from asgiref.sync import sync_to_async
 
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, Reply, ReplyDraft
 from compaction_app.conversation.claim import Claim
-from compaction_app.conversation.complete import Turn, aask_with_recovery, ask_with_recovery, finish_turn, start_turn
+from compaction_app.conversation.complete import Question, Turn, answer, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, StreamInterrupted
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
+from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
@@ -62,67 +60,38 @@ def stream(
     Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
-    chat_model.require_client(client, is_awaited=False)
     _check_on_stop(on_stop)
     request = ContextRequest(
         model=model,
         tools=tools,
         contributions=contributions,
         reserved_tokens=reserved_tokens,
-        endpoint=chat_model.endpoint_of(client),
+        include_reasoning=include_reasoning,
     )
-    with ExitStack() as stack:
-        claim = stack.enter_context(Claim(tip))
-        if (stored := claim.take(regenerate=regenerate)) is not None:
-            return ReplyStream(stored)
-        turn = start_turn(tip, request, include_reasoning, params)
-        turn, opened = ask_with_recovery(turn, lambda asked: chat_model.open_stream(client, asked.arguments))
-        # From here on the stream has the claim.
-        stack.pop_all()
-    return ReplyStream(_Asked(turn, opened, claim), on_stop)
+    question = Question(tip, BLOCKING, client, request, regenerate, params)
+    return ReplyStream(without_waiting(_open(question)), on_stop)
 
 
-def astream(
-    tip: ChatMessage,
-    *,
-    client: Any = None,
-    model: str | None = None,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    contributions: Sequence[Mapping[str, Any]] = (),
-    reserved_tokens: int | None = None,
-    include_reasoning: bool = False,
-    regenerate: bool = False,
-    on_stop: OnStop = "discard",
-    **params: Any,
-) -> AsyncReplyStream:
+@takes_the_arguments_of(stream)
+def astream(tip: ChatMessage, *, on_stop: OnStop = "discard", **options: Any) -> AsyncReplyStream:
     """:func:`stream` with an ``openai.AsyncOpenAI``: ``async for chunk in chat.astream(tip)``.
 
     ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-    chat_model.require_client(client, is_awaited=True)
-
     _check_on_stop(on_stop)
+    question = Question.awaited(tip, **options)
+    return AsyncReplyStream(lambda: _open(question), on_stop)
 
-    async def open_it() -> _Asked | ChatMessage:
-        request = ContextRequest(
-            model=model,
-            tools=tools,
-            contributions=contributions,
-            reserved_tokens=reserved_tokens,
-            endpoint=chat_model.endpoint_of(client),
-        )
-        async with AsyncExitStack() as stack:
-            claim = await stack.enter_async_context(Claim(tip))
-            if (stored := await sync_to_async(claim.take)(regenerate=regenerate)) is not None:
-                return stored
-            turn = await sync_to_async(start_turn)(tip, request, include_reasoning, params)
-            turn, opened = await aask_with_recovery(
-                turn, lambda asked: chat_model.aopen_stream(client, asked.arguments)
-            )
-            stack.pop_all()
-        return _Asked(turn, opened, claim)
 
-    return AsyncReplyStream(open_it, on_stop)
+async def _open(question: Question) -> _Asked | ChatMessage:
+    claim = Claim(question.tip)
+    try:
+        found = await answer(question, claim, chat_model.open_stream)
+    except BaseException:
+        await question.way.do(claim.release)
+        raise
+    # From here on the stream has the claim.
+    return found if isinstance(found, ChatMessage) else _Asked(*found, claim)
 
 
 def _check_on_stop(on_stop: str) -> None:
@@ -137,6 +106,10 @@ class _Asked:
     turn: Turn
     opened: OpenedStream
     claim: Claim
+
+    @property
+    def do(self) -> Callable[..., Awaitable[Any]]:
+        return self.opened.way.do
 
 
 def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
@@ -207,23 +180,71 @@ class _ReplyCollector:
             return self._draft.reply(), ""
         return (replace(self._draft.reply(), tool_calls=[], original=None), STOPPED) if self.text.strip() else None
 
-    def _may_yield(self, chunk: Any) -> bool:
-        return chunk is not END and not self._draft.finish_reason
+    async def _open(self) -> _Asked | None:
+        return self._asked
 
-    def _end_at(self, error: Exception) -> Any:
-        """Whatever the client raised. If the reply is complete and only the usage report is lost, keep the reply."""
-        if self._draft.finish_reason:
-            return END
-        raise self._interrupted(error) from error
+    async def _advance(self) -> Any:
+        """The next chunk; :data:`END` after the last one."""
+        try:
+            if not self._is_over and (asked := await self._open()):
+                if not asked.opened.way.is_awaited:
+                    require_no_transaction(asked.turn.using)
+                chunk = await self._receive(asked)
+                if chunk is not END and not self._draft.finish_reason:
+                    return chunk
+                await self._finish(asked, chunk)
+        except Exception:
+            await self._end()
+            raise
+        except BaseException:
+            await self._close()
+            raise
+        return self._last.popleft() if self._last else END
+
+    async def _receive(self, asked: _Asked) -> Any:
+        try:
+            chunk = await asked.opened.read()
+        except Exception as error:
+            # Whatever the client raised. If the reply is complete and only the usage report is lost, it is kept.
+            if self._draft.finish_reason:
+                return END
+            raise self._interrupted(error) from error
+        self._draft.add(chunk)
+        return chunk
+
+    async def _finish(self, asked: _Asked, chunk: Any) -> None:
+        last: list[Any] = []
+        while chunk is not END and len(last) < _MOST_AFTER_END:
+            last.append(chunk)
+            chunk = await self._receive(asked)
+        if not self._draft.finish_reason:
+            raise self._interrupted()
+        await self._store(asked, self._draft.reply())
+        await self._end()
+        self._last.extend(last)
+
+    async def _store(self, asked: _Asked, reply: Reply, finish_reason: str = "") -> None:
+        self._is_over = True
+        await asked.opened.close()
+        self.message = await asked.do(finish_turn, asked.turn, reply, finish_reason)
+
+    async def _end(self) -> None:
+        self._is_over = True
+        self._last.clear()
+        if self._asked is not None:
+            await self._asked.opened.close()
+            await self._asked.do(self._asked.claim.release)
+
+    async def _close(self) -> None:
+        try:
+            if (kept := self._kept()) and (asked := self._asked):
+                await self._store(asked, *kept)
+        finally:
+            await self._end()
 
     def _interrupted(self, cause: Exception | None = None) -> StreamInterrupted:
         how = "broke off" if cause else "ended without a finish_reason"
         return StreamInterrupted(f"The model's reply {how}; nothing was stored.", partial=self.text)
-
-    def _whole(self) -> Reply:
-        if not self._draft.finish_reason:
-            raise self._interrupted()
-        return self._draft.reply()
 
 
 class ReplyStream(_ReplyCollector):
@@ -254,58 +275,14 @@ class ReplyStream(_ReplyCollector):
         return self
 
     def __next__(self) -> ChatCompletionChunk:
-        if not self._is_over and (asked := self._asked):
-            try:
-                require_no_transaction(asked.turn.using)
-                chunk: ChatCompletionChunk = self._receive(asked.opened)
-                if self._may_yield(chunk):
-                    return chunk
-                self._finish(asked, chunk)
-            except Exception:
-                self._end()
-                raise
-            except BaseException:
-                self.close()
-                raise
-        if not self._last:
+        chunk: ChatCompletionChunk = without_waiting(self._advance())
+        if chunk is END:
             raise StopIteration
-        return self._last.popleft()
-
-    def _receive(self, opened: OpenedStream) -> Any:
-        try:
-            chunk = opened.first.pop() if opened.first else next(opened.source, END)
-        except Exception as error:
-            return self._end_at(error)
-        self._draft.add(chunk)
         return chunk
-
-    def _finish(self, asked: _Asked, chunk: Any) -> None:
-        last: list[Any] = []
-        while chunk is not END and len(last) < _MOST_AFTER_END:
-            last.append(chunk)
-            chunk = self._receive(asked.opened)
-        self._is_over = True
-        asked.opened.source.close()
-        self.message = finish_turn(asked.turn, self._whole())
-        self._end()
-        self._last.extend(last)
-
-    def _end(self) -> None:
-        self._is_over = True
-        self._last.clear()
-        if self._asked is not None:
-            self._asked.opened.source.close()
-            self._asked.claim.release()
 
     def close(self) -> None:
         """End the stream. A reply that is not stored yet is stored only with ``on_stop="keep"``, as far as it came."""
-        try:
-            if (kept := self._kept()) and (asked := self._asked):
-                self._is_over = True
-                asked.opened.source.close()
-                self.message = finish_turn(asked.turn, *kept)
-        finally:
-            self._end()
+        without_waiting(self._close())
 
     def __enter__(self) -> Self:
         return self
@@ -351,58 +328,14 @@ class AsyncReplyStream(_ReplyCollector):
         return self
 
     async def __anext__(self) -> ChatCompletionChunk:
-        if not self._is_over:
-            try:
-                if asked := await self._open():
-                    chunk: ChatCompletionChunk = await self._receive(asked.opened)
-                    if self._may_yield(chunk):
-                        return chunk
-                    await self._finish(asked, chunk)
-            except Exception:
-                await self._end()
-                raise
-            except BaseException:
-                await self.aclose()
-                raise
-        if not self._last:
+        chunk: ChatCompletionChunk = await self._advance()
+        if chunk is END:
             raise StopAsyncIteration
-        return self._last.popleft()
-
-    async def _receive(self, opened: OpenedStream) -> Any:
-        try:
-            chunk = opened.first.pop() if opened.first else await anext(opened.source, END)
-        except Exception as error:
-            return self._end_at(error)
-        self._draft.add(chunk)
         return chunk
-
-    async def _finish(self, asked: _Asked, chunk: Any) -> None:
-        last: list[Any] = []
-        while chunk is not END and len(last) < _MOST_AFTER_END:
-            last.append(chunk)
-            chunk = await self._receive(asked.opened)
-        self._is_over = True
-        await asked.opened.source.close()
-        self.message = await sync_to_async(finish_turn)(asked.turn, self._whole())
-        await self._end()
-        self._last.extend(last)
-
-    async def _end(self) -> None:
-        self._is_over = True
-        self._last.clear()
-        if self._asked is not None:
-            await self._asked.opened.source.close()
-            await sync_to_async(self._asked.claim.release)()
 
     async def aclose(self) -> None:
         """End the stream. A reply that is not stored yet is stored only with ``on_stop="keep"``, as far as it came."""
-        try:
-            if (kept := self._kept()) and (asked := self._asked):
-                self._is_over = True
-                await asked.opened.source.close()
-                self.message = await sync_to_async(finish_turn)(asked.turn, *kept)
-        finally:
-            await self._end()
+        await self._close()
 
     async def __aenter__(self) -> Self:
         return await self._begin()

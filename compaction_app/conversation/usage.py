@@ -206,17 +206,9 @@ def record_prompt(reply: ChatMessage, context: ChatContext, using: str) -> None:
     signals.after_commit(telemetry.count_prompt, layer=str(context.strategy), using=using)
     if context.fallback_used:
         payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
-        log(
-            logger,
-            logging.WARNING,
-            "fallback",
-            session=reply.session_id,
-            tip=context.tip_id,
-            dropped=context.dropped,
-            pruned=context.pruned,
-            tokens=context.history_tokens,
-            available=context.available_tokens,
-        )
+        numbers = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.history_tokens}
+        where = {"session": reply.session_id, "tip": context.tip_id}
+        log(logger, logging.WARNING, "fallback", **where, **numbers, available=context.available_tokens)
         record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
 
 

@@ -1,7 +1,8 @@
 """What pictures, sounds and files cost in tokens, as far as their first bytes or the host tell. Pure.
 
 A message is counted once, whatever model comes later, so each kind has one price: OpenAI's, of the models with the
-o200k tokenizer, where OpenAI publishes one. Where a host knows better, ``tokens`` of the attachment says so.
+o200k tokenizer, where OpenAI publishes one. For any other model it is an estimate, which the calibration does not
+learn from. Where a host knows better, ``tokens`` of the attachment says so.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]", re.IGNORECASE)
 _MOST_CHARACTERS = 400_000
 _MOST_SEGMENTS = 500
 
-#: OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of a user's audio.
-_TOKENS_PER_SECOND = 10
-#: 128 kbit/s, where a sound does not tell its rate.
-_BYTES_PER_SECOND = 16_000
+#: OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of a user's audio. 128 kbit/s, where the host
+#: gives no duration, are an estimate.
+_TOKENS_PER_SECOND, _BYTES_PER_SECOND = 10, 16_000
 _MOST_SECONDS = 24 * 60 * 60
-#: Anthropic, "PDF support": 1,500 to 3,000 tokens a page. How many bytes a page has is a guess.
+#: Estimates: what Anthropic says of the text of a page (1,500 to 3,000 tokens), and how many bytes a page has.
 _TOKENS_PER_PAGE, _BYTES_PER_PAGE, _MOST_PAGES = 2_000, 75_000, 20
 _BYTES_PER_TOKEN = 4
 
@@ -45,7 +45,7 @@ def media_tokens(kind: str, attachment: Mapping[str, Any]) -> int:
         width, height = picture_size(url) or given
         return picture_tokens(width, height) if width and height else 0
     if kind == "audio":
-        seconds = _positive(attachment.get("duration")) or _seconds(url)
+        seconds = _positive(attachment.get("duration")) or _bytes_in(url) / _BYTES_PER_SECOND
         return math.ceil(min(seconds, _MOST_SECONDS) * _TOKENS_PER_SECOND)
     size = _bytes_in(url)
     if media_type(url).startswith("text/"):
@@ -58,8 +58,8 @@ def picture_tokens(width: float, height: float) -> int:
 
     Before that it is made smaller: to fit into 2048 × 2048, and until its shortest side has 768 pixels. 1024 × 1024
     costs 765, 2048 × 4096 costs 1,105, and nothing more than 1,445. Source: OpenAI, "Images and vision", *Calculating
-    costs*, for gpt-4o, gpt-4.1, o1 and o3; gpt-5 asks a fifth less for the same tiles. Anthropic ("Vision") asks
-    width × height ÷ 750, at most about 1,600.
+    costs*, for gpt-4o, gpt-4.1, o1 and o3. An estimate for all others: gpt-5 asks 70 and 140, its small models and
+    Anthropic's count patches (openai/openai-python#2851), of which 1024 × 1024 has 1,024 and 1,369.
     """
     scale = min(1.0, 2048 / max(width, height))
     scale = min(scale, 768 / min(width, height))
@@ -108,30 +108,18 @@ def _jpeg_size(encoded: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _seconds(url: str) -> float:
-    """How long the sound in a ``data:`` URL is: a WAV says how many bytes a second has."""
-    head = _read(_encoded(url), 0, 32)
-    rate = _little(head[28:32]) if head.startswith(b"RIFF") and head[12:16] == b"fmt " else 0
-    return _bytes_in(url) / (rate if rate >= 1_000 else _BYTES_PER_SECOND)
-
-
 def _bytes_in(url: str) -> int:
     """The size of what a ``data:`` URL contains, about; 0 for an address."""
     return (len(url) - url.find(",", 0, 200)) * 3 // 4 if _encoded(url) else 0
 
 
 def _encoded(url: str) -> str:
-    """The beginning of the base64 of a ``data:`` URL, or of base64 without one; "" for an address."""
+    """The beginning of the base64 of a ``data:`` URL; "" for an address."""
     begin = url.find(",", 0, 200) + 1
-    if ";base64" not in url[:begin].lower() and (begin or ":" in url[:100] or len(url) < 100):
+    if ";base64" not in url[:begin].lower():
         return ""
     encoded = url[begin : begin + _MOST_CHARACTERS]
-    for escape, character in (("%2B", "+"), ("%2F", "/"), ("%3D", "="), ("%0A", "\n"), ("%0D", "\n")):
-        if "%" in encoded:
-            encoded = encoded.replace(escape, character).replace(escape.lower(), character)
-    if any(map(str.isspace, encoded[:100])):
-        encoded = "".join(encoded.split())
-    return encoded
+    return "".join(encoded.split()) if any(map(str.isspace, encoded[:100])) else encoded
 
 
 def _read(encoded: str, start: int, length: int) -> bytes:

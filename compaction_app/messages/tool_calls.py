@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compaction_app.messages.openai_format import parse_arguments
@@ -30,33 +30,11 @@ _EDGE_CHARS = 400
 #: How much of a command is read to find out its kind.
 _COMMAND_CHARS = 4_000
 
-_PATH_KEYS = (
-    "path",
-    "file_path",
-    "filepath",
-    "file",
-    "filename",
-    "file_name",
-    "target_file",
-    "relative_path",
-    "uri",
-)
+_PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri".split()
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
 _RUN_KEYS = ("command", "cmd", "script")
-_QUERY_KEYS = (
-    "query",
-    "q",
-    "pattern",
-    "search_term",
-    "search",
-    "regex",
-    "keywords",
-    "file_name",
-    "glob",
-    "term",
-    "name",
-)
+_QUERY_KEYS = "query q pattern search_term search regex keywords file_name glob term name".split()
 _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
@@ -130,7 +108,7 @@ def _raw_arguments(call: Mapping[str, Any]) -> Any:
     return next((function[key] for key in ("arguments", "input", "args", "action") if function.get(key)), "")
 
 
-def _first(arguments: Arguments, keys: tuple[str, ...]) -> str:
+def _first(arguments: Arguments, keys: Sequence[str]) -> str:
     """The first of these arguments that has a value, as one line; "" if none has."""
     for key in keys:
         value = arguments.get(key)
@@ -146,7 +124,7 @@ def _with_error(line: str, result: str | None) -> str:
     return f"{line} ✗ {error}" if error else line
 
 
-def _on_path(label: str, keys: tuple[str, ...] = _PATH_KEYS) -> Marker:
+def _on_path(label: str, keys: Sequence[str] = _PATH_KEYS) -> Marker:
     def marker(arguments: Arguments, result: str | None) -> str:
         path = _first(arguments, keys) or _first(arguments, _URL_KEYS)
         # Without a path the generic marker says more.

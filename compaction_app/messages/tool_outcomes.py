@@ -24,8 +24,7 @@ _EDGE_CHARS = 400
 _HEAD_CHARS, _TAIL_CHARS = 1_000, 2_000
 
 _EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b",
-    re.IGNORECASE,
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.IGNORECASE
 )
 _EXIT_KEYS = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
 _TIMED_OUT = re.compile(

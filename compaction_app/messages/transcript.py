@@ -31,8 +31,7 @@ _COMMON_TAG = re.compile(rf"(?:(?<!\w)<|<(?=\s*/))(\s*(?:/\s*)?(?:{'|'.join(COMM
 
 # No conversation needs these. "cutoff" alone may follow a less-than sign in prose.
 _LEAKED_OWN_TAG = re.compile(
-    rf"</?(?:{'|'.join(tag for tag in OWN_TAGS if tag != 'cutoff')})\b|</?cutoff(?:\s+id\b|\s*/?>)",
-    re.IGNORECASE,
+    rf"</?(?:{'|'.join(tag for tag in OWN_TAGS if tag != 'cutoff')})\b|</?cutoff(?:\s+id\b|\s*/?>)", re.IGNORECASE
 )
 # A conversation about markup or code may need these: `List<user>` and <div> are not a leak, nor is a tag in
 # backticks or with attributes that the wrapper never writes. A closing tag may follow a word, as ours do.

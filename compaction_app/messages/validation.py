@@ -24,12 +24,7 @@ _TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "
 #: A call's id may carry the thoughts behind it.
 _LONG_TEXTS = ("content", "tool_call_id")
 _JSON = ("tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
-_SESSION_TEXTS = {
-    "title": _SHORT_TEXT,
-    "model": _SHORT_TEXT,
-    "external_id": _SHORT_TEXT,
-    "system_prompt": None,
-}
+_SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
 #: How much of the path to a value in JSON an error shows: steps, and characters of each key.
 _SHOWN_STEPS = 8

@@ -1,11 +1,10 @@
 """The two summarizers, and how any summarizer is asked.
 
 A summarizer is a class with ``max_input_tokens`` (None: no limit) and ``summarize(request) -> SummaryDraft``; a host
-names its own in ``SUMMARIZER``. :func:`run_summarizer` asks any of them: ``accept`` judges each draft, a draft that is
+names its own in ``SUMMARIZER``. :func:`ask_summarizer` asks any of them: ``accept`` judges each draft, a draft that is
 too long is requested once more with a smaller target, and a failure raises :class:`SummarizerError`.
 
-Which model is asked next is decided by coroutines. A synchronous caller runs the same ones, with calls that block
-instead of waiting (:func:`_without_waiting`), so no wrapper blocks a thread while a model works.
+Which model is asked next is decided by coroutines: see :mod:`waiting`.
 """
 
 from __future__ import annotations
@@ -42,16 +41,10 @@ from compaction_app.summarizers.openai import (
     model_entries,
 )
 from compaction_app.summarizers.prompts import CHARACTERS_A_TOKEN, count_request, tighter, wrong_draft
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
-from compaction_app.values import (
-    Capacity,
-    ErrorCode,
-    EventKind,
-    ModelCall,
-    SummaryDraft,
-    SummaryRequest,
-)
+from compaction_app.values import Capacity, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -61,22 +54,9 @@ Accept = Callable[[SummaryDraft], ErrorCode | None]
 OnEvent = Callable[[EventKind, dict[str, Any]], None]
 #: Asks one model, or a host's summarizer, once.
 _Ask = Callable[[SummaryRequest], Awaitable[Answer]]
-#: Waits for the answer of a call, or blocks until there is one.
-_Wait = Callable[[Coroutine[Any, Any, Answer]], Awaitable[Answer]]
 #: Codes of an answer that was refused; the others mean that there was no answer.
 _DRAFT_CODES = frozenset(
-    {
-        ErrorCode.EMPTY,
-        ErrorCode.TOO_SHORT,
-        ErrorCode.TRUNCATED,
-        ErrorCode.REFUSED,
-        ErrorCode.TOOL_CALL,
-        ErrorCode.INVALID_TEXT,
-        ErrorCode.LEAKED_WRAPPER,
-        ErrorCode.OVERSIZE,
-        ErrorCode.NO_PROGRESS,
-        ErrorCode.ERROR_TEXT,
-    }
+    "empty too_short truncated refused tool_call invalid_text leaked_wrapper oversize no_progress error_text".split()
 )
 #: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
 NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
@@ -238,10 +218,6 @@ class ExtractiveSummarizer:
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return extractive_draft(request, self._count)
 
-    async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
-        # A long branch takes seconds of CPU time, which would block the event loop.
-        return await asyncio.to_thread(self.summarize, request)
-
 
 class OpenAISummarizer:
     """A cascade of models behind any OpenAI-compatible endpoint.
@@ -289,27 +265,27 @@ class OpenAISummarizer:
     def summarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        return _without_waiting(self._cascade(request, accept, on_event, _blocking))
+        return without_waiting(self._cascade(request, accept, on_event, BLOCKING))
 
     async def asummarize(
         self, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
     ) -> SummaryDraft:
-        return await self._cascade(request, accept, on_event, _waiting)
+        return await self._cascade(request, accept, on_event, AWAITED)
 
     async def _cascade(
-        self, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None, wait: _Wait
+        self, request: SummaryRequest, accept: Accept | None, on_event: OnEvent | None, way: Way
     ) -> SummaryDraft:
         attempt = _Attempt(request, accept, on_event, time_left=self.time_left)
         with _errors_of(type(self).__name__, attempt.calls):
             size = count_request(request, self._count)
             for entry in self.entries:
                 before = len(attempt.failures)
-                if draft := await self._draft_of(entry, attempt, size, wait):
+                if draft := await self._draft_of(entry, attempt, size, way):
                     attempt.report(attempt.failures[:before])
                     return draft
             raise attempt.error()
 
-    async def _draft_of(self, entry: ModelEntry, attempt: _Attempt, size: int, wait: _Wait) -> SummaryDraft | None:
+    async def _draft_of(self, entry: ModelEntry, attempt: _Attempt, size: int, way: Way) -> SummaryDraft | None:
         """Ask one model, and once more with a shorter reply where its window leaves no room for a longer one."""
         if size > entry.max_input_tokens:
             detail = f"{size} tokens, takes {entry.max_input_tokens}"
@@ -317,7 +293,7 @@ class OpenAISummarizer:
         for _ in range(2):
             if size > entry.max_input_tokens:
                 break
-            ask = partial(self._ask, entry, wait)
+            ask = partial(self._ask, entry, way)
             limits = (entry.max_input_tokens, entry.max_input_tokens + entry.max_output_tokens)
             draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
             overflow = attempt.failures[-1].overflow if draft is None else None
@@ -334,9 +310,10 @@ class OpenAISummarizer:
         attempt.too_small.append(entry.capacity)
         return None
 
-    async def _ask(self, entry: ModelEntry, wait: _Wait, request: SummaryRequest) -> Answer:
+    async def _ask(self, entry: ModelEntry, way: Way, request: SummaryRequest) -> Answer:
         limited = replace(entry, timeout=min(entry.timeout, self.time_left()))
-        return await wait(call_model(limited, request, self._clients))
+        call = call_model(limited, request, self._clients)
+        return await call if way.is_awaited else _run(call)
 
     def _narrow(self, entry: ModelEntry, capacity: Capacity, *, learn: bool = True) -> ModelEntry:
         narrowed = entry.limited_to(capacity)
@@ -367,44 +344,35 @@ def longest_seconds(settings: Settings) -> float:
 def run_summarizer(
     summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
 ) -> SummaryDraft:
-    """An accepted draft from any summarizer, or :class:`SummarizerError`."""
-    if _judges_itself(summarizer.summarize):
-        with _errors_of(type(summarizer).__name__):
-            return _checked(summarizer, summarizer.summarize(request, accept, on_event))
-
-    async def ask(request: SummaryRequest) -> SummaryDraft:
-        return _checked(summarizer, summarizer.summarize(request))
-
-    return _without_waiting(_draft_of(summarizer, ask, _Attempt(request, accept, on_event)))
+    """:func:`ask_summarizer` for a caller that blocks."""
+    return without_waiting(ask_summarizer(summarizer, request, accept, on_event, BLOCKING))
 
 
-async def arun_summarizer(
-    summarizer: Any, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+async def ask_summarizer(
+    summarizer: Any,
+    request: SummaryRequest,
+    accept: Accept | None = None,
+    on_event: OnEvent | None = None,
+    way: Way = AWAITED,
 ) -> SummaryDraft:
-    """As :func:`run_summarizer`. A summarizer without ``asummarize`` works in a thread of its own."""
-    own = getattr(summarizer, "asummarize", None)
-    asummarize: Callable[..., Awaitable[Any]] = own or partial(asyncio.to_thread, summarizer.summarize)
-    if _judges_itself(own or summarizer.summarize):
-        with _errors_of(type(summarizer).__name__):
-            return _checked(summarizer, await asummarize(request, accept, on_event))
+    """An accepted draft from any summarizer, or :class:`SummarizerError`.
 
-    async def ask(request: SummaryRequest) -> SummaryDraft:
-        return _checked(summarizer, await asummarize(request))
+    Where it is awaited, a summarizer without ``asummarize`` works in a thread of its own.
+    """
+    name, attempt = type(summarizer).__name__, _Attempt(request, accept, on_event)
+    awaitable = getattr(summarizer, "asummarize", None) if way.is_awaited else None
+    summarize = awaitable or summarizer.summarize
+    call = partial(asyncio.to_thread, summarize) if way.is_awaited and not awaitable else summarize
 
-    return await _draft_of(summarizer, ask, _Attempt(request, accept, on_event))
+    async def ask(*args: Any) -> SummaryDraft:
+        return _checked(summarizer, await way.call(call, *args))
 
-
-async def _draft_of(summarizer: Any, ask: _Ask, attempt: _Attempt) -> SummaryDraft:
-    """An accepted draft of a summarizer that leaves judging to us."""
-    name = type(summarizer).__name__
     with _errors_of(name, attempt.calls):
+        if "accept" in inspect.signature(summarize).parameters:
+            return await ask(request, accept, on_event)
         if draft := await attempt.request_draft(ask, name):
             return draft
         raise attempt.error()
-
-
-def _judges_itself(summarize: Callable[..., Any]) -> bool:
-    return "accept" in inspect.signature(summarize).parameters
 
 
 def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
@@ -413,24 +381,6 @@ def _checked(summarizer: Any, draft: Any) -> SummaryDraft:
         return draft
     name = type(summarizer).__name__
     raise SummarizerError(f"{name} must return a SummaryDraft, not {wrong}.", model=name)
-
-
-def _without_waiting(coroutine: Coroutine[Any, Any, SummaryDraft]) -> SummaryDraft:
-    """The result of a coroutine that waits for nothing: what it calls blocks, so it runs to its end at once."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        draft: SummaryDraft = done.value
-        return draft
-    raise RuntimeError("The coroutine waits for an event loop.")
-
-
-async def _blocking(call: Coroutine[Any, Any, Answer]) -> Answer:
-    return _run(call)
-
-
-async def _waiting(call: Coroutine[Any, Any, Answer]) -> Answer:
-    return await call
 
 
 def _run(coroutine: Coroutine[Any, Any, Answer]) -> Answer:

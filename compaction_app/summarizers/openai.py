@@ -249,10 +249,7 @@ def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
     output = "max_completion_tokens" if reasoning or _is_openai(entry) else "max_tokens"
     parameters: dict[str, Any] = {
         "model": entry.model,
-        "messages": [
-            {"role": "system", "content": request.system},
-            {"role": "user", "content": request.user},
-        ],
+        "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}],
         output: min(request.max_output_tokens, entry.max_output_tokens),
     }
     return parameters if reasoning else {**parameters, "temperature": TEMPERATURE}
@@ -396,26 +393,22 @@ def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds from ``retry-after-ms`` or ``retry-after`` (a number or an HTTP date), at most an hour."""
     for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        if (seconds := _seconds(headers.get(name), divisor)) is not None:
+        value = headers.get(name) or ""
+        try:
+            seconds = float(value) / divisor
+        except ValueError:
+            seconds = _seconds_until(value)
+        # False for NaN too.
+        if seconds >= 0:
             return min(seconds, MAX_RETRY_AFTER)
     return None
 
 
-def _seconds(value: str | None, divisor: float) -> float | None:
-    if not value:
-        return None
-    try:
-        seconds = float(value) / divisor
-    except ValueError:
-        return _seconds_until(value)
-    # False for NaN too.
-    return seconds if seconds >= 0 else None
-
-
-def _seconds_until(date: str) -> float | None:
+def _seconds_until(date: str) -> float:
+    """0 for a moment that is over; -1 for what is no date."""
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
-        return None
+        return -1.0
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -265,11 +265,7 @@ def _system(
     """
     policy = [f"A rule of this application: {material.policy_line}"] if material.policy_line else []
     size = _SIZE.format(
-        tokens=target_tokens,
-        words=target_tokens * 3 // 4,
-        ceiling=ceiling,
-        hint=hint,
-        marker=marker(nonce),
+        tokens=target_tokens, words=target_tokens * 3 // 4, ceiling=ceiling, hint=hint, marker=marker(nonce)
     )
     rules = RULES.format(ledger=LEDGER_NAME)
     return "\n\n".join([summary_prompt or WRITING, rules, *policy, size])
@@ -352,11 +348,7 @@ class SummarizerLimit:
     def _frame(self, base: Summary | None, pinned: Message | None) -> int:
         """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
         material = _Material.of(
-            self.redact,
-            pinned=pinned,
-            base=base,
-            instructions=self.instructions,
-            policy_line=self.policy_line,
+            self.redact, pinned=pinned, base=base, instructions=self.instructions, policy_line=self.policy_line
         )
         systems = [
             _system(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint, self.settings.summary_prompt)

@@ -94,24 +94,9 @@ class _Node:
     """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "cutoff",
-        "depth",
-        "has_messages",
-        "id",
-        "jump",
-        "kind",
-        "lanes",
-        "last_order",
-        "open_calls",
-        "retired",
-        "role",
-        "row_depth",
-        "row_path",
-        "sums",
-        "turn",
-        "up",
-        "wrong",
-    )
+        "cutoff depth has_messages id is_joined jump kind lanes last_order open_calls retired role row_depth row_path"
+        " sums turn up wrong"
+    ).split()
 
     def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
         self.id: int = row["id"]
@@ -130,6 +115,8 @@ class _Node:
         self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
+        #: Whether its calls, or those that it answers, are of several messages that follow each other.
+        self.is_joined = False
         self.cutoff: _Node | None = None
         self.last_order = 0
         #: The lane as stored, by its first message; where that is wrong, also the lanes that would be right.
@@ -337,7 +324,14 @@ class _Verification:
         node.open_calls = self._open_calls(node, row, waiting) if valid else None
         if tokens is None or (waiting is None and node.role != Role.TOOL):
             return int(row["token_count"])
-        closed = 0 if node.role == Role.TOOL or goes_on_calling(waiting, row) else len(waiting or ())
+        goes_on = goes_on_calling(waiting, row)
+        above = node.up is not None and node.up.is_joined
+        node.is_joined = goes_on or (above and node.role == Role.TOOL)
+        closed = 0 if node.role == Role.TOOL or goes_on else len(waiting or ())
+        if node.role != Role.TOOL and (goes_on or above):
+            # Versions that did not join messages with calls supplied a result for those of the first one at once.
+            supplied, rest = divmod(row["token_count"] - tokens, TOKENS_PER_MISSING_RESULT)
+            closed = supplied if not rest and 0 <= supplied <= len(waiting or ()) else closed
         return tokens + closed * TOKENS_PER_MISSING_RESULT
 
     def _open_calls(self, node: _Node, row: dict[str, Any], waiting: Sequence[str] | None) -> Sequence[str] | None:

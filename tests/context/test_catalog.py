@@ -29,14 +29,17 @@ WINDOWS = {
         C:\\models\\Llama-3.2-3B-Instruct.gguf deepseek-chat deepseek/deepseek-r1:free deepseek-ai/DeepSeek-V3
         mistral-small-latest mistral-large-2411 open-mistral-nemo grok-3 x-ai/grok-3-mini gpt-oss-120b
         openai/gpt-oss-20b:free kimi-k2 glm-4.5 google/gemma-3-27b-it magistral-medium-latest
-        moonshot-v1-128k phi-3-mini-128k-instruct""",
+        moonshot-v1-128k phi-3-mini-128k-instruct gemma4:e4b google/gemma-4-E2B-it""",
+    40_960: "qwen3:8b Qwen/Qwen3-32B magistral-small-2506",
     200_000: """o1 o3 openai/o3-mini o4-mini claude-3-haiku-20240307 claude-3-5-sonnet-latest claude-sonnet-4-5
         anthropic/claude-sonnet-4.5 openrouter/anthropic/claude-sonnet-4.5 vertex_ai/claude-sonnet-4@20250514
         bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0 anthropic.claude-3-5-sonnet-20241022-v2:0
         arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0
         claude-opus-4-5 glm-4.6 z-ai/glm-4.7""",
     256_000: "grok-4 grok-4-0709 codestral-latest command-a-03-2025",
-    262_144: "kimi-k2-0905-preview moonshotai/kimi-k2.5 qwen3-max qwen/qwen3-coder:free mistral-large-latest",
+    262_144: """kimi-k2-0905-preview moonshotai/kimi-k2.5 qwen3-max qwen/qwen3-coder:free mistral-large-latest
+        Qwen/Qwen3-235B-A22B-Thinking-2507 qwen/qwen3-30b-a3b-instruct-2507 google/gemma-4-31b-it qwen3.6-35b-a3b
+        mistral-medium-3.5""",
     300_000: "amazon.nova-pro-v1:0 us.amazon.nova-lite-v1:0",
     400_000: "gpt-5 gpt-5-mini openai/gpt-5.1 gpt-5.2-2025-12-11 gpt-5.3-codex gpt-5.4-mini gpt-5.4-nano",
     1_000_000: "claude-opus-4-6 anthropic/claude-sonnet-4.6 us.anthropic.claude-opus-4-7 deepseek-v4-flash qwen-turbo",

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -261,11 +262,20 @@ def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
     assert not ReplyClaim.objects.exists()
 
 
+@contextmanager
+def held_claim(tip: ChatMessage) -> Iterator[claim.Claim]:
+    held = claim.Claim(tip)
+    try:
+        yield held
+    finally:
+        held.release()
+
+
 def test_what_killed_processes_left_does_not_pile_up(session, monkeypatch):
     monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
     old, kept = grow(session, None, "u u")
     ReplyClaim.objects.create(message=old, token=uuid.uuid4(), lease_expires_at=timezone.now() - timedelta(days=1))
-    with claim.Claim(kept) as held:
+    with held_claim(kept) as held:
         held.take(regenerate=False)
         deadline = time.monotonic() + 5
         while ReplyClaim.objects.filter(message=old).exists():
@@ -300,7 +310,7 @@ def test_it_costs_the_same_statements_whatever_is_stored(session, server):
     """Lock, look and write at the beginning, delete at the end; a stored reply is looked for and read."""
     tip, counts = grow(session, None, "u")[0], []
     for _ in range(2):
-        with claim.Claim(tip) as held, CaptureQueriesContext(connection) as queries:
+        with held_claim(tip) as held, CaptureQueriesContext(connection) as queries:
             assert held.take(regenerate=False) is None
             held.release()
         completed(tip, server)
@@ -312,7 +322,7 @@ def test_it_costs_the_same_statements_whatever_is_stored(session, server):
 
 
 def test_it_holds_no_transaction(tip):
-    with claim.Claim(tip) as held:
+    with held_claim(tip) as held:
         held.take(regenerate=False)
         assert not connection.in_atomic_block
         with transaction.atomic():

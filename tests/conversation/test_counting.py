@@ -8,7 +8,9 @@ import openai
 import pytest
 
 from compaction_app import chat
+from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.messages.originals import fields_of
 from compaction_app.models import ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
@@ -134,6 +136,19 @@ class TestReasoning:
         assert sum("reasoning" in message for message in whole.to_openai()) == 6
         assert not any("reasoning" in message for message in plain.to_openai())
         assert (chat.should_compact(tip), chat.should_compact(tip, include_reasoning=True)) == (False, True)
+
+    def test_reasoning_that_goes_back_with_the_original_is_counted_and_sent_once(self, small_window):
+        """It is text in what came: the message's own count has it, at the endpoint that wrote it and at any other."""
+        session, endpoint = chat.start_session(model="m"), "https://models.example/v1"
+        came = {"role": "assistant", "content": words(100), "reasoning_content": words(900), "extra": "x"}
+        fields = fields_of(came, writer="model", endpoint=endpoint)
+        tip = append_once(session, grow(session, None, "u")[-1], {"role": "assistant", **fields}).message
+        assert tip.token_count == 4 + 96 + 896 + 1
+        plain, whole = chat.get_context(tip), chat.get_context(tip, include_reasoning=True)
+        assert plain.tokens == whole.tokens == 100 + tip.token_count
+        for sent_to, key in ((endpoint, "reasoning_content"), ("https://others.example/v1", "reasoning")):
+            reply = whole.to_openai(endpoint=sent_to)[-1]
+            assert {name for name, value in reply.items() if value == words(900)} == {key}
 
     def test_the_compaction_after_a_reply_measures_what_was_sent(self, small_window):
         session = chat.start_session(model="m")

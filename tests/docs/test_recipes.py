@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,17 +80,11 @@ def provider():
         httpd.shutdown()
 
 
-needs_original = pytest.mark.skipif(
-    "original" not in inspect.signature(chat.append_message).parameters, reason="nothing keeps what came"
-)
-
-
 def after(reply: ChatMessage, result: str) -> ChatMessage:
     [call] = reply.tool_calls
     return chat.append_message(reply.session, reply, role="tool", tool_call_id=call["id"], content=result)
 
 
-@needs_original
 def test_anthropics_blocks_go_back_as_they_came(known, provider):
     """.ci/test-newest-django installs the client."""
     anthropic = pytest.importorskip("anthropic")
@@ -118,7 +111,6 @@ def test_anthropics_blocks_go_back_as_they_came(known, provider):
     ]
 
 
-@needs_original
 def test_items_of_the_responses_api_go_back_as_they_came(known, provider):
     url, answers, asked = provider
     usage = {"input_tokens": 30, "output_tokens": 9, "total_tokens": 39}

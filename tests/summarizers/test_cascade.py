@@ -16,7 +16,7 @@ from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.cascade import (
     ExtractiveSummarizer,
     OpenAISummarizer,
-    arun_summarizer,
+    ask_summarizer,
     make_summarizer,
     run_summarizer,
 )
@@ -51,7 +51,7 @@ def summarize(request):
     """Every law below holds for both ways of calling."""
     if request.param == "sync":
         return run_summarizer
-    return lambda *args, **kwargs: asyncio.run(arun_summarizer(*args, **kwargs))
+    return lambda *args, **kwargs: asyncio.run(ask_summarizer(*args, **kwargs))
 
 
 class TestOneModel:
@@ -360,7 +360,7 @@ class TestHostSummarizers:
         assert summarize(Plain(SummaryDraft(text=GOOD)), request(), ACCEPT).text == GOOD
 
     def test_an_asynchronous_one_is_awaited(self):
-        assert asyncio.run(arun_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).text == GOOD
+        assert asyncio.run(ask_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).text == GOOD
 
     def test_its_drafts_are_judged_too(self, summarize):
         with pytest.raises(SummarizerError) as caught:
