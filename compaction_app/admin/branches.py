@@ -1,8 +1,8 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
 Three queries, whatever the number of messages: the lanes of a page, the histories at their tips, and how the branches
-begin, with the summaries in use. Two more where there are several pages: for their count, and for the lane that most
-lanes of this page leave.
+begin, with the summaries in use. One more where there are several pages: for the lane that
+most lanes of a page leave.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from datetime import datetime
 from statistics import mode
 from typing import Any
 
-from django.db.models import CharField, Count, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Left
 
-from compaction_app.admin.display import Bar, bar, number, place, shortened
+from compaction_app.admin.display import bar, number, place, shortened
 from compaction_app.admin.records import RecordAdmin
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree.branches import TipHistory, database_of
@@ -26,8 +26,6 @@ from compaction_app.values import Budget
 
 #: Lanes of one page.
 LANES = 60
-#: The newest lanes that are counted.
-MOST_COUNTED = 10_000
 #: Characters by which people recognize a branch, and those that are read for them: white space is collapsed.
 TEXT = 120
 _TEXT_READ = 4 * TEXT
@@ -52,7 +50,7 @@ class Branch:
     history: TipHistory | None
     budget: Budget | None
     #: Its messages from the root, those that its summary covers first.
-    bar: Bar
+    bar: str
     tip: str
     forks_from: str
     summary: str
@@ -113,11 +111,7 @@ class BranchList:
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
-        #: Lanes of the whole session, ``MOST_COUNTED`` + 1 where there are more; None where one page shows all.
-        self.counted: int | None = None
-        self._newer, self._on_page = 0, len(self.lanes)
         if self.older_before or before:
-            self.counted, self._newer = self._count(before)
             self.lanes += self._trunk()
         using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], using)
@@ -127,14 +121,6 @@ class BranchList:
 
     def _messages(self) -> QuerySet[ChatMessage]:
         return ChatMessage.objects.using(database_of(self.session)).filter(session=self.session)
-
-    def _count(self, before: int | None) -> tuple[int, int]:
-        """The session's lanes, and those newer than the page."""
-        # From the newest on, as their index has them, so that those newer than the page are among the counted.
-        newest = self._messages().filter(lane__isnull=True).order_by("-id")[: MOST_COUNTED + 1]
-        is_newer = Q(pk__gte=before) if before else Q(pk__lt=0)
-        found = newest.aggregate(lanes=Count("pk"), newer=Count("pk", filter=is_newer))
-        return found["lanes"], found["newer"]
 
     def _trunk(self) -> tuple[Lane, ...]:
         """The lane that most of these leave, where it is older than they are."""
@@ -194,39 +180,10 @@ class BranchList:
             is_newest=is_newest and not self.is_older_page,
             history=history,
             budget=self.budget,
-            bar=bar(parts, marks, longest),
+            bar=bar("Messages from the root", parts, marks, longest),
             tip=link(lane.end_id, "Message", lane.end_depth),
             forks_from=link(lane.parent_id, "message", depth) if lane.parent_id else "the start",
             summary=self.admin.link_to("chatmessage", summary.pk, name) if summary else "none",
             transcript_url=self.admin.url("chatmessage_transcript", lane.end_id) if self.quotes else "",
             compact_url=self.admin.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
         )
-
-    # -- numbers ------------------------------------------------------------------------------------------
-
-    @property
-    def is_whole(self) -> bool:
-        return self.counted is None
-
-    @property
-    def messages(self) -> int:
-        """Messages of these lanes: each message is on one lane."""
-        return sum(lane.end_depth - lane.start_depth + 1 for lane in self.lanes)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of these lanes as stored."""
-        forks = (self._rows.get(lane.parent_id or 0) for lane in self.lanes)
-        above: int = sum(fork.path_tokens for fork in forks if fork)
-        return sum(lane.end_path_tokens for lane in self.lanes) - above
-
-    @property
-    def range(self) -> str:
-        """Which of the session's branches these are; "" where they are all."""
-        if self.counted is None or not self.lanes:
-            return ""
-        most = number(MOST_COUNTED)
-        if self._newer > MOST_COUNTED:
-            return f"Branches beyond the newest {most}"
-        of = number(self.counted) if self.counted <= MOST_COUNTED else f"more than {most}"
-        return f"Branches {number(self._newer + 1)} to {number(self._newer + self._on_page)} of {of}, newest first"

@@ -1,6 +1,6 @@
-"""What the list of sessions says of each: how long its newest branch is, and how its newest run went.
+"""What the list of sessions says of each: how long its fullest branch is, and how its newest run went.
 
-Five queries for a page of sessions, whatever their sizes. The text of a conversation is not read.
+Four queries for a page of sessions, whatever their sizes. The text of a conversation is not read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import BigIntegerField, Count, OuterRef, Q, Subquery, Value
+from django.db import connections
+from django.db.models import BigIntegerField, OuterRef, Q, Subquery, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Left
 from django.utils.html import format_html, format_html_join
 
@@ -17,32 +19,31 @@ from compaction_app.admin.branches import percent_of
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory
-from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
+from compaction_app.values import Budget, Kind, RunStatus
 
 #: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
 MOST_PROMPT = 20_000
+#: The newest lanes of a session, of which the list shows the fullest branch.
+LANES_COMPARED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of one session: its newest message with the history there, its newest run, and the runs to look at."""
+    """Of one session: its fullest branch, and its newest run."""
 
     session: ChatSession
     depth: int | None = None
     history: TipHistory | None = None
     run: CompactionRun | None = None
-    #: Runs that wait or are at work, and those that failed.
-    open_runs: int = 0
-    failed_runs: int = 0
     #: Address of the newest run's page; "" for people who may not open it.
     run_url: str = ""
 
     @property
     def branch(self) -> str:
-        """How long the newest branch is, in percent of the available tokens as on the session's page."""
+        """How long that branch is, in percent of the available tokens as on the session's page."""
         if self.depth is None or self.history is None:
             return format_html('<span class="compaction-note">{}</span>', "no messages")
         numbers = display.plural(self.depth, "message"), display.plural(self.history.tokens, "token")
@@ -57,24 +58,14 @@ class State:
 
     @property
     def compaction(self) -> str:
-        """The outcome of the newest run, when it was, and how many are open or failed."""
+        """The outcome of the newest run, and when it was."""
         run = self.run
         if run is None:
             return display.EMPTY
-        parts = [display.moment(run.finished_at or run.created_at)]
-        if run.status == RunStatus.SUCCEEDED:
-            parts = [display.link(self.run_url, parts[0])]
-        if run.status != RunStatus.SUCCEEDED:
-            label = display.link(self.run_url, display.run_badge(run))
-            reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
-            when = format_html('<span class="compaction-note compaction-below">{}</span>', parts[0])
-            parts = [part for part in (label, reason, when) if part]
-        # A badge says it already where the newest run is the only one.
-        is_open, is_failed = run.is_open, run.status == RunStatus.FAILED
-        counts = [("open", self.open_runs, is_open), ("failed", self.failed_runs, is_failed)]
-        if counted := " · ".join(f"{count:,} {state}" for state, count, is_newest in counts if count > is_newest):
-            parts.append(format_html('<span class="compaction-note compaction-below">{}</span>', counted))
-        return display.joined(parts, " ")
+        reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
+        when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
+        label = display.link(self.run_url, display.run_badge(run))
+        return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
 
 
 def shown_budget(resolved: ResolvedRequest) -> Budget:
@@ -101,22 +92,22 @@ def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -
     )
     for row in rows:
         row.system_prompt = row.prompt
-    tips = [row.newest for row in rows if row.newest is not None]
-    depths = dict(ChatMessage.objects.using(using).filter(pk__in=tips).values_list("pk", "depth"))
-    histories = lanes.histories_at(tips, using)
+    # The newest branch, and the ends of the newest lanes. SQLite stores a UUID as text.
+    nodes, field = ChatMessage.objects.using(using), ChatMessage._meta.get_field("session")
+    bounds = [one for key in keys for one in (field.get_db_prep_value(key, connections[using]), LANES_COMPARED)]
+    statement = " UNION ALL ".join([sql.TIPS] * len(keys))
+    newest = Q(pk__in=[row.newest for row in rows if row.newest is not None])
+    tips = nodes.filter(newest | Q(pk__in=RawSQL(statement, bounds)))  # noqa: S611  # names of tables, never a value
+    places = {pk: (session, depth) for pk, session, depth in tips.values_list("pk", "session", "depth")}
+    fullest: dict[object, tuple[int, TipHistory]] = {}
+    for history in lanes.histories_at(list(places), using).values():
+        session, depth = places[history.tip_id]
+        if session not in fullest or history.tokens > fullest[session][1].tokens:
+            fullest[session] = depth, history
     found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
-    by_key = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
-    counted = CompactionRun.objects.using(using).filter(session__in=keys if with_runs else []).values_list("session")
-    is_open, is_failed = Q(status__in=OPEN_RUN_STATUSES), Q(status=RunStatus.FAILED)
-    by_state = counted.annotate(open=Count("pk", filter=is_open), failed=Count("pk", filter=is_failed))
-    counts = {key: (waiting, failed) for key, waiting, failed in by_state}
-    return {
-        row.pk: State(
-            row,
-            depths.get(row.newest),
-            histories.get(row.newest),
-            by_key.get(row.newest_run),
-            *counts.get(row.pk, (0, 0)),
-        )
-        for row in rows
-    }
+    newest_runs = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
+    states: dict[object, State] = {}
+    for row in rows:
+        longest_at, longest = fullest.get(row.pk, (None, None))
+        states[row.pk] = State(row, longest_at, longest, newest_runs.get(row.newest_run))
+    return states

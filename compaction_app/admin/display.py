@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -25,7 +24,7 @@ from django.utils.timezone import get_current_timezone_name, localtime
 from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
-from compaction_app.values import ChatContext, Origin, RunStatus, Strategy
+from compaction_app.values import RunStatus, Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -50,11 +49,6 @@ def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> s
 
 def link(url: str, label: Any) -> str:
     return format_html('<a href="{}">{}</a>', url, label) if url else format_html("{}", label)
-
-
-def here(label: Any) -> SafeString:
-    """The entry for the current page in a row of links."""
-    return format_html('<strong aria-current="page">{}</strong>', label)
 
 
 def joined(parts: Iterable[str], separator: str = " · ") -> str:
@@ -104,29 +98,9 @@ def json_block(value: Any) -> str:
     return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
 
 
-def tool_calls_block(calls: Sequence[Mapping[str, Any]] | None) -> str:
-    """Each call with its name, its id and its formatted arguments."""
-    blocks = []
-    for call in calls or ():
-        name, arguments = name_and_arguments(call)
-        heading = format_html("<strong>{}</strong> <code>{}</code>", name, call.get("id", ""))
-        blocks.append((heading, code_block(_pretty(arguments))))
-    return format_html_join("", '<div class="compaction-call">{} {}</div>', blocks) or EMPTY
-
-
 def name_and_arguments(call: Mapping[str, Any]) -> tuple[str, str]:
     function = call.get("function") or {}
     return str(function.get("name", "")), str(function.get("arguments", ""))
-
-
-def _pretty(arguments: str) -> str:
-    """JSON formatted; unchanged where it is not JSON, or decodes to what no page can encode."""
-    try:
-        pretty = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-        pretty.encode()
-    except (ValueError, RecursionError):
-        return arguments
-    return pretty
 
 
 # -- words and numbers --------------------------------------------------------------------------------------
@@ -280,82 +254,48 @@ def lasted(span: timedelta) -> str:
 # -- columns ------------------------------------------------------------------------------------------------
 
 
-def column(description: str, value: Callable[[Any, Any], str]) -> Any:
-    """A column of a list, or a field of a page, as an attribute of a ``ModelAdmin``: ``value(model_admin, obj)``."""
+def column(description: str, value: Callable[[Any, Any], str], attribute: str = "") -> Any:
+    """A column of a list, or a field of a page, as an attribute of a ``ModelAdmin``: ``value(model_admin, obj)``.
+
+    ``attribute``: the one that it shows; a page leaves the field out where that is empty.
+    """
 
     @admin.display(description=description)
     def field(model_admin: Any, obj: Any) -> str:
         return value(model_admin, obj)
 
+    if attribute:
+        field.attribute = attribute  # type: ignore[attr-defined]  # read by RecordAdmin.hidden
     return field
 
 
 def shown(name: str, show: Callable[[Any], str], description: str = "") -> Any:
     """A column of one attribute: ``shown("created_at", moment)``. Without a description it is the attribute's name."""
-    return column(description or words(name), lambda _, obj: show(getattr(obj, name)))
+    return column(description or words(name), lambda _, obj: show(getattr(obj, name)), name)
 
 
 # -- bars ---------------------------------------------------------------------------------------------------
 
-#: Units across a bar; its height is the template's.
-WIDTH = 1000
-#: Width of a mark: one at the end of a bar is drawn inside it.
-MARK = 3
+#: Units across a bar, and its height.
+_WIDTH, _HEIGHT = 1000, 40
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    #: Names its color.
-    origin: str
-    words: str
-    start: int
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    words: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    parts: tuple[Part, ...]
-    marks: tuple[Mark, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The bar in words, for screen readers."""
-        return "; ".join([part.words for part in self.parts] + [mark.words for mark in self.marks])
-
-
-def bar(parts: Sequence[tuple[str, str, int]], marks: Sequence[tuple[str, int]] = (), scale: int = 0) -> Bar:
-    """``parts``: (origin, words, tokens) from left to right; ``scale``: tokens that fill the bar."""
-    scale = max(scale, sum(tokens for *_, tokens in parts), *(tokens for _, tokens in marks), 1)
+def bar(name: str, parts: Sequence[tuple[str, str, int]], marks: Sequence[tuple[str, int]], scale: int) -> str:
+    """``parts``: (color, words, size) from left to right; ``marks``: (words, place); ``scale``: what fills the bar."""
+    shape = '<rect class="compaction-tokens-{}" x="{}" y="{}" width="{}" height="{}"><title>{} {}</title></rect>'
     drawn, before = [], 0
-    for origin, name, tokens in parts:
-        start, end = before * WIDTH // scale, (before + tokens) * WIDTH // scale
-        before += tokens
-        if tokens > 0:
+    for color, words_, size in parts:
+        start, end = before * _WIDTH // scale, (before + size) * _WIDTH // scale
+        before += size
+        if size > 0:
             # However small, it is visible.
-            drawn.append(Part(origin, f"{name} {number(tokens)}", start, max(end - start, 2)))
-    placed = (Mark(f"{name} {number(tokens)}", min(tokens * WIDTH // scale, WIDTH - MARK)) for name, tokens in marks)
-    return Bar(tuple(drawn), tuple(placed))
-
-
-def history_bar(context: ChatContext, whole_history: int, *, is_off: bool) -> Bar:
-    """The history of a context within the tokens available for it, with threshold and target where there are any."""
-    names = {"summary": "Summary", "pinned": "Pinned", "pruned": "Pruned results", "verbatim": "Verbatim"}
-    parts = [
-        (origin, name, sum(message.tokens for message in context.messages if message.origin == Origin(origin)))
-        for origin, name in names.items()
-    ]
-    parts.append(("dropped", "Not sent", max(whole_history - sum(tokens for *_, tokens in parts), 0)))
-    limits = [] if is_off else [("target", context.target), ("threshold", context.threshold)]
-    return bar(parts, [*limits, ("available", context.available_tokens)], context.available_tokens)
-
-
-def before_and_after(before: int, after: int, first: str = "Before", then: str = "after") -> tuple[Bar, Bar]:
-    """Two bars with one scale."""
-    scale = max(before, after)
-    return bar([("verbatim", first, before)], scale=scale), bar([("summary", then, after)], scale=scale)
+            drawn.append((color, start, 6, max(end - start, 2), _HEIGHT - 12, words_, number(size)))
+    # One at the end is drawn inside the bar.
+    drawn += [("mark", min(at * _WIDTH // scale, _WIDTH - 3), 0, 3, _HEIGHT, one, number(at)) for one, at in marks]
+    return format_html(
+        '<svg class="compaction-tokens" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
+        'aria-label="{}: {}" focusable="false">'
+        '<rect class="compaction-tokens-room" x="0" y="6" width="{}" height="{}"></rect>{}</svg>',
+        *(_WIDTH, _HEIGHT, name, "; ".join(f"{one[-2]} {one[-1]}" for one in drawn), _WIDTH, _HEIGHT - 12),
+        format_html_join("", shape, drawn),
+    )

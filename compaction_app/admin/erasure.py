@@ -22,11 +22,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
 from compaction_app import chat
+from compaction_app.admin.compacting import requested_after
 from compaction_app.admin.display import place, plural, shortened
-from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, as_uuid, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
-from compaction_app.conversation.erase import is_title_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of, history_at
@@ -36,8 +35,7 @@ from compaction_app.values import OPEN_RUN_STATUSES, Kind
 _MOST_NAMED = 50
 _LONGEST_REPLACEMENT = 1000
 _REPLACEMENT = "[redacted]"
-#: Characters of a message that are compared with a title, which has at most 255.
-_LONGEST_BEGINNING = 1000
+_TITLE = "If the title of the session was made of the beginning of what goes, it is cleared too."
 #: Characters by which people recognize a message that they selected; the page shortens them.
 _LONGEST_SHOWN = 200
 
@@ -67,10 +65,6 @@ class Affected:
     #: The live summaries that a page names.
     named: tuple[ChatMessage, ...]
 
-    @property
-    def unnamed(self) -> int:
-        return self.live - len(self.named)
-
 
 def affected_by(*messages: ChatMessage) -> Affected:
     """Of messages of one session. A constant number of queries, however much there is."""
@@ -99,22 +93,6 @@ def affected_by(*messages: ChatMessage) -> Affected:
         ended_runs=of_runs["all"] - of_runs["open"],
         named=tuple(nodes.filter(is_live).defer("content", "ledger", "metadata").order_by("id")[:_MOST_NAMED]),
     )
-
-
-def clears_title(*messages: ChatMessage) -> bool:
-    """Whether redacting these messages of one session clears its title. At most two queries."""
-    session, ids = messages[0].session, [message.pk for message in messages]
-    if not session.title:
-        return False
-    rows = ChatMessage.objects.using(database_of(session)).messages()
-    # Another first message that begins the same keeps it.
-    others = rows.filter(session=session, parent=None).exclude(pk__in=ids)
-    return _any_begins(rows.filter(pk__in=ids), session.title) and not _any_begins(others, session.title)
-
-
-def _any_begins(rows: QuerySet[ChatMessage], title: str) -> bool:
-    beginnings = rows.annotate(beginning=Left("content", _LONGEST_BEGINNING)).values_list("beginning", flat=True)
-    return any(is_title_of(title, beginning) for beginning in beginnings)
 
 
 def _unseen_above(message: ChatMessage) -> Unseen | None:
@@ -205,9 +183,8 @@ class ErasingAdmin(RecordAdmin):
         if affected.open_runs:
             read = plural(affected.open_runs, "open run reads", "open runs read")
             lines.append(f"{read} the branch again before writing.")
-        if clears_title(*redacting):
-            one = "this message" if is_one else "one of them"
-            lines.append(f"The title of the session is the beginning of {one}; it is cleared too.")
+        if redacting[0].session.title:
+            lines.append(_TITLE)
         # A new summary stands in for those that leave only.
         unseen = affected.live and unseen_without_own(min(redacting, key=lambda message: message.depth))
         selected = {} if is_one else {"Messages that are redacted": self._selected(redacting)}
@@ -226,8 +203,9 @@ class ErasingAdmin(RecordAdmin):
         ]
 
     def _named(self, affected: Affected) -> list[str]:
+        more = affected.live - len(affected.named)
         named = [self.link_to_record(row) for row in affected.named]
-        return [*named, plural(affected.unnamed, "more summary", "more summaries")] if affected.unnamed else named
+        return [*named, plural(more, "more summary", "more summaries")] if more else named
 
     def _unseen(self, unseen: Unseen | int | None) -> list[str]:
         return [unseen.sentence(self.link_to_record(unseen.tip))] if isinstance(unseen, Unseen) else []
@@ -276,8 +254,8 @@ class ErasingAdmin(RecordAdmin):
             told.append(plural(affected.retired, "retired summary", "retired summaries"))
         if affected.open_runs:
             told.append(f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.")
-        if clears_title(obj):
-            told.append("The title of the session is the beginning of this message; it is cleared too.")
+        if obj.session.title:
+            told.append(_TITLE)
         if runs := affected.open_runs + affected.ended_runs:
             as_record = plural(runs, "run as a record", "runs as records")
             kept.append(f"{as_record}, without instructions and links to the messages.")

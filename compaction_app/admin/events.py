@@ -18,7 +18,7 @@ class CompactionEventAdmin(RecordAdmin):
     list_filter = ("kind",)
     narrowed_by = ("session", "run", "message")
     search_help_text = "Event ids or session ids."
-    fields = ("kind", "in_session", "run_link", "message_link", "all_numbers", "payload_block", "created")
+    sections = ((None, ["kind", "in_session", "run_link", "message_link", "all_numbers", "payload_block", "created"]),)
 
     event = display.column("event", lambda _, event: f"Event {event.pk}")
     in_session = session_column

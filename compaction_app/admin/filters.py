@@ -11,15 +11,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from compaction_app.admin.records import RecordList, as_uuid, is_id
+from compaction_app.admin.records import RecordList, as_uuid
 from compaction_app.values import Kind
 
 KIND_WORDS = {Kind.MESSAGE: "Messages", Kind.SUMMARY: "Summaries"}
-#: What only a list of one session's messages offers; an address of another list with one of these is refused.
-_WITHIN_SESSION = ["role__exact", "place"]
-
-
-# -- messages and summaries ---------------------------------------------------------------------------------
+#: What only one of the lists offers; an address of another with one of these is refused.
+_OF_ONE_LIST = ["role__exact", "retired_at__isempty"]
 
 
 class KindFilter(admin.SimpleListFilter):
@@ -34,7 +31,7 @@ class KindFilter(admin.SimpleListFilter):
         for kind, title in self.lookup_choices:
             yield {
                 "selected": kind == shown_kind(self.value()),
-                "query_string": changelist.get_query_string({self.parameter_name: kind}, [*_WITHIN_SESSION, "state"]),
+                "query_string": changelist.get_query_string({self.parameter_name: kind}, _OF_ONE_LIST),
                 "display": title,
             }
 
@@ -54,37 +51,6 @@ def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
     return queryset.filter(kind=kind, last_summarized_message__isnull=False)
 
 
-class LiveFilter(admin.SimpleListFilter):
-    title = parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("live", "Live"), ("retired", "Retired")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() in ("live", "retired"):
-            return queryset.filter(retired_at__isnull=self.value() == "live")
-        return queryset
-
-
-class TipFilter(admin.SimpleListFilter):
-    """The tips of a session's newest branches. Each of them is looked up separately."""
-
-    title = parameter_name = "place"
-    newest = 1000
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("tip", f"Tips of the newest {self.newest:,} branches")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() != "tip":
-            return queryset
-        session_id = as_uuid(request.GET.get("session", ""))
-        if session_id is None:
-            raise IncorrectLookupParameters("Tips are listed within one session.")
-        tips: QuerySet[Any] = queryset.tips_of(session_id, newest=self.newest)  # type: ignore[attr-defined]  # our own
-        return tips
-
-
 class SessionOfMessagesFilter(admin.SimpleListFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
@@ -96,7 +62,7 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
 
     def choices(self, changelist: ChangeList) -> Any:
         everything, *others = super().choices(changelist)
-        yield {**everything, "query_string": changelist.get_query_string(remove=["session", *_WITHIN_SESSION])}
+        yield {**everything, "query_string": changelist.get_query_string(remove=["session", "role__exact"])}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -110,30 +76,12 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
 
 
 class MessageList(RecordList):
-    """A list with a tab for each kind, that says what it is narrowed to."""
-
-    @property
-    def tabs(self) -> list[tuple[str, str, bool]]:
-        """(title, address, whether it is this list)."""
-        session = {"session": self.params["session"]} if "session" in self.params else {}
-        return [(title, self._url(kind, **session), kind == self._kind) for kind, title in KIND_WORDS.items()]
+    """A list that says what it is narrowed to."""
 
     @property
     def whole(self) -> str:
         """Address of the list that is not narrowed."""
-        return self._url(self._kind)
-
-    @property
-    def _kind(self) -> Kind:
-        return shown_kind(self.params.get("kind"))
-
-    def _url(self, kind: Kind, **query: Any) -> str:
-        return self.model_admin.url("chatmessage_changelist", kind=str(kind), **query)
-
-    @property
-    def has_unsearched_text(self) -> bool:
-        """Whether somebody looks for a text in the list of all messages, which is searched by ids only."""
-        return "session" not in self.params and not all(map(is_id, self.query.replace(",", " ").split()))
+        return self.model_admin.url("chatmessage_changelist", kind=str(shown_kind(self.params.get("kind"))))
 
     @property
     def open_session(self) -> str:

@@ -1,17 +1,14 @@
 """What is wrong with the background work right now, in one block on the app's page.
 
 Runs that wait without a worker, claims of dead workers that no sweep has reassigned, open breakers, a broker that does
-not answer: each with the time since when, and what to do. Failures are counted apart: a run that failed is no problem
-of the workers. Four queries, each bounded. The broker is asked at most twice a minute in a process, in a thread: a page
-waits a moment for the answer and continues without it.
+not answer: each with what to do. Failures are counted apart: a run that failed is no problem of the workers. Four
+queries, each bounded; the broker is asked with the time-out that enqueueing has.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,10 +39,6 @@ RECENT_DAYS = 7
 MOST_RECENT = 10_000
 #: No breaker stays open for longer.
 _LONGEST_BREAKER = timedelta(days=1)
-#: An answer of the broker, or none, is believed for this long.
-FRESH_SECONDS = 30.0
-#: The longest that a page waits for it. A broker nearby answers in milliseconds.
-PAGE_WAITS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,16 +89,6 @@ def health_of(request: HttpRequest) -> Health | None:
 # -- the broker ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """A broker that did not answer."""
-
-    #: When this process first noticed.
-    since: datetime
-    #: The class of the exception.
-    error: str
-
-
 def knock() -> None:
     """Connect to the broker as enqueueing does; raises what that raises where nothing answers."""
     with tasks.impatient_connection() as connection:
@@ -114,66 +97,24 @@ def knock() -> None:
         )
 
 
-class Watch:
-    """What this process knows of the broker."""
-
-    def __init__(self, knock: Callable[[], None] = knock) -> None:
-        self._knock = knock
-        self._lock = threading.Lock()
-        self._next_look = 0.0
-        self._silence: Silence | None = None
-
-    def silence(self) -> Silence | None:
-        """None where the broker answers, none is needed, or nothing is known of it yet."""
-        if current_app.conf.task_always_eager:
-            return None
-        if self._is_due():
-            looked = threading.Event()
-            # In a thread: no socket timeout applies to a name server that hangs.
-            threading.Thread(target=self._look, args=(looked,), daemon=True, name="compaction-broker").start()
-            looked.wait(PAGE_WAITS_SECONDS)
-        return self._silence
-
-    def _is_due(self) -> bool:
-        # By the clock, not by a flag that a look is under way: a process forked meanwhile would wait forever.
-        with self._lock:
-            now = time.monotonic()
-            if now < self._next_look:
-                return False
-            self._next_look = now + FRESH_SECONDS
-            return True
-
-    def _look(self, looked: threading.Event) -> None:
-        try:
-            self._knock()
-        except Exception as error:
-            # A broker can raise anything. The page shows it, and a failing enqueue logs it.
-            since = self._silence.since if self._silence else timezone.now()
-            self._silence = Silence(since, type(error).__name__)
-        else:
-            self._silence = None
-        finally:
-            looked.set()
-
-
-#: The one of this process.
-watch = Watch()
-
-
 def _broker() -> Iterator[Problem]:
     try:
         # A mode for the whole site that enqueues nothing needs no broker.
         needs_broker = site_setting("MODE") not in (Mode.OFF, Mode.DETERMINISTIC)
     except ConfigurationError:
         needs_broker = True
-    if needs_broker and (silence := watch.silence()):
+    if current_app.conf.task_always_eager or not needs_broker:
+        return
+    try:
+        knock()
+    except Exception as error:
+        # A broker can raise anything. The page shows it, and a failing enqueue logs it.
         yield Problem(
-            text=f"The message broker does not answer ({silence.error}).",
+            text=f"The message broker does not answer ({type(error).__name__}).",
             remedy=(
                 "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
                 "compactions wait in the database, and the next sweep enqueues them."
             ),
-            since=silence.since,
         )
 
 

@@ -22,13 +22,13 @@ from django.utils.html import format_html
 from compaction_app import chat
 from compaction_app.admin import display, filters, records, summaries
 from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
-from compaction_app.admin.contexts import context_here
+from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.retiring import RetiringAdmin
-from compaction_app.admin.sent_contexts import context_then
 from compaction_app.admin.summaries import SummaryFields
 from compaction_app.admin.transcripts import transcript_of
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
@@ -36,43 +36,26 @@ from compaction_app.values import Kind
 COLUMNS = ("message", "role", "begins_with", "in_session", "depth_shown", "own_tokens", "from_root", "created")
 #: Characters of a message that a list shows.
 SHOWN_IN_LISTS = 80
-#: Characters of a text, and tool calls, that a page shows.
+#: Characters of a text that a page shows.
 SHOWN = 20_000
-_MOST_CALLS = 50
 #: Neighbors that a page links to.
 _MOST_NEIGHBORS = 50
+#: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
+SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 
 SECTIONS: records.Sections = (
-    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached", "reasoned", "as_it_came"]),
+    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached"]),
     (
         "Place",
         ["parent_link variants", "following", "summaries_here", "runs_here", "depth_shown own_tokens from_root"],
     ),
     (
         "Record",
-        ["created", "redacted", "model", "usage_block", "sent", "metadata_block", "external_id", "idempotency_key"],
+        ["created", "redacted", "model", "used", "stored", "external_id", "idempotency_key"],
     ),
 )
-#: Fields that most messages do not have → the column that says whether this one does.
-_SHOWN_IF_SET = {
-    "calls": "tool_calls",
-    "tool_call_id": "tool_call_id",
-    "name": "name",
-    "attached": "attachments",
-    "reasoned": "reasoning",
-    "as_it_came": "original",
-    "model": "model",
-    "usage_block": "usage",
-    "sent": "sent_context",
-    "metadata_block": "metadata",
-    "external_id": "external_id",
-    "idempotency_key": "idempotency_key",
-    "redacted": "redacted_at",
-}
-
-
 # -- texts of any size --------------------------------------------------------------------------------------
 
 
@@ -131,18 +114,6 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
 # -- fields -------------------------------------------------------------------------------------------------
 
 
-def _json_field(part: str) -> Any:
-    """The beginning of one of ``_TEXTS`` that is JSON."""
-
-    def shown(self: MessageFields, obj: ChatMessage) -> str:
-        text = _text_of(obj, part)
-        if not text:
-            return display.EMPTY
-        return _with_rest(display.code_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, part))
-
-    return display.column(display.words(part), shown)
-
-
 class MessageFields(records.RecordAdmin):
     message = display.column("message", lambda _, message: f"Message {message.pk}")
     in_session = records.session_column
@@ -152,12 +123,8 @@ class MessageFields(records.RecordAdmin):
     parent_link = records.message_column("parent_message_id", "parent")
     created = display.shown("created_at", display.exact_moment)
     redacted = display.shown("redacted_at", display.exact_moment)
-    attached = _json_field("attachments")
-    reasoned = _json_field("reasoning")
-    as_it_came = _json_field("original")
-    usage_block = _json_field("usage")
-    sent = _json_field("sent_context")
-    metadata_block = _json_field("metadata")
+    attached = display.shown("attachments", lambda many: display.joined(map(attachment_line, many)), "attachments")
+    used = display.shown("usage", display.figures, "usage")
 
     @admin.display(description="begins with")
     def begins_with(self, obj: ChatMessage) -> str:
@@ -174,21 +141,14 @@ class MessageFields(records.RecordAdmin):
 
     @admin.display(description="tool calls")
     def calls(self, obj: ChatMessage) -> str:
-        """Each call with its name, its id and its arguments, up to ``SHOWN`` characters of these."""
-        calls = obj.tool_calls or []
-        left, shown = SHOWN, []
-        for call in calls[:_MOST_CALLS]:
-            if left <= 0:
-                break
-            name, arguments = display.name_and_arguments(call)
-            shown.append({**call, "function": {"name": name, "arguments": arguments[:left]}})
-            left -= len(arguments)
-        whole, listed = (sum(len(display.name_and_arguments(call)[1]) for call in each) for each in (calls, shown))
-        block = _with_rest(display.tool_calls_block(shown), whole - listed, self.text_url(obj, "tool_calls"))
-        if len(shown) == len(calls):
-            return block
-        more = display.plural(len(calls) - len(shown), "more call")
-        return format_html('{}<p class="compaction-note">{}.</p>', block, more)
+        calls = "\n\n".join("{}({})".format(*display.name_and_arguments(call)) for call in obj.tool_calls or ())
+        return _with_rest(display.code_block(calls[:SHOWN]), len(calls) - SHOWN, self.text_url(obj, "tool_calls"))
+
+    @admin.display(description="as stored")
+    def stored(self, obj: ChatMessage) -> str:
+        """Links to what is JSON."""
+        parts = [part for part in _TEXTS[1:] if getattr(obj, part)]
+        return display.joined(display.link(self.text_url(obj, part), display.words(part)) for part in parts)
 
     @admin.display(description="variants")
     def variants(self, obj: ChatMessage) -> str:
@@ -196,7 +156,8 @@ class MessageFields(records.RecordAdmin):
         siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE).values_list("pk", flat=True)
 
         def link(pk: int, rank: int) -> str:
-            return display.here(rank) if pk == obj.pk else self.link_to("chatmessage", pk, str(rank))
+            own = format_html('<strong aria-current="page">{}</strong>', rank)
+            return own if pk == obj.pk else self.link_to("chatmessage", pk, str(rank))
 
         return _neighbors(siblings, link)
 
@@ -241,6 +202,8 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
     actions = ("compact_now", "retire", "redact_selected")
+    # So that the context is near.
+    collapsed = "Record"
     search_help_text = "Message ids. Open a session to search its messages."
 
     class Media:
@@ -261,11 +224,11 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
-            return (filters.KindFilter, filters.LiveFilter, filters.SessionOfMessagesFilter)
-        # No index has roles or tips: they are filtered within one session, not in the whole table.
+            return (filters.KindFilter, ("retired_at", admin.EmptyFieldListFilter), filters.SessionOfMessagesFilter)
+        # No index has roles: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
             return (filters.KindFilter, filters.SessionOfMessagesFilter)
-        return (filters.KindFilter, "role", filters.TipFilter, filters.SessionOfMessagesFilter)
+        return (filters.KindFilter, "role", filters.SessionOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -316,12 +279,8 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     # -- a message's page ---------------------------------------------------------------------------------
 
-    def get_fieldsets(self, request: HttpRequest, obj: ChatMessage | None = None) -> Any:
-        """The fields that are not empty. The record is collapsed, so that the contexts are near."""
-        if obj is not None and obj.is_summary:
-            return records.fieldsets(summaries.SECTIONS, collapsed="Technical")
-        hidden = {field for field, column in _SHOWN_IF_SET.items() if not getattr(obj, column, None)}
-        return records.fieldsets(SECTIONS, hidden, collapsed="Record")
+    def sections_of(self, obj: ChatMessage | None) -> records.Sections:
+        return summaries.SECTIONS if obj is not None and obj.is_summary else SECTIONS
 
     def title_of(self, obj: ChatMessage) -> str:
         return "Summary" if obj.is_summary else "Message"
@@ -342,9 +301,10 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
             # Before the fields are rendered, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
             return {"events": summaries.events_of(obj), "summary": summaries.page_of(obj)}
+        then = context_then(obj)
         return {
-            "then": context_then(obj),
-            "here": context_here(obj),
+            "has_record": then is not None,
+            "table": context_here(obj) if then is None or request.GET.get(SENT) == "now" else then,
             "prompt_url": self.url("chatsession_change", obj.session_id),
             "as_sent_url": self.url("chatmessage_context", obj.pk),
         }
@@ -370,15 +330,14 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
         """The branch that ends at a message, a page at a time."""
         if message.is_summary:
             raise Http404("A summary ends no branch.")
-        end, text = request.GET.get("end", ""), request.GET.get("q", "").strip()
+        end = request.GET.get("end", "")
         last = int(end) if records.is_id(end) else None
-        shown = transcript_of(message, self.text_url, end=last, text=text.replace("\0", ""))
+        shown = transcript_of(message, self.text_url, end=last)
         about = {
             "title": "Transcript",
             "subject": self.name_of(message.session),
             "original": message.session,
             "transcript": shown,
-            "searched": text,
         }
         return self.own_page(request, "chatmessage/transcript.html", obj=message, **about)
 

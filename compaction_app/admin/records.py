@@ -11,7 +11,7 @@ each request is answered by a copy of the admin with the request as an attribute
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import MAXYEAR
 from functools import wraps
@@ -28,7 +28,8 @@ from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -36,7 +37,9 @@ from django.utils.functional import cached_property
 
 from compaction_app.admin import display
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.tree.branches import database_of
+from compaction_app.values import Kind, Role
 
 if TYPE_CHECKING:
     # Subscripting them works for type checkers only.
@@ -58,10 +61,12 @@ Sections = Sequence[tuple[str | None, Sequence[str]]]
 #: What a page of confirmation says: lines, or nested lists of them, below these headings.
 Told = Mapping[str, Sequence[Any]]
 CHANGES, KEPT, UNSEEN = "What changes", "What is kept", "What the model no longer sees"
+#: Characters by which people recognize a session without a title.
+_FIRST_WORDS = 60
 _LARGEST_ID = 2**63 - 1
 _DIGITS = re.compile(r"\d+")
 #: Lookups of a column in an address that search no text.
-_LOOKUPS = frozenset({"", "exact", "in", "isnull", "gt", "gte", "lt", "lte"})
+_LOOKUPS = frozenset({"", "exact", "in", "isnull", "isempty", "gt", "gte", "lt", "lte"})
 _OF_DATES = frozenset({"year", "month", "day"})
 
 
@@ -125,17 +130,19 @@ def bounded_count(queryset: QuerySet[Any], limit: int = BoundedPaginator.limit) 
     return f"more than {limit:,}" if found > limit else f"{found:,}"
 
 
-def fieldsets(sections: Sections, hidden: Collection[str] = (), collapsed: str = "") -> list[tuple[Any, Any]]:
-    """Sections as Django takes them, without the ``hidden`` fields and what has no others; ``collapsed`` names one."""
-    shown = [
-        (title, [fields for line in lines if (fields := tuple(name for name in line.split() if name not in hidden))])
-        for title, lines in sections
-    ]
-    return [
-        (title, {"fields": fields, "classes": ["collapse"] if title and title == collapsed else []})
-        for title, fields in shown
-        if fields
-    ]
+def read_first_words(sessions: Iterable[ChatSession]) -> None:
+    """How the first user message of each session without a title begins, as ``first_words``. At most one query."""
+    untitled = [one for one in sessions if not one.title and "first_words" not in vars(one)]
+    if not untitled:
+        return
+    # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
+    of_session = {"session__gte": OuterRef("pk"), "session__lte": OuterRef("pk")}
+    asked = ChatMessage.objects.filter(**of_session, kind=Kind.MESSAGE, role=Role.USER).order_by("session_id", "id")
+    beginning = Subquery(asked.annotate(beginning=Left("content", _FIRST_WORDS * 4)).values("beginning")[:1])
+    rows = ChatSession.objects.using(database_of(untitled[0])).filter(pk__in={one.pk for one in untitled})
+    found = dict(rows.annotate(beginning=beginning).values_list("pk", "beginning"))
+    for session in untitled:
+        vars(session)["first_words"] = display.shortened(found.get(session.pk) or "", _FIRST_WORDS)
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
@@ -148,6 +155,11 @@ class RecordList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str | None] | None = None) -> QuerySet[Any]:
         return self.model_admin.for_list(request, super().get_queryset(request, exclude_parameters))
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        read_first_words([row if isinstance(row, ChatSession) else row.session for row in self.result_list])
 
     @property
     def whole(self) -> str:
@@ -183,6 +195,10 @@ class RecordAdmin(AnyModelAdmin):
     narrowed_by: tuple[str, ...] = ()
     #: Columns that lists do not read.
     texts: tuple[str, ...] = ()
+    #: The sections of a record's page; fields that would be empty are left out.
+    sections: Sections = ()
+    #: The section that is collapsed.
+    collapsed = ""
     #: Fields that people with the change permission may edit.
     editable: tuple[str, ...] = ()
     #: The request that this copy answers; None for the registered instance, which links to everything.
@@ -200,11 +216,11 @@ class RecordAdmin(AnyModelAdmin):
         answering.request = request
         return answering
 
-    def may_view(self, model_name: str, app_label: str = "compaction_app") -> bool:
+    def may_view(self, model_name: str) -> bool:
         """Whether the user may open records of this model, as the admin of that model decides."""
         if self.request is None:
             return True
-        model, site = apps.get_model(app_label, model_name), self.admin_site
+        model, site = apps.get_model("compaction_app", model_name), self.admin_site
         return site.is_registered(model) and site.get_model_admin(model).has_view_permission(self.request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -307,6 +323,24 @@ class RecordAdmin(AnyModelAdmin):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return super(RecordAdmin, self.for_request(request)).changeform_view(request, *args, **kwargs)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        hidden, found = self.hidden(obj), []
+        for title, lines in self.sections_of(obj):
+            fields = [shown for line in lines if (shown := [name for name in line.split() if name not in hidden])]
+            if fields:
+                classes = ["collapse"] if title and title == self.collapsed else []
+                found.append((title, {"fields": fields, "classes": classes}))
+        return found
+
+    def sections_of(self, obj: Any) -> Sections:
+        return self.sections
+
+    def hidden(self, obj: Any) -> set[str]:
+        """Fields that only show an attribute which is empty."""
+        names = {name for _, lines in self.sections_of(obj) for line in lines for name in line.split()}
+        shows = {name: getattr(getattr(self, name, None), "attribute", name) for name in names - {*self.editable}}
+        return {name for name, attribute in shows.items() if getattr(obj, attribute, self) in (None, "", [], {})}
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
         return [str(name) for name in shown if name not in self.editable]
@@ -315,9 +349,15 @@ class RecordAdmin(AnyModelAdmin):
         return self.title
 
     def name_of(self, obj: Any) -> str:
-        """A session by its title only for people who may view sessions: a title may quote a message."""
-        title = getattr(obj, "title", "") if self.may_view("chatsession") else ""
-        return title or str(obj)
+        """A session by its title, or by how its first user message begins, for people who may read these."""
+        name = ""
+        if isinstance(obj, ChatSession) and self.may_view("chatsession"):
+            # A title may quote a message, too.
+            name = obj.title
+            if not name and self.may_view("chatmessage"):
+                read_first_words([obj])
+                name = vars(obj)["first_words"]
+        return name or str(obj)
 
     def tools(self, request: HttpRequest, obj: Any) -> dict[str, str]:
         """The buttons of a record's page: label → address."""
@@ -514,7 +554,7 @@ def message_column(name: str, description: str, label: str = "Message") -> Any:
         depth = obj.depth - 1 if name == "parent_message_id" else vars(read).get("depth") if read else None
         return str(model_admin.link_to_message(getattr(obj, name), label, depth if label == "Message" else None))
 
-    return display.column(description, link)
+    return display.column(description, link, name)
 
 
 session_column = display.column("session", lambda admin_, obj: admin_.link_to_session(obj.session))

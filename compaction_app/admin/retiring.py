@@ -13,9 +13,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 
 from compaction_app import chat
+from compaction_app.admin.compacting import requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.filters import KIND_WORDS
-from compaction_app.admin.open_runs import requested_after
 from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, is_id, page
 from compaction_app.admin.unseen import Unseen, unseen_at
 from compaction_app.models import ChatMessage, sql

@@ -31,8 +31,6 @@ MOST_RUNS = 10_000
 NEWEST_RUNS = 1000
 #: Characters of a model's name in a list; a longer one has a title.
 SHORT_NAME = 40
-#: Following runs that a page names; a run has one, unless somebody wrote more.
-_MOST_FOLLOW_UPS = 5
 _STATUS_WORDS = {
     RunStatus.READY: "Waiting for a worker.",
     RunStatus.RUNNING: "A worker is processing it.",
@@ -75,28 +73,6 @@ SECTIONS: records.Sections = (
         ],
     ),
 )
-#: Fields that are left out where their column is empty: of a run that waits or failed, most are.
-_COLUMNS = {
-    "error_text": "error_detail",
-    "shortened": "shortened_inputs",
-    "instructions_text": "instructions",
-    "policy_text": "policy_line",
-    "task_id": "task_id",
-    "base_link": "base_id",
-    "summary_link": "summary_id",
-    "continues": "previous_run_id",
-    "compaction": "generation",
-    "compacted": "messages_compacted",
-    "saved": "tokens_after",
-    "found_again": "retention_after",
-    "summarizer_name": "summarizer_model",
-    "cached_tokens_shown": "cached_tokens",
-    "enqueued": "enqueued_at",
-    "begun": "started_at",
-    "ended": "finished_at",
-    "next_attempt": "next_attempt_at",
-    "lease": "lease_expires_at",
-}
 #: Fields that may quote a conversation; budget, request and settings have numbers, ids and the host's own words.
 _QUOTING = {"error_text", "instructions_text", "policy_text"}
 
@@ -120,10 +96,6 @@ class OccurringFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
-
-
-class SkipReasonFilter(OccurringFilter):
-    title, parameter_name = "skip reason", "skip_reason"
 
 
 class ErrorCodeFilter(OccurringFilter):
@@ -157,10 +129,11 @@ class CompactionRunAdmin(records.RecordAdmin):
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     list_display = ("run", "outcome", "in_session", "made", "asked", "opened")
     date_hierarchy = "created_at"
-    list_filter = (("status", StatusFilter), "trigger", SkipReasonFilter, ErrorCodeFilter, ModelFilter)
+    list_filter = (("status", StatusFilter), "trigger", ErrorCodeFilter, ModelFilter)
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = f"Run ids, session ids, or a part of the error details among the newest {MOST_RUNS:,} runs."
     actions = ("retry",)
+    sections, collapsed = SECTIONS, "Technical"
 
     # -- columns and fields -------------------------------------------------------------------------------
 
@@ -174,6 +147,10 @@ class CompactionRunAdmin(records.RecordAdmin):
     summary_link = records.message_column("summary_id", "summary", "Summary")
     continues = display.column(
         "continues", lambda self, run: self.link_to_run(run.previous_run_id) if run.previous_run_id else display.EMPTY
+    )
+    continued_by = display.column(
+        "continued by",
+        lambda self, run: self.link_to_list("compactionrun", "Following runs", previous_run=run.pk),
     )
     #: The number that the API and the database call its generation.
     compaction = display.shown("generation", display.number, "compaction")
@@ -239,15 +216,6 @@ class CompactionRunAdmin(records.RecordAdmin):
             reasons.append(f"{name}: {display.words(obj.error_code)}" + (f" ({meaning})." if meaning else "."))
         return display.joined(reasons, " ")
 
-    @admin.display(description="continued by")
-    def continued_by(self, obj: CompactionRun) -> str:
-        """What was too much for one summary is compacted by several runs, one after the other."""
-        ids = list(obj.follow_ups.order_by("pk").values_list("pk", flat=True)[: _MOST_FOLLOW_UPS + 1])
-        after = [self.link_to_run(pk) for pk in ids[:_MOST_FOLLOW_UPS]]
-        if len(ids) > _MOST_FOLLOW_UPS:
-            after.append(self.link_to_list("compactionrun", "and more", previous_run=obj.pk))
-        return display.joined(after, ", ")
-
     @admin.display(description="saved")
     def saved(self, obj: CompactionRun) -> str:
         if obj.tokens_before is None or obj.tokens_after is None:
@@ -303,11 +271,8 @@ class CompactionRunAdmin(records.RecordAdmin):
 
     # -- a run's page -------------------------------------------------------------------------------------
 
-    def get_fieldsets(self, request: HttpRequest, obj: CompactionRun | None = None) -> Any:
-        hidden = {field for field, column in _COLUMNS.items() if obj and not getattr(obj, column)}
-        if not self.may_view("chatmessage"):
-            hidden |= _QUOTING
-        return records.fieldsets(SECTIONS, hidden, collapsed="Technical")
+    def hidden(self, obj: Any) -> set[str]:
+        return super().hidden(obj) | (set() if self.may_view("chatmessage") else _QUOTING)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> CompactionRun | None:
         run = super().get_object(request, object_id, from_field)

@@ -1,66 +1,46 @@
-"""Sessions: the branches and the numbers of each, with links to what they count. Title and settings can be edited.
+"""Sessions: the branches of each, and links to what belongs to it. Title and settings can be edited.
 
-Nothing is counted that grows with the conversation: messages and tokens follow from the lanes where all of them are
-shown, and everything else stops at a bound and says so.
+Every count stops at a bound and says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db import connections
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
-from django.db.models.expressions import RawSQL
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
 
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList
-from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
+from compaction_app.admin.compacting import TOLD_OF_COMPACTING, Report, being_compacted, is_off
 from compaction_app.admin.dashboard import State, shown_budget, states_of
-from compaction_app.admin.display import number
 from compaction_app.admin.filters import of_kind
-from compaction_app.admin.open_runs import being_compacted
 from compaction_app.admin.unseen import held_back
-from compaction_app.admin.verifying import VerifyingAdmin
 from compaction_app.conf import DEFAULTS, Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.spending import Spending, session_spending
+from compaction_app.models import ChatSession
+from compaction_app.spending import session_spending
 from compaction_app.tree.branches import database_of
-from compaction_app.tree.lanes import histories_at
-from compaction_app.values import OPEN_RUN_STATUSES, Kind, RunStatus
+from compaction_app.values import Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
-#: Branches compacted with instructions at once: without a broker each waits for its timeout.
-MOST_WITH_INSTRUCTIONS = 20
-#: Messages that are counted one by one.
-BOUND = records.BoundedPaginator.limit
-#: The newest branches: each tip is looked up separately.
-BRANCHES = 1000
-#: The newest runs and summaries, counted by status: each row is read.
-RUNS = SUMMARIES = 1000
-#: The newest sessions, which are searched by title and filtered by their last compaction one by one.
+#: The newest sessions, which are searched by title.
 TITLES = 10_000
-#: The newest lanes of a session of which the list shows the fullest branch.
-LANES_COMPARED = 20
-#: SQLite unites at most 500 queries; a page has 50 sessions unless a host says otherwise.
-_MOST_COMPARED = 400
 
 
 # -- the form -----------------------------------------------------------------------------------------------
@@ -70,13 +50,11 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
     class Meta:
         model = ChatSession
         fields = ("title", "settings")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
         # In a right-to-left admin JSON still runs from left to right, and a title as its language does.
-        for name, direction in (("title", "auto"), ("settings", "ltr")):
-            if name in self.fields:
-                self.fields[name].widget.attrs["dir"] = direction
+        widgets: ClassVar[dict[str, Any]] = {
+            "title": AdminTextInputWidget({"dir": "auto"}),
+            "settings": AdminTextareaWidget({"dir": "ltr"}),
+        }
 
     def clean_settings(self) -> Any:
         overrides = self.cleaned_data["settings"]
@@ -103,115 +81,11 @@ def _unknown_keys(unknown: list[str]) -> str:
     return f"{problem} {hint}"
 
 
-# -- the numbers below the branches --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a session's page counts. The template calls these methods."""
-
-    admin: records.RecordAdmin
-    session: ChatSession
-    branch_list: BranchList
-
-    def branches(self) -> str:
-        if self.branch_list.is_whole:
-            return number(sum(lane.is_tip for lane in self.branch_list.lanes))
-        nodes = ChatMessage.objects.using(database_of(self.session))
-        tips = nodes.tips_of(self.session.pk, newest=BRANCHES).count()
-        lanes = records.count_up_to(nodes.in_session(self.session.pk).filter(lane__isnull=True), BRANCHES)
-        return f"at least {tips:,}" if lanes > BRANCHES else number(tips)
-
-    def messages_and_tokens(self) -> tuple[str, str]:
-        if self.branch_list.is_whole:
-            return number(self.branch_list.messages), number(self.branch_list.tokens)
-        nodes = ChatMessage.objects.using(database_of(self.session)).in_session(self.session.pk)
-        first = nodes.filter(kind=Kind.MESSAGE)[: BOUND + 1]
-        found = first.aggregate(messages=Count("pk"), tokens=Sum("token_count"))
-        if found["messages"] > BOUND:
-            return f"more than {BOUND:,}", f"at least {found['tokens']:,}"
-        return number(found["messages"]), number(found["tokens"] or 0)
-
-    def summaries(self) -> str:
-        newest = of_kind(self.session.messages.all(), Kind.SUMMARY).order_by("-id")[:SUMMARIES]
-        is_live = Q(retired_at__isnull=True)
-        counts = newest.aggregate(live=Count("pk", filter=is_live), retired=Count("pk", filter=~is_live))
-        links = [
-            self._list("chatmessage", f"{count:,} {state}", kind=str(Kind.SUMMARY), state=state)
-            for state, count in counts.items()
-        ]
-        return _of_newest(links, sum(counts.values()), SUMMARIES)
-
-    def runs(self) -> str:
-        by_status = {str(status): Count("pk", filter=Q(status=status)) for status in RunStatus}
-        counts = self.session.runs.order_by("-id")[:RUNS].aggregate(**by_status)
-        links = [
-            self._list("compactionrun", f"{count:,} {RunStatus(status).words}", status__exact=status)
-            for status, count in counts.items()
-            if count
-        ]
-        return _of_newest(links, sum(counts.values()), RUNS) if links else "None yet"
-
-    def events(self) -> str:
-        return records.bounded_count(self.session.events.all())
-
-    def spending(self) -> Spending:
-        return session_spending(self.session)
-
-    def _list(self, page: str, label: str, **query: Any) -> str:
-        return self.admin.link_to_list(page, label, session=self.session.pk, **query)
-
-
-def _of_newest(links: list[str], count: int, bound: int) -> str:
-    shown = display.joined(links)
-    return format_html("{} of the newest {}", shown, f"{bound:,}") if count >= bound else shown
-
-
-# -- the list -----------------------------------------------------------------------------------------------
-
-
-def with_fullest(states: Mapping[object, State], using: str) -> dict[object, State]:
-    """Each with the longest history among its newest branch and those of its newest lanes. Two queries."""
-    nodes, field = ChatMessage.objects.using(using), ChatMessage._meta.get_field("session")
-    # SQLite stores a UUID as text.
-    keys = [field.get_db_prep_value(key, connections[using]) for key in list(states)[:_MOST_COMPARED]]
-    statement = " UNION ALL ".join([sql.TIPS] * len(keys))
-    bounded = [parameter for key in keys for parameter in (key, LANES_COMPARED)]
-    tips = nodes.filter(pk__in=RawSQL(statement, bounded))  # noqa: S611  # names of tables, never a value
-    places = {pk: (session, depth) for pk, session, depth in tips.values_list("pk", "session", "depth")}
-    found = dict(states)
-    for history in histories_at(list(places), using).values():
-        session, depth = places[history.tip_id]
-        known = found[session].history
-        if known is None or history.tokens > known.tokens:
-            found[session] = replace(found[session], depth=depth, history=history)
-    return found
-
-
-class LastCompactionFilter(admin.SimpleListFilter):
-    """By the outcome of the newest run, among the newest sessions only: no index has it."""
-
-    title, parameter_name = "last compaction", "compaction"
-    statuses: ClassVar[dict[str, tuple[str, ...]]] = {"failed": (RunStatus.FAILED,), "open": OPEN_RUN_STATUSES}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("failed", "Failed"), ("open", "Waiting or running"), ("none", "None")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
-        if self.value() not in ("none", *self.statuses):
-            return queryset
-        newest = ChatSession.objects.order_by("-updated_at", "-id").values("pk")[:TITLES]
-        runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
-        found = queryset.filter(pk__in=newest).annotate(last_status=Subquery(runs.values("status")[:1]))
-        statuses = self.statuses.get(str(self.value()))
-        return found.filter(last_status__in=statuses) if statuses else found.filter(last_status=None)
-
-
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(VerifyingAdmin):
+class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
     #: Of the sessions of this list; the copy that answers one request has them.
     states: Mapping[object, State] = {}
@@ -221,17 +95,15 @@ class ChatSessionAdmin(VerifyingAdmin):
     list_display = ("session", "branch", "compaction", "short_owner", "updated")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
-    list_filter = (LastCompactionFilter, ("updated_at", admin.DateFieldListFilter))
+    list_filter = (("updated_at", admin.DateFieldListFilter),)
     search_help_text = (
         f"Part of a title, among the newest {TITLES:,} sessions; whole session ids, external ids or names of owners."
     )
-    actions = ("compact_every_branch", "verify")
-    fieldsets = records.fieldsets(
-        (
-            (None, ["title", "settings"]),
-            ("Owner and prompt", ["owner_shown model", "system_prompt_text"]),
-            ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
-        )
+    actions = ("compact_every_branch",)
+    sections = (
+        (None, ["title", "settings"]),
+        ("Owner and prompt", ["short_owner model", "system_prompt_text"]),
+        ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
     )
 
     class Media:
@@ -250,25 +122,9 @@ class ChatSessionAdmin(VerifyingAdmin):
     created = display.shown("created_at", display.moment)
     updated = display.shown("updated_at", display.moment)
 
-    @admin.display(description="owner")
-    def owner_shown(self, obj: ChatSession) -> str:
-        """With a link for people who may view users."""
-        owner: Any = obj.owner
-        if owner is None:
-            return display.EMPTY
-        options = owner._meta
-        if not self.may_view(options.model_name, options.app_label):
-            return str(owner)
-        page = f"{self.admin_site.name}:{options.app_label}_{options.model_name}_change"
-        return display.link(reverse(page, args=[owner.pk]), owner)
-
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         hidden = set() if self.may_view("compactionrun") else {"compaction"}
         return tuple(name for name in self.list_display if name not in hidden)
-
-    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        hidden = () if self.may_view("compactionrun") else (LastCompactionFilter,)
-        return tuple(one for one in self.list_filter if one not in hidden)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
@@ -276,7 +132,7 @@ class ChatSessionAdmin(VerifyingAdmin):
         with_runs = self.may_view("compactionrun")
         if rows:
             using = database_of(rows[0])
-            self.states = with_fullest(states_of(rows, using, with_runs=with_runs), using)
+            self.states = states_of(rows, using, with_runs=with_runs)
         return found
 
     def state_of(self, session: ChatSession) -> State:
@@ -323,15 +179,28 @@ class ChatSessionAdmin(VerifyingAdmin):
             "is_off": is_off,
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
-            "figures": Figures(self, obj, found),
+            "counts": self._counts(obj),
+            "spending": session_spending(obj),
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
             "being_compacted": being_compacted(self, [obj]),
             "held_back": held_back(obj) if resolved and not is_off else "",
-            "compact_form": _form_elsewhere() if may_compact and found.lanes else None,
             "search_url": self.url("chatmessage_changelist") if found.lanes else "",
-            "compact_url": self.url("chatsession_compact", obj.pk),
+        }
+
+    def _counts(self, obj: ChatSession) -> dict[str, str]:
+        """Links to what belongs to a session, with how many there are."""
+        lists = {
+            "Messages": ("chatmessage", of_kind(obj.messages.all(), Kind.MESSAGE), {}),
+            "Summaries": ("chatmessage", of_kind(obj.messages.all(), Kind.SUMMARY), {"kind": str(Kind.SUMMARY)}),
+            "Runs": ("compactionrun", obj.runs.all(), {}),
+            "Failed runs": ("compactionrun", obj.runs.filter(status=RunStatus.FAILED), {"status__exact": "failed"}),
+            "Events": ("compactionevent", obj.events.all(), {}),
+        }
+        return {
+            name: self.link_to_list(page, records.bounded_count(rows), session=obj.pk, **query)
+            for name, (page, rows, query) in lists.items()
         }
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
@@ -362,10 +231,8 @@ class ChatSessionAdmin(VerifyingAdmin):
     # -- compacting ---------------------------------------------------------------------------------------
 
     def tools(self, request: HttpRequest, obj: ChatSession) -> dict[str, str]:
-        verify = {"Verify": self.url("chatsession_verify", obj.pk)}
-        if not self.has_compact_permission(request) or is_off(obj):
-            return verify
-        return {"Compact every branch": self.url("chatsession_compact", obj.pk), **verify}
+        may_compact = self.has_compact_permission(request) and not is_off(obj)
+        return {"Compact every branch": self.url("chatsession_compact", obj.pk)} if may_compact else {}
 
     @admin.action(description="Compact every branch in the background", permissions=["compact"])
     def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
@@ -376,41 +243,15 @@ class ChatSessionAdmin(VerifyingAdmin):
         report.compact_sessions(sessions)
         report.send()
 
-    def _compact_with(self, request: HttpRequest, session: ChatSession, instructions: str) -> None:
-        """A run for each of the newest branches: instructions apply to one summary each."""
-        report = Report(self, request)
-        if report.refuses(session):
-            report.send()
-            return
-        tips = ChatMessage.objects.using(database_of(session)).tips_of(session.pk).defer("reasoning", "original")
-        newest = list(tips.select_related("session").order_by("-id")[: MOST_WITH_INSTRUCTIONS + 1])
-        for tip in sorted(newest[:MOST_WITH_INSTRUCTIONS], key=lambda tip: (tip.depth, tip.pk)):
-            if run := report.compact(tip, instructions):
-                self.log_change(request, session, f"Compaction requested: run {run.pk}.")
-        report.send()
-        if len(newest) > MOST_WITH_INSTRUCTIONS:
-            only = f"Only the newest {MOST_WITH_INSTRUCTIONS} branches were requested."
-            self.message_user(request, only, messages.WARNING)
-
     @records.page("<uuid:pk>/compact/", "compact")
     def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
-        def act(given: dict[str, Any]) -> None:
-            if instructions := given["instructions"]:
-                self._compact_with(request, session, instructions)
-            else:
-                self._compact(request, [session])
-
         return self.confirm(
             request,
-            act,
+            lambda _: self._compact(request, [session]),
             obj=session,
             title="Compact every branch",
-            question=(
-                "Every branch over its threshold is compacted in the background, shallow branches first. "
-                f"With instructions the newest {MOST_WITH_INSTRUCTIONS} branches are compacted, whatever their size."
-            ),
+            question="Every branch over its threshold is compacted in the background, shallow branches first.",
             tell=lambda: TOLD_OF_COMPACTING,
-            form=CompactForm,
             back=self.page_of(session),
         )
 
@@ -418,10 +259,3 @@ class ChatSessionAdmin(VerifyingAdmin):
 def _erasures(session: ChatSession) -> str:
     after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
     return f"{session.erasures:,}{after}"
-
-
-def _form_elsewhere() -> CompactForm:
-    """The form below the page's own form. Its field is inside that one, and names it by the attribute ``form``."""
-    form = CompactForm(auto_id="compact_%s")
-    form.fields["instructions"].widget.attrs["form"] = "compaction-now"
-    return form

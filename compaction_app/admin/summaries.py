@@ -1,4 +1,4 @@
-"""A summary's page: how it was made, what it covers, its generations, what changed, its ledger, the tips that use it.
+"""A summary's page: how it was made, what it covers, its generations, what changed, its ledger.
 
 Everything is bounded and takes a fixed number of queries, whatever the length of the session and of its texts.
 """
@@ -6,8 +6,7 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import SequenceMatcher
 from itertools import groupby, islice
@@ -24,9 +23,8 @@ from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Section
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
 from compaction_app.retention.statements import NOBODY
 from compaction_app.retention.writing import read_back
-from compaction_app.tree import lanes
-from compaction_app.tree.branches import TipHistory, database_of
-from compaction_app.values import LEDGER_HEADING, EventKind
+from compaction_app.tree.branches import database_of
+from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
 SECTIONS: Sections = (
@@ -35,12 +33,11 @@ SECTIONS: Sections = (
     (
         "How it was made",
         [
-            *("run generation base", "trigger", "summarizer prompt", "instructions_text"),
-            *("paid_tokens cost time_taken", "found_again", "built_on_it"),
+            *("run generation base", "trigger", "summarizer", "instructions_text"),
+            *("cost", "found_again", "built_on_it"),
         ],
     ),
-    ("Record", ["created redacted", "retired", "metadata_block"]),
-    ("Technical", ["strategy", "policy_text", "asked_for", "shortened", "reasoning_turns"]),
+    ("Record", ["created redacted", "retired", "stored"]),
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
@@ -53,12 +50,8 @@ OF_PAGE = (
     Prefetch("last_summarized_message", _WITHOUT_TEXTS),
     Prefetch("parent", _WITHOUT_TEXTS),
 )
-#: A retirement writes its event within this time: an erasure may empty many summaries first.
-_RETIRING = timedelta(minutes=1)
-#: Messages that a field links to.
-_MOST_LINKS = 50
-#: Generations that a page lists in either direction, and tips that it checks.
-MOST_LISTED, MOST_TIPS = 25, 50
+#: Generations that a page lists in either direction.
+MOST_LISTED = 25
 #: Of each of two texts that are compared: characters, and lines. ``difflib`` takes more than quadratic time.
 MOST_CHARACTERS, MOST_LINES = 60_000, 500
 #: Words of each side of a changed passage that are compared one by one, and of all passages together.
@@ -77,23 +70,20 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
     return next(iter(summary.made_by.all()), None)
 
 
-def _events_of_run(summary: ChatMessage) -> list[CompactionEvent]:
-    run = run_of(summary)
-    return list(run.events.all()) if run else []
-
-
 def events_of(summary: ChatMessage) -> list[CompactionEvent]:
     """Those of its run, and the one that retired it: one more query, for a retired summary only."""
-    made, retired_at = _events_of_run(summary), summary.retired_at
+    run, retired_at = run_of(summary), summary.retired_at
+    made = list(run.events.all()) if run else []
     if retired_at is None:
         return made
-    # The event names another row where a base of this summary was retired, or a message redacted. It is written
-    # under the session's lock right after the summary was, so it is the first one from that moment.
-    moment = {"created_at__gte": retired_at, "created_at__lte": retired_at + _RETIRING}
-    retirements = CompactionEvent.objects.using(database_of(summary)).filter(
-        session_id=summary.session_id, kind__in=(EventKind.RETIRED, EventKind.INVALIDATED), **moment
+    # The event names another row where a base was retired, or a message redacted. It is written under the session's
+    # lock right after the summary was, so it is the first one from that moment; an erasure may empty many before.
+    found = CompactionEvent.objects.using(database_of(summary)).filter(
+        session_id=summary.session_id,
+        kind__in=(EventKind.RETIRED, EventKind.INVALIDATED),
+        created_at__range=(retired_at, retired_at + timedelta(minutes=1)),
     )
-    return [*made, *retirements.order_by("created_at", "id")[:1]]
+    return [*made, *found.order_by("created_at", "id")[:1]]
 
 
 def state_of(summary: ChatMessage) -> str:
@@ -128,13 +118,9 @@ class SummaryFields(RecordAdmin):
     generation = _of_run("compaction")(lambda _, run: number(run.generation))
     messages_compacted = _of_run("messages compacted")(lambda _, run: number(run.messages_compacted))
     trigger = _of_run("trigger")(lambda _, run: run.get_trigger_display())
-    strategy = _of_run("strategy")(lambda _, run: display.strategy_of(run))
-    prompt = _of_run("prompt version")(lambda _, run: run.prompt_version)
     instructions_text = _of_run("instructions")(lambda _, run: display.text_block(run.instructions))
-    policy_text = _of_run("policy line")(lambda _, run: display.text_block(run.policy_line))
     cost = _of_run("cost")(lambda _, run: "" if run.cost is None else display.money(run.cost))
     found_again = _of_run(display.FOUND_AGAIN)(lambda _, run: display.found_again(run))
-    asked_for = _of_run("request")(lambda self, run: display.joined(self.request_parts(run.request), "; "))
 
     @_of_run("history tokens")
     def tokens(self, run: CompactionRun) -> str:
@@ -147,48 +133,6 @@ class SummaryFields(RecordAdmin):
     def summarizer(self, obj: ChatMessage) -> str:
         run = run_of(obj)
         return (run.summarizer_model if run else obj.model) or display.EMPTY
-
-    @_of_run("tokens used")
-    def paid_tokens(self, run: CompactionRun) -> str:
-        if run.input_tokens is None:
-            return ""
-        cached = f" ({number(run.cached_tokens)} cached)" if run.cached_tokens else ""
-        return f"{number(run.input_tokens)} in{cached}, {number(run.output_tokens)} out"
-
-    @_of_run("time taken")
-    def time_taken(self, run: CompactionRun) -> str:
-        if run.started_at is None or run.finished_at is None:
-            return ""
-        seconds = (run.finished_at - run.started_at).total_seconds()
-        attempts = f" in attempt {run.attempts}" if run.attempts > 1 else ""
-        return f"{seconds:,.1f} s{attempts}"
-
-    def request_parts(self, request: dict[str, Any]) -> Iterable[str]:
-        if request.get("target_tokens"):
-            yield f"{request['target_tokens']:,} tokens"
-        if request.get("tightened"):
-            yield "answered by the second, stricter request"
-        if lookahead := request.get("lookahead"):
-            ends = dict.fromkeys((lookahead[0], lookahead[-1]))
-            yield format_html("look-ahead {}", display.joined((self.link_to_message(pk) for pk in ends), " to "))
-        if request.get("shown_bytes"):
-            yield f"long messages shortened to {request['shown_bytes']:,} bytes"
-
-    @_of_run("shortened inputs")
-    def shortened(self, run: CompactionRun) -> str:
-        ids = run.shortened_inputs
-        more = [f"and {len(ids) - _MOST_LINKS:,} more"] if len(ids) > _MOST_LINKS else []
-        return display.joined([*(self.link_to_message(pk) for pk in ids[:_MOST_LINKS]), *more], ", ")
-
-    @admin.display(description="reasoning by turn")
-    def reasoning_turns(self, obj: ChatMessage) -> str:
-        """The rule applied to the reasoning of each turn, as the completed event counts them."""
-        done = [event.payload for event in _events_of_run(obj) if event.kind == EventKind.COMPLETED]
-        turns = (done[-1].get("reasoning_turns") or {}) if done else {}
-        return (
-            ", ".join(f"{count} {display.words(rule)}" for rule, count in sorted(turns.items()) if count)
-            or display.EMPTY
-        )
 
     @admin.display(description="retired")
     def retired(self, obj: ChatMessage) -> str:
@@ -236,16 +180,15 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
     return [Generation(level, summaries[pk], runs.get(pk)) for level, pk in in_order]
 
 
-# -- coverage and tips --------------------------------------------------------------------------------------
+# -- coverage --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """What a summary covers, and what follows it verbatim."""
 
     #: Messages from the root to the cutoff.
     messages: int
-    #: Those that the base does not cover; None where the base is gone, or the summary has no cutoff any more.
+    #: Those that the base does not cover; None where the base is gone.
     new: contexts.Stretch | None
     #: Tokens of what it replaced: its base and the new messages.
     replaced: int
@@ -256,31 +199,15 @@ class Coverage:
 
 def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     """One query, two with a base. The summary comes with its cutoff and its anchor."""
-    using = database_of(summary)
     # A constraint says that a summary has both.
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
-    from_depth, base_tokens = 1, 0
-    if base is not None:
-        depths = ChatMessage.objects.using(using).filter(pk=base.last_summarized_message_id)
-        from_depth = (depths.values_list("depth", flat=True).first() or 0) + 1
-        base_tokens = base.token_count
-    new = contexts.stretch(cutoff.pk, using, first=from_depth, last=cutoff.depth)
-    return Coverage(
-        messages=cutoff.depth,
-        new=new,
-        replaced=base_tokens + (new.tokens if new else 0),
-        tail=anchor.depth - cutoff.depth,
-        tail_tokens=anchor.path_tokens - cutoff.path_tokens,
+    of_base = base.last_summarized_message if base else None
+    new = contexts.stretch(
+        cutoff.pk, database_of(summary), first=of_base.depth + 1 if of_base else 1, last=cutoff.depth
     )
-
-
-def tips_served(summary: ChatMessage) -> tuple[list[TipHistory], bool]:
-    """Those of the session's newest tips where this summary is used; whether there are older tips. Two queries."""
-    found = lanes.read_lanes(summary.session, limit=MOST_TIPS + 1)
-    tips = [lane.end_id for lane in found[:MOST_TIPS] if lane.is_tip]
-    at_tips = lanes.histories_at(tips, database_of(summary))
-    served = [tip for pk in tips if (tip := at_tips.get(pk)) and tip.summary_id == summary.pk]
-    return served, len(found) > MOST_TIPS
+    replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
+    tail_tokens = anchor.path_tokens - cutoff.path_tokens
+    return Coverage(cutoff.depth, new, replaced, anchor.depth - cutoff.depth, tail_tokens)
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -291,26 +218,17 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     generations = generations_of(summary)
     base = next((generation.summary for generation in generations if generation.level == -1), None)
     coverage, run = coverage_of(summary, base), run_of(summary)
-    history_bars = None
-    if run is not None and run.tokens_before is not None and run.tokens_after is not None:
-        history_bars = display.before_and_after(run.tokens_before, run.tokens_after)
     changed, no_difference = _changed(summary, base)
-    tips, has_older_tips = tips_served(summary)
     return {
         "coverage": coverage,
         "saved": 1 - summary.token_count / coverage.replaced if coverage.replaced else None,
-        "replaced_bars": display.before_and_after(coverage.replaced, summary.token_count, "Replaced", "own"),
-        # Of its branch; None where no run measured it.
-        "history_bars": history_bars,
         "generations": generations,
         "base": base,
         "changed": changed,
         "no_difference": no_difference,
         "most_lines": MOST_LINES,
         "ledger": ledger_entries(summary.ledger),
-        "no_ledger": _no_ledger(summary, run),
-        "tips": tips,
-        "has_older_tips": has_older_tips,
+        "is_ledger_off": run is not None and run.settings.get("LEDGER_TOKENS") == 0,
     }
 
 
@@ -359,15 +277,3 @@ def ledger_entries(ledger: str) -> list[tuple[str, list[str]]]:
             told, lambda one: ("" if one.speaker.role == NOBODY else one.speaker.label, one.day)
         )
     ]
-
-
-def _no_ledger(summary: ChatMessage, run: CompactionRun | None) -> str:
-    if summary.redacted_at and not summary.content:
-        return "Erased with the summary's text."
-    if LEDGER_HEADING in summary.content:
-        return "At the end of the text: the summary is older than ledgers of their own."
-    if run is None:
-        return "None: this summary was imported, no run made it."
-    if run.settings.get("LEDGER_TOKENS") == 0:
-        return "Off: LEDGER_TOKENS was 0."
-    return "This summary has no ledger."

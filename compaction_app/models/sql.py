@@ -354,13 +354,6 @@ WITH RECURSIVE up(lane, depth) AS (
 """
 #: The lanes of a branch, and down to which depth the messages of each are on it.
 LANES_OF_BRANCH = _LANES_UP.format(node="%(node)s") + "SELECT lane, depth FROM up"
-#: Ids of its messages as a subquery with one positional parameter, for ``RawSQL``, in no order.
-IDS_OF_BRANCH = (
-    _LANES_UP.format(node="%s")
-    + f"SELECT lane FROM up UNION ALL SELECT m.id FROM up JOIN {MESSAGES} m ON m.lane_id = up.lane"
-    " WHERE m.depth <= up.depth AND m.kind = 'message'"
-)
-
 #: The summary and every one that was built on it, directly or not, through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (

@@ -14,7 +14,6 @@ register.filter("exact_moment", display.exact_moment)
 register.filter("figures", display.figures)
 register.filter("money", display.money)
 register.filter("place", display.place)
-register.filter("shortened", display.shortened)
 register.filter("reserved", display.reserved)
 register.filter("calibration", display.calibration)
 
@@ -44,11 +43,6 @@ def plural(count: int, words: str) -> str:
 @register.simple_tag(takes_context=True)
 def message_link(context: Any, pk: int, label: str = "Message", depth: Any = None) -> Any:
     return context["records"].link_to_message(pk, label, depth)
-
-
-@register.simple_tag(takes_context=True)
-def session_link(context: Any, session: Any) -> Any:
-    return context["records"].link_to_session(session)
 
 
 @register.simple_tag(takes_context=True)

@@ -21,7 +21,7 @@ def window_of_4000(settings):
 def answering_broker(monkeypatch, settings):
     """The small world, where the broker answers: no look that another test had at it is believed."""
     settings.COMPACTION = small()
-    monkeypatch.setattr(watching, "watch", watching.Watch(lambda: None))
+    monkeypatch.setattr(watching, "knock", lambda: None)
 
 
 @pytest.fixture

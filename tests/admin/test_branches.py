@@ -8,10 +8,9 @@ import pytest
 from compaction_app import chat
 from compaction_app.admin import branches
 from compaction_app.admin.display import link
-from compaction_app.values import Kind
 from tests.admin.pages import ARABIC, MARKUP, figures, page_of, queries_of, url
 from tests.admin.records import forked, words
-from tests.trees import chain, star, start_session, summarize
+from tests.trees import chain, star, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -79,10 +78,10 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     session, _, side, live, gone = forked()
     first, second = branches_of(viewer, session)
     assert first.summary == link(url("chatmessage_change", live.pk), f"Summary {live.pk}")
-    assert first.bar.words == "Messages summarized 3; after them 3; cutoff 3; anchor 5"
+    assert "Messages from the root: Messages summarized 3; after them 3; cutoff 3; anchor 5" in first.bar
     assert second.summary == "none"
-    assert second.bar.words == "after them 6"
-    assert [part.width for part in first.bar.parts] == [500, 500]
+    assert "Messages from the root: after them 6" in second.bar
+    assert first.bar.count('width="500"') == 2
     assert str(gone.pk) not in first.summary
     assert len(side) == 2
 
@@ -122,15 +121,7 @@ def test_the_branch_in_use_alone_is_open(viewer):
 def test_an_empty_session_has_a_page(operator):
     response = operator.get(page_of(start_session()))
     assert "No messages yet." in response.text
-    assert figures(response) | {"Messages": "0", "Branches": "0", "Tokens stored": "0"} == figures(response)
-    assert response.context["compact_form"] is None, "there is nothing to compact"
-
-
-def test_summaries_are_counted_live_and_retired(viewer):
-    session, main, *_ = forked()
-    summarize(main[5], main[1])
-    assert session.messages.filter(kind=Kind.SUMMARY).count() == 3
-    assert figures(viewer.get(page_of(session)))["Summaries"] == "2 live · 1 retired"
+    assert figures(response) | {"Messages": "0", "Summaries": "0", "Runs": "0"} == figures(response)
 
 
 # -- many branches ------------------------------------------------------------------------------------------
@@ -139,7 +130,7 @@ def test_summaries_are_counted_live_and_retired(viewer):
 def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer):
     """Each on one page; and on every page the one that they leave."""
     _, trunk, *_ = star(session := start_session(), 150)
-    shown, address, ranges = set(), page_of(session), []
+    shown, address, pages = set(), page_of(session), 0
     while address:
         response = viewer.get(address)
         listed = response.context["branches"]
@@ -148,21 +139,13 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
         assert next(iter(listed)).lane in listed.lanes[-1:]
         assert len(shown & here) <= 1
         shown |= here
-        ranges.append(listed.range)
-        assert ("Newest branches" in response.text) == (len(ranges) > 1)
-        assert f"{listed.range}</h2>" in response.text
+        pages += 1
+        assert ("Newest branches" in response.text) == (pages > 1)
+        assert "Branches, newest first</h2>" in response.text
         address = response.context["older_url"]
-    assert ranges == [f"Branches {of} of 150, newest first" for of in ("1 to 60", "61 to 120", "121 to 150")]
+    assert pages == 3
     assert len(shown) == 150
     assert trunk
-
-
-def test_more_branches_than_are_counted_are_said_to_be_more(viewer, monkeypatch):
-    star(session := start_session(), 150)
-    monkeypatch.setattr(branches, "MOST_COUNTED", 50)
-    first = viewer.get(page_of(session))
-    assert first.context["branches"].range == "Branches 1 to 60 of more than 50, newest first"
-    assert viewer.get(first.context["older_url"]).context["branches"].range == "Branches beyond the newest 50"
 
 
 def test_two_thousand_branches_take_the_queries_of_a_hundred(viewer):
@@ -170,7 +153,6 @@ def test_two_thousand_branches_take_the_queries_of_a_hundred(viewer):
     for count in (100, 2000):
         star(session := start_session(), count)
         counts.append(len(queries_of(viewer, page_of(session))))
-        assert figures(viewer.get(page_of(session)))["Branches"] in (str(count), "at least 1,000")
     assert counts[0] == counts[1]
 
 

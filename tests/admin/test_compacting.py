@@ -44,7 +44,6 @@ def test_pages_of_actions_on_what_is_not_there_are_not_found(superuser):
     session = start_session()
     for page in (
         url("chatsession_compact", "00000000-0000-4000-8000-000000000000"),
-        url("chatsession_verify", "00000000-0000-4000-8000-000000000000"),
         url("chatmessage_compact", 10**9),
         url("chatmessage_redact", 10**9),
         url("compactionrun_retry", 10**9),
@@ -82,7 +81,7 @@ def test_compact_now_says_what_became_of_each_selected_message(operator, broker)
     assert f"Nothing to compact: Message {short.pk}." in said
     way = f"Run {busy.runs.get().pk} (blocks Message {busy_tip.pk})"
     assert f"A compaction of the branch is already open: {way}." in said
-    assert f"Compaction is off in this session: Message {off.pk}." in said
+    assert f"Compaction is off (MODE): Message {off.pk}." in said
     assert busy.runs.count() == before
 
 

@@ -16,10 +16,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
     ("page", "query", "most"),
     [
         ("chatsession", {}, 16),
-        ("chatsession", {"compaction": "failed"}, 16),
         ("chatmessage", {}, 6),
         ("chatmessage", {"kind": "summary"}, 7),
-        ("chatmessage", {"place": "tip", "session": None}, 6),
+        ("chatmessage", {"session": None}, 7),
         ("compactionrun", {}, 15),
         ("compactionrun", {"status__exact": "failed"}, 14),
         ("compactionrun", {"created_at__year": "2026"}, 15),

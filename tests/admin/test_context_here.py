@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compaction_app import chat
-from compaction_app.admin import contexts, display, filters
+from compaction_app.admin import contexts, filters
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatSession
@@ -17,8 +17,12 @@ from tests.trees import chain, deep_chain, start_session, summarize
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
+def ids(row):
+    return tuple(pk for pk, _ in row.places)
+
+
 def here(client, message):
-    return client.get(page_of(message)).context["here"]
+    return client.get(page_of(message)).context["table"]
 
 
 def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(viewer):
@@ -42,20 +46,20 @@ def test_attachments_and_names_are_listed_as_they_are_sent(viewer):
     tip = chat.append_message(start_session(), role="user", content="look", name="Ada", attachments=files)
     [row] = here(viewer, tip).rows
     assert row.name == "Ada"
-    assert "[attached: plan.pdf]" in row.whole
-    assert "[image: https://example.org/aaa" in row.whole
+    assert row.attachments[0] == "[attached: plan.pdf]"
+    assert row.attachments[1].startswith("[image: https://example.org/aaa")
 
 
 def test_the_context_here_is_what_the_model_would_be_sent_and_leads_to_the_originals(viewer):
     nodes, summary = summarized()
     ChatSession.objects.update(system_prompt="Be kind.")
     page, context = viewer.get(page_of(nodes[-1])), chat.get_context(nodes[-1])
-    found = page.context["here"]
+    found = page.context["table"]
     assert found.context == context
     assert [(row.origin, row.message_id, row.tokens) for row in found.rows] == [
         (message.origin, message.message_id, message.tokens) for message in context.messages
     ]
-    assert [row.originals for row in found.rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
+    assert [ids(row) for row in found.rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
     links = [(nodes[0].session, "Session"), (summary, f"Summary {summary.pk}")]
     for record, name in [*links, *((node, f"Message {node.pk} (#{node.depth})") for node in nodes[2:])]:
         assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
@@ -75,8 +79,8 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
     gone = nodes[: context.dropped]
     assert row.tokens == sum(node.token_count for node in gone)
-    assert row.note == f"{context.dropped} messages"
-    assert row.originals == (gone[0].pk, gone[-1].pk)
+    assert row.notes == (f"{context.dropped} messages",)
+    assert ids(row) == (gone[0].pk, gone[-1].pk)
     assert found.rows.index(row) == 0
     assert found.totals[-1].messages == context.dropped
     assert "Left out" in viewer.get(page_of(tip)).text
@@ -90,7 +94,7 @@ def test_what_was_left_out_of_the_newest_turn_stands_where_it_is_missing(viewer)
     assert [row.origin for row in found.rows][:2] == ["verbatim", "dropped"]
     missing = nodes[1 : 1 + found.context.dropped]
     assert found.rows[1].tokens == sum(node.token_count for node in missing)
-    assert found.rows[1].originals == (missing[0].pk, missing[-1].pk)
+    assert ids(found.rows[1]) == (missing[0].pk, missing[-1].pk)
 
 
 def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(viewer):
@@ -100,7 +104,7 @@ def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(vie
     found = here(viewer, nodes[-1])
     assert found.context.summary_id == summary.pk
     [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
-    assert row.originals[0] == nodes[2].pk
+    assert ids(row)[0] == nodes[2].pk
     assert found.rows[0].origin == Origin.SUMMARY
 
 
@@ -111,9 +115,9 @@ def test_a_long_context_lists_its_first_and_last_messages_and_a_word_about_the_r
     listed = contexts.MOST_FIRST + contexts.MOST_LAST
     assert len(found.rows) == listed + 1
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
-    assert folded.note == f"{500 - listed} messages"
+    assert folded.notes == (f"{500 - listed} messages",)
     assert folded.tokens == 10 * (500 - listed)
-    assert folded.originals == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
+    assert ids(folded) == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
     assert found.totals[0].messages == 500
     assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1
 
@@ -143,20 +147,37 @@ def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(vi
     monkeypatch.setattr(contexts, "MOST_SWITCHED_OFF", 29)
     page = viewer.get(page_of(nodes[-1]))
     assert "everything is sent: 30 messages, 300 tokens" in page.text
-    assert isinstance(page.context["here"], contexts.NoContext)
+    assert page.context["table"].problem
     assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
 
 
-def test_the_bar_is_drawn_to_scale_and_told_in_words(viewer):
+def test_a_meter_shows_how_full_the_window_is_and_where_the_threshold_is(viewer):
     nodes, _ = summarized()
-    found = here(viewer, nodes[-1])
-    context, drawn = found.context, found.bar
-    assert [part.origin for part in drawn.parts] == ["summary", "verbatim"]
-    assert drawn.parts[0].width == max(2, 8 * 1000 // context.available_tokens)
-    at = [limit * 1000 // context.available_tokens for limit in (context.target, context.threshold)]
-    assert [mark.at for mark in drawn.marks] == [*at, display.WIDTH - display.MARK], "and the end of what is available"
-    assert f"threshold {context.threshold:,}" in drawn.words
-    assert drawn.words in viewer.get(page_of(nodes[-1])).text
+    context = chat.get_context(nodes[-1])
+    page = viewer.get(page_of(nodes[-1])).text
+    limits = f'max="{context.available_tokens}" high="{context.threshold}"'
+    assert f'<meter min="0" {limits} optimum="0" value="{context.history_tokens}"' in page
+
+
+def test_a_tool_call_is_written_once_and_whole_where_its_line_is_cut(viewer):
+    session = start_session()
+    question = chat.append_message(session, role="user", content="read both")
+    asked = chat.append_message(session, question, role="assistant", content="Yes.", tool_calls=calls("c1"))
+    row = here(viewer, asked).rows[1]
+    assert row.text.startswith("Yes. ")
+    assert row.text.count("(") == 1
+    assert row.whole == ""
+    long_call = calls("c2")
+    long_call[0]["function"]["arguments"] = json.dumps({"text": "x" * 300})
+    row = here(viewer, chat.append_message(session, question, role="assistant", tool_calls=long_call)).rows[1]
+    assert row.whole.count("x" * 300) == 1
+    assert row.text.endswith("…")
+
+
+def test_a_message_without_any_text_is_said_not_to_be_sent(viewer):
+    session = start_session()
+    blank = chat.append_message(session, role="assistant", content=" ")
+    assert here(viewer, blank).rows[0].notes == ("No text, so nothing is sent.",)
 
 
 def test_the_context_here_compares_with_available_threshold_and_target(viewer):
@@ -171,9 +192,10 @@ def test_the_context_here_compares_with_available_threshold_and_target(viewer):
 def test_what_was_pruned_says_how_much_is_missing(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
     page = viewer.get(page_of(with_tool_result()[-1]))
-    [row] = [row for row in page.context["here"].rows if row.origin == "pruned"]
-    assert row.left_out_bytes > 0
-    assert f"{row.left_out_bytes:,} bytes left out" in page.text
+    [row] = [row for row in page.context["table"].rows if row.origin == "pruned"]
+    [message] = [m for m in page.context["table"].context.messages if m.left_out_bytes]
+    assert row.notes == (f"{message.left_out_bytes:,} bytes left out",)
+    assert row.notes[0] in page.text
 
 
 def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
@@ -194,7 +216,7 @@ def test_what_was_redacted_is_not_said_to_be_as_it_was_written(viewer):
     nodes, _ = summarized()
     redacted = chat.redact_message(nodes[4])
     page = viewer.get(page_of(nodes[-1]))
-    assert [row.message_id for row in page.context["here"].rows if row.is_redacted] == [redacted.pk]
+    assert [row.message_id for row in page.context["table"].rows if "Redacted" in row.notes] == [redacted.pk]
     assert page.text.count('<p class="compaction-note">Redacted</p>') == 1
     assert "as it was written" not in page.text
     own = viewer.get(page_of(redacted)).text

@@ -17,7 +17,9 @@ NOT_RECORDED = "What was sent for this reply was not recorded. Below is what wou
 
 
 def then(client, reply):
-    return client.get(page_of(reply)).context["then"]
+    table = client.get(page_of(reply)).context["table"]
+    assert table.is_record
+    return table
 
 
 def kinds(rows):
@@ -32,18 +34,21 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
     page = viewer.get(page_of(reply)).text
-    assert figures_of(page, "compaction-then")["Strategy"] == "A summary is used"
-    assert figures_of(page, "compaction-then")["Sent in total"] == str(8 + 40)
+    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
+    assert figures_of(page, "compaction-context")["Sent in total"] == str(8 + 40)
     assert "The listed parts add up to the 48 tokens recorded." in found.notes
-    assert page.index("Sent for this reply</h2>") < page.index("What would be sent now</h2>")
-    assert 'href="#compaction-then"' in page
+    assert "Sent for this reply</h2>" in page
+    assert "?sent=now#compaction-context" in page
+    now = viewer.get(page_of(reply, sent="now"))
+    assert "What would be sent now</h2>" in now.text
+    assert not now.context["table"].is_record
     assert NOT_RECORDED not in page
 
 
 def test_messages_without_a_record_have_one_context_only(viewer):
     nodes, _ = summarized()
     page = viewer.get(page_of(nodes[-1]))
-    assert page.context["then"] is None
+    assert page.context["has_record"] is False
     assert "Sent for this reply" not in page.text
     assert NOT_RECORDED not in page.text, "it is no reply"
     reply = chat.append_message(nodes[0].session, nodes[-1], role="assistant", content="aye")
@@ -58,7 +63,7 @@ def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewe
     row = then(viewer, reply).rows[0]
     assert row.message_id == summary.pk
     assert "What was said." in row.whole
-    assert row.note.endswith("in use then, retired since")
+    assert row.notes[0].endswith("in use then, retired since")
 
 
 def test_what_was_redacted_since_is_said_to_be_gone(viewer):
@@ -69,7 +74,7 @@ def test_what_was_redacted_since_is_said_to_be_gone(viewer):
     found = then(viewer, reply)
     assert f"Redacted since, so the text that was sent is gone: message {nodes[4].pk} (#5)." in found.notes
     assert f"Summary {summary.pk} was sent, and its text has been erased since." in found.notes
-    assert found.rows[0].note.endswith("erased since")
+    assert found.rows[0].notes[0].endswith("erased since")
     assert not any("add up" in note for note in found.notes)
 
 
@@ -97,7 +102,7 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
     reply = reply_to(nodes[-1])
     found = then(viewer, reply)
     assert found.rows[0].origin == contexts.DROPPED
-    assert found.rows[0].note == f"{context.dropped} messages"
+    assert found.rows[0].notes == (f"{context.dropped} messages",)
     assert found.rows[0].tokens == sum(node.token_count for node in nodes[: context.dropped])
     assert kinds(found.rows[1:]) == [("verbatim", node.pk) for node in nodes[context.dropped :]]
     assert any("add up" in note for note in found.notes)
@@ -116,7 +121,7 @@ def test_pruned_results_are_found_again_by_the_rules_of_then(viewer, settings):
     found = then(viewer, reply_to(nodes[-1]))
     [row] = [row for row in found.rows if row.origin == Origin.PRUNED]
     assert row.message_id == nodes[2].pk
-    assert row.left_out_bytes > 900
+    assert row.notes[0].endswith("bytes left out")
     assert "truncated" in row.whole
     assert any("add up" in note for note in found.notes)
 
@@ -133,7 +138,7 @@ def test_pruned_results_that_todays_settings_would_not_prune_are_not_guessed_at(
 def test_the_providers_own_count_stands_beside_ours(viewer):
     nodes, _ = summarized()
     reply = reply_to(nodes[-1], usage={"prompt_tokens": 96})
-    figures = figures_of(viewer.get(page_of(reply)).text, "compaction-then")
+    figures = figures_of(viewer.get(page_of(reply)).text, "compaction-context")
     assert figures["Counted by the provider"] == "96"
     assert figures["Token estimate"] == "50.0% too small"
 
@@ -177,8 +182,8 @@ def test_many_messages_that_were_sent_are_read_at_both_ends_only(viewer, setting
     listed = contexts.MOST_FIRST + contexts.MOST_LAST
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert len(found.rows) == listed + 1
-    assert (folded.note, folded.tokens) == (f"{700 - listed} messages", 10 * (700 - listed))
-    assert folded.originals == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
+    assert (folded.notes, folded.tokens) == ((f"{700 - listed} messages",), 10 * (700 - listed))
+    assert tuple(pk for pk, _ in folded.places) == (nodes[contexts.MOST_FIRST].pk, nodes[-contexts.MOST_LAST - 1].pk)
     assert [row.message_id for row in found.rows if row.message_id] == [
         node.pk for node in nodes[: contexts.MOST_FIRST] + nodes[-contexts.MOST_LAST :]
     ]

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.models import CompactionRun
-from tests.admin.pages import page_of
+from tests.admin.pages import page_of, url
 from tests.admin.records import compacted, run_at
 from tests.trees import start_session, summarize
 
@@ -23,10 +23,8 @@ def test_a_summary_leads_to_cutoff_anchor_base_run_session_and_events(viewer):
         "What was said.",
         "3,000 → 1,200",
         "quick-model",
-        "p-42",
         "Live",
         "Threshold",
-        "A summary replaces older messages",
     ):
         assert shown in page, shown
 
@@ -63,5 +61,5 @@ def test_tool_calls_are_set_out(viewer):
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a","deep":{"b":[1]}}'}}
     message = chat.append_message(start_session(), role="assistant", tool_calls=[call])
     page = viewer.get(page_of(message)).text
-    assert "<strong>read</strong> <code>c1</code>" in page
-    assert "  &quot;path&quot;: &quot;a&quot;,\n" in page
+    assert "read({&quot;path&quot;:&quot;a&quot;" in page
+    assert f'<a href="{url("chatmessage_text", message.pk, "tool_calls")}">tool calls</a>' in page

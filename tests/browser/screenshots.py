@@ -109,7 +109,7 @@ DAYS = 28
 @pytest.fixture
 def answering_broker(monkeypatch):
     """Without the warning that there is none."""
-    monkeypatch.setattr(health, "watch", health.Watch(lambda: None))
+    monkeypatch.setattr(health, "knock", lambda: None)
 
 
 def spread_over_days() -> None:
