@@ -474,7 +474,7 @@ class _Record:
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 of_summary = "in use then, retired since"
             role = self.settings.summary_role if self.settings else Role.USER
-            content = summary_message(row.content) if row.content else ""
+            content = summary_message(row.text) if row.text else ""
             tokens = row.token_count
             parts.append(
                 ContextMessage(role=role, content=content, origin=Origin.SUMMARY, tokens=tokens, message_id=row.pk)

@@ -200,7 +200,7 @@ def _usage_of(part: Any) -> dict[str, Any]:
     usage = getattr(part, "usage", None)
     if not isinstance(usage, openai.BaseModel):
         return {}
-    return usage.model_dump(mode="json", exclude_none=True)
+    return {key: value for key, value in storable(usage).items() if value is not None}
 
 
 def _reported_by(part: Any, message: Any) -> Any:
@@ -331,16 +331,20 @@ class ReplyDraft:
         data = merged(self._deltas) or {}
         if self._calls:
             data["tool_calls"] = [call.whole() for call in self._calls]
-        return _read_reply(
-            {"role": "assistant", **data},
-            self._endpoint,
-            storable(self._error),
-            salt=self._id,
-            usage=self._usage,
-            model=make_storable(self._model)[:255],
-            finish_reason=make_storable(self.finish_reason)[:255],
-            context_management=self._context_management,
-        )
+        try:
+            return _read_reply(
+                {"role": "assistant", **data},
+                self._endpoint,
+                storable(self._error),
+                salt=self._id,
+                usage=self._usage,
+                model=make_storable(self._model)[:255],
+                finish_reason=make_storable(self.finish_reason)[:255],
+                context_management=self._context_management,
+            )
+        except ProviderOverflow as error:
+            # Its reader has seen the beginning, so the prompt is not sent again.
+            raise InvalidReply("The model's reply ended in an error: the prompt is too long.") from error.__cause__
 
 
 class _CallDraft:

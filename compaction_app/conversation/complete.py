@@ -30,7 +30,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now
-from compaction_app.conversation.usage import record_double_configured, report_of
+from compaction_app.conversation.usage import prompt_tokens, record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -269,7 +269,8 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     known = windows.narrowed(Capacity(sent, max(1, reply)), Overflow() if silent else overflow, sent)
     capacity = windows.less_than(sent, known)
     window = overflow.window or capacity.input_tokens + capacity.output_tokens
-    if not overflow.is_rate:
+    # A refusal without a number may be a proxy's, of a body with a picture: this turn is made smaller, no other.
+    if overflow.window and not overflow.is_rate:
         windows.learn(resolved.place, window, resolved.learned)
     return replace(turn, request=replace(turn.request, window=window)), capacity.input_tokens
 
@@ -332,6 +333,6 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     resolved = resolve_with_history(stored, turn.request)
-    windows.accept(resolved.place, int(reply.usage.get("prompt_tokens") or 0), resolved.learned)
+    windows.accept(resolved.place, prompt_tokens(reply.usage) or 0, resolved.learned)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored
