@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import compaction_app
-from compaction_app.admin import display, summaries, transcripts
+from compaction_app.admin import display, summaries
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.conversation import chat_model, erase, redact_text, usage
 from compaction_app.exceptions import CompactionError
@@ -147,7 +147,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
     originals: [_read],
     mending: [lambda text: mending.mended(SummaryDraft(text=text))],
-    transcripts: [lambda text: transcripts._pieces(text, "needle")],
     pruning: [pruning.collapse_blanks],
     erase: [lambda text: erase.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],

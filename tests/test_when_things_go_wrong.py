@@ -261,7 +261,7 @@ class TestRedaction:
     def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(self, server, admin_client):
         """Transitively, an earlier retired one too, with the runs' texts; a summary above it stays."""
         server.script(default=steps.reply(f"## Recap\n\nIda told you that {SECRET}."))
-        session = chat.start_session()
+        session = chat.start_session(title="A talk")
         above = talk(session, turns=10)
         first = chat.compact(above[-1]).summary
         messages = talk(session, above[-1], turns=10)

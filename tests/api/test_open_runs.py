@@ -39,7 +39,7 @@ class TestInTheWay:
 
 def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
     """Between opening the run and claiming it a worker took it: nothing failed, and the run is there to poll."""
-    monkeypatch.setattr("compaction_app.compaction.execute.compact_chat_history", lambda *arguments: None)
+    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda *arguments: None)
     response = ask.post(path)
     run = CompactionRun.objects.get()
     assert response.status_code == 409

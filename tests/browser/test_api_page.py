@@ -12,4 +12,4 @@ def test_the_page_lists_the_calls(open_page):
     page = open_page(conversations.superuser())
     assert page.goto("/api/v1/docs").status == 200
     page.get_by_text("/api/v1/sessions/{session_id}/compact", exact=True).wait_for()
-    page.get_by_text("Compact a branch", exact=False).first.wait_for()
+    page.get_by_text("/api/v1/runs/{run_id}", exact=True).wait_for()

@@ -496,4 +496,4 @@ class TestHostsOwn:
         assert caught.value.error_detail.startswith("REDACTOR ")
         assert words in caught.value.error_detail
         [said] = [record.compaction for record in caplog.records if record.compaction["event"] == "error"]
-        assert (said["step"], said["type"]) == ("redact", type_)
+        assert (said["step"], said["type"]) == ("prepare", type_)
