@@ -55,8 +55,6 @@ _SUMMARY_ID = 0
 _SURROUNDING_ROLES = (Role.SYSTEM, Role.DEVELOPER)
 #: Keys of a message that are counted and sent as text.
 _SENT = ("content", "name", "tool_call_id", "tool_calls")
-#: Keys of a part's text.
-_TEXTS = ("text", "refusal")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,11 +199,9 @@ class _History:
     def message(self, message: Message) -> dict[str, Any]:
         """The dict that a value was made from, with the value's content."""
         result = copy.deepcopy(dict(self._originals[message.id - 1]))
-        content = result.get("content")
-        if message.content != _text_of(content):
-            result["content"] = message.content
-            if others := _other_parts(content):
-                result["content"] = [{"type": "text", "text": message.content}, *others]
+        text, others = _read(result.get("content"))
+        if message.content != text:
+            result["content"] = [{"type": "text", "text": message.content}, *others] if others else message.content
         return result
 
     def rebuilt(self, shown: ShownHistory) -> list[dict[str, Any]]:
@@ -354,6 +350,7 @@ def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> l
     values, path_tokens = [], 0
     for number, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1):
         path_tokens += tokens
+        text, others = _read(message.get("content"))
         values.append(
             Message(
                 id=number,
@@ -362,12 +359,12 @@ def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> l
                 role=str(message["role"]),
                 tokens=tokens,
                 path_tokens=path_tokens,
-                content=_text_of(message.get("content")),
+                content=text,
                 tool_calls=tuple(message.get("tool_calls") or ()),
                 tool_call_id=str(message.get("tool_call_id") or ""),
                 name=str(message.get("name") or ""),
                 reasoning=message.get("reasoning"),
-                attachments=tuple(_attachments_of(message.get("content"))),
+                attachments=tuple(map(_attachment, others)),
             )
         )
     return values
@@ -375,35 +372,28 @@ def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> l
 
 def _countable(message: Mapping[str, Any]) -> dict[str, Any]:
     """The message as ``tokens.count_messages`` accepts it."""
-    content = message.get("content")
-    return {**message, "content": _text_of(content), "attachments": _attachments_of(content)}
+    text, others = _read(message.get("content"))
+    return {**message, "content": text, "attachments": list(map(_attachment, others))}
 
 
-def _text_of(content: Any) -> str:
+def _read(content: Any) -> tuple[str, list[Mapping[str, Any]]]:
+    """The text of a content, and its parts that are none: images, files, audio."""
     if not isinstance(content, list):
-        return str(content or "")
-    return "\n".join(text for part in content if (text := _text_of_part(part)) is not None)
-
-
-def _other_parts(content: Any) -> list[Mapping[str, Any]]:
-    """The parts that are not text: images, files, audio."""
-    return [part for part in content if _text_of_part(part) is None] if isinstance(content, list) else []
-
-
-def _attachments_of(content: Any) -> list[dict[str, Any]]:
-    """Those parts as attachments: each has its tokens and its own line in a transcript."""
-    return [_attachment(part) for part in _other_parts(content)]
-
-
-def _text_of_part(part: Any) -> str | None:
-    """The text of a part, which may be a bare string; None for another kind of part."""
-    if not isinstance(part, Mapping):
-        return str(part)
-    texts = [part[name] for name in _TEXTS if name in part]
-    return str(texts[0] or "") if texts else None
+        return str(content or ""), []
+    texts: list[str] = []
+    others: list[Mapping[str, Any]] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif (name := next((name for name in ("text", "refusal") if name in part), None)) is not None:
+            texts.append(str(part[name] or ""))
+        else:
+            others.append(part)
+    return "\n".join(texts), others
 
 
 def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part with its tokens, for a line of its own in a transcript."""
     flat = described(part)
     kind = "image" if flat["type"] == "image" else str(part.get("type") or "file")
     # The part is sent whatever it is, so it is never only named.

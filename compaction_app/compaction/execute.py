@@ -189,7 +189,7 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
         # this app's own words, which quote nothing; those of a host's code may quote the conversation.
         cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
         is_own = isinstance(error, RedactionFailed | ConfigurationError)
-        log_error(logger, cause, run=run.pk, session=run.session_id, step="redact" if cause is not error else "prepare")
+        log_error(logger, cause, run=run.pk, session=run.session_id, step="prepare")
         code = ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause)
         runs.fail(run, code, str(error) if is_own else f"{type(error).__name__} while the request was prepared")
         return None

@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -314,7 +315,7 @@ def find_suppression(
         return None
     now = timezone.now()
     recent = _recent_runs(branch, using)
-    failures = _failures_in_a_row(recent)
+    failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
     if failures and (until := breaker_until(failures, settings)) and now < until:
         return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.
@@ -340,15 +341,6 @@ def _recent_runs(branch: Branch, using: str) -> list[CompactionRun]:
         .only("id", "anchor_id", "summary_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
     )
     return [run for run in finished if run.anchor_id in tail or (base_id and run.summary_id == base_id)]
-
-
-def _failures_in_a_row(recent: Sequence[CompactionRun]) -> list[CompactionRun]:
-    failures = []
-    for run in recent:
-        if run.status != RunStatus.FAILED:
-            break
-        failures.append(run)
-    return failures
 
 
 def breaker_until(failures: Sequence[CompactionRun], settings: Settings) -> datetime | None:

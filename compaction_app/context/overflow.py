@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_app.messages.validation import token_count
+
 #: A smaller window than this is a misread number, or a gateway's mistake: instructions alone take a thousand tokens.
 SMALLEST_WINDOW = 1_000
 #: Characters of an error that are read. Some servers quote the whole request.
@@ -102,8 +104,8 @@ def find_overflow(status: int | None, body: Any) -> Overflow | None:
     text, codes, fields = _gather(body)
     numbers = _numbers(text)
     window, sent = _window_and_sent(numbers, text)
-    window = _whole(fields.get("n_ctx")) or window
-    sent = _whole(fields.get("n_prompt_tokens")) or sent
+    window = token_count(fields.get("n_ctx")) or window
+    sent = token_count(fields.get("n_prompt_tokens")) or sent
     if status == 429 or _RATE.search(text):
         over = window and sent and sent > window
         return Overflow(window, sent, is_rate=True) if over or _PLAIN.search(text) else None
@@ -228,7 +230,3 @@ def _window_and_sent(numbers: Mapping[str, list[int]], text: str) -> tuple[int |
         sent = max(limits)
     has_unit = "token" in text.lower() or _CONTEXT_NUMBER.search(text) or re.search("input length", text, re.IGNORECASE)
     return (window if has_unit or (sent and window and sent > window) else None), sent
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -39,10 +39,16 @@ class _Held(NamedTuple):
     message_id: int
     using: str
     until: float
+    #: Of django-tenants: the keeper's own connection needs it too.
+    tenant: Any
+
+    def enter(self) -> None:
+        if self.tenant is not None:
+            connections[self.using].set_tenant(self.tenant)  # type: ignore[attr-defined]
 
 
 class _Keeper(threading.Thread):
-    """Renews what this process has claimed: one statement for each database, with a connection of its own."""
+    """Renews what this process has claimed: one statement for each database and tenant, on its own connection."""
 
     _starting = threading.Lock()
     _of_this_process: ClassVar[_Keeper | None] = None
@@ -80,25 +86,27 @@ class _Keeper(threading.Thread):
             if claimed is not None:
                 held[token] = claimed
             elif is_abandoned and known is not None:
+                known.enter()
                 _delete(token, known)
                 connections[known.using].close()
 
 
 def _renew(held: dict[uuid.UUID, _Held]) -> None:
     now = timezone.now()
-    for using in {one.using for one in held.values()}:
-        own = {token: one.message_id for token, one in held.items() if one.using == using}
-        rows = ReplyClaim.objects.using(using)
+    for one in {(one.using, one.tenant): one for one in held.values()}.values():
+        alike = {token: each for token, each in held.items() if (each.using, each.tenant) == (one.using, one.tenant)}
+        rows = ReplyClaim.objects.using(one.using)
         try:
-            rows.filter(pk__in=own.values(), token__in=own).update(
+            one.enter()
+            rows.filter(pk__in=[each.message_id for each in alike.values()], token__in=alike).update(
                 lease_expires_at=now + timedelta(seconds=LEASE_SECONDS)
             )
             # What killed processes left at questions that nobody asked again.
             rows.filter(lease_expires_at__lt=now - timedelta(seconds=LEASE_SECONDS)).delete()
-            connections[using].close()
+            connections[one.using].close()
         except Exception as error:
             # Without a renewal the lease ends, and another caller may buy a second reply.
-            log_error(logger, error, step="renew", claims=len(own))
+            log_error(logger, error, step="renew", claims=len(alike))
 
 
 def _delete(token: uuid.UUID, held: _Held) -> None:
@@ -150,7 +158,8 @@ class Claim:
             row = ReplyClaim(message_id=message_id, token=self._token)
             row.lease_expires_at = now + timedelta(seconds=LEASE_SECONDS)
             row.save(using=using, force_insert=expires_at is None, force_update=expires_at is not None)
-        self._held = _Held(message_id, using, time.monotonic() + _LONGEST_SECONDS)
+        tenant = getattr(connections[using], "tenant", None)
+        self._held = _Held(message_id, using, time.monotonic() + _LONGEST_SECONDS, tenant)
         self._news = _Keeper.running().news
         self._news.put((self._token, self._held, False))
         return None

@@ -45,6 +45,10 @@ _COMPACTION_TYPES = ("compaction", "response.compaction")
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
 #: A prompt of which attachments are more than this share does not show how text is counted.
 _MOST_ATTACHED = 0.1
+#: Of a context, what a reply keeps of it.
+_SENT = (
+    "summary_id cutoff_id pinned_id first_shown_depth strategy pruned dropped tokens available_tokens window".split()
+)
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -163,18 +167,7 @@ def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mappin
     ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
     the provider counted what was sent.
     """
-    kept = {
-        "summary_id": context.summary_id,
-        "cutoff_id": context.cutoff_id,
-        "pinned_id": context.pinned_id,
-        "first_shown_depth": context.first_shown_depth,
-        "strategy": str(context.strategy),
-        "pruned": context.pruned,
-        "dropped": context.dropped,
-        "tokens": context.tokens,
-        "available_tokens": context.available_tokens,
-        "window": context.window,
-    }
+    kept = {name: getattr(context, name) for name in _SENT}
     if not report.counted:
         return kept
     error = _estimate_error(context, calibrations, report.counted)

@@ -5,6 +5,9 @@ providers and frameworks use (chat completions, Responses items, Anthropic's blo
 fields could not give it back, what came is kept beside them as ``original``. What is not understood leaves a one-line
 marker in the text, so that a summarizer knows of it. A model's reply is never refused for its form; a host's message
 is refused where it contradicts itself, since a host can correct it.
+
+``original`` is of a whole message and goes back to the endpoint that sent it. ``part`` of an attachment is the form of
+one content part, which goes to any endpoint.
 """
 
 from __future__ import annotations
@@ -27,13 +30,8 @@ from compaction_app.messages.validation import MAX_JSON_DEPTH, check_list_of_dic
 #: anything that does not contradict itself; a model anything at all.
 Writer = Literal["client", "host", "model"]
 
-OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = (
-    "openai",
-    "openai-responses",
-    "anthropic",
-    "pydantic-ai",
-    "langchain",
-)
+OPENAI, RESPONSES, ANTHROPIC = "openai", "openai-responses", "anthropic"
+PYDANTIC_AI, LANGCHAIN = "pydantic-ai", "langchain"
 
 _MARKER_CHARS = 240
 #: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
@@ -49,13 +47,8 @@ _MEDIA = ("image", "audio", "file", "document", "binary")
 #: Keys of a message, of a part and of a call that the fields give back.
 _READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls", "tool_call_id", "name", "index"})
 _PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
-_LANGCHAIN_ROLES = {
-    "human": "user",
-    "ai": "assistant",
-    "AIMessageChunk": "assistant",
-    "tool": "tool",
-    "system": "system",
-}
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
+_LANGCHAIN_ROLES["AIMessageChunk"] = "assistant"
 #: Strings of an original that nobody reads as text: see :func:`original_texts`.
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 _WHOLE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", *_REASONING_KEYS[1:])

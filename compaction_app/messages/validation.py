@@ -241,20 +241,16 @@ def _check_calls(role: Any, calls: Any) -> None:
         raise InvalidMessage("Only an assistant message has tool_calls.", field="tool_calls")
     seen: set[str] = set()
     for call in calls:
-        _check_call(call)
+        if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
+            raise InvalidMessage("Each tool call needs an id.", field="tool_calls")
+        function, which = call.get("function"), repr(call["id"])
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
+            raise InvalidMessage(f"Tool call {which} needs a function with a name.", field="tool_calls")
+        if not isinstance(function.get("arguments", ""), str):
+            raise InvalidMessage(f"Arguments of tool call {which} must be a string.", field="tool_calls")
         if call["id"] in seen:
-            raise InvalidMessage(f"Two tool calls have the id {call['id']!r}.", field="tool_calls")
+            raise InvalidMessage(f"Two tool calls have the id {which}.", field="tool_calls")
         seen.add(call["id"])
-
-
-def _check_call(call: Any) -> None:
-    if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
-        raise InvalidMessage("Each tool call needs an id.", field="tool_calls")
-    function = call.get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
-        raise InvalidMessage(f"Tool call {call['id']!r} needs a function with a name.", field="tool_calls")
-    if not isinstance(function.get("arguments", ""), str):
-        raise InvalidMessage(f"Arguments of tool call {call['id']!r} must be a string.", field="tool_calls")
 
 
 def check_original(original: Any) -> None:

@@ -284,6 +284,22 @@ def test_what_killed_processes_left_does_not_pile_up(session, monkeypatch):
         assert ReplyClaim.objects.get().message_id == kept.pk
 
 
+def test_it_is_renewed_in_the_schema_of_the_tenant(tip, monkeypatch):
+    """The keeper's connection sees another schema than the turn's: maciej-gol/tenant-schemas-celery#18."""
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
+    set_by: dict[Any, Any] = {}
+    kind = type(connections["default"])
+    monkeypatch.setattr(kind, "set_tenant", lambda self, tenant: set_by.update({tenant: self}), raising=False)
+    monkeypatch.setattr(connections["default"], "tenant", "acme", raising=False)
+    with held_claim(tip) as held:
+        held.take(regenerate=False)
+        deadline = time.monotonic() + 5
+        while "acme" not in set_by:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert set_by["acme"] is not connections["default"]
+
+
 def test_many_at_once_buy_one(tip, server):
     """``complete(q)`` three times at once bought three replies."""
     server.script([steps.late(0.5, steps.reply("Aye."))])
