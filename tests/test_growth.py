@@ -49,7 +49,7 @@ from compaction_app.retention import (
 )
 from compaction_app.summarizers import error_details, error_text, mending, prompts
 from compaction_app.transfer import bundles, export, formats
-from compaction_app.values import Message, Role, SummaryDraft
+from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
 pytestmark = pytest.mark.pure
 
@@ -216,7 +216,7 @@ def _without_collecting() -> Iterator[None]:
     gc.enable()
 
 
-def _seconds(read: Callable[[str], Any], text: str, times: int = 1) -> float:
+def _seconds(read: Callable[[Any], Any], text: Any, times: int = 1) -> float:
     best = float("inf")
     for _ in range(times):
         begun = time.process_time()
@@ -236,6 +236,43 @@ def test_four_times_the_text_takes_about_four_times_as_long(module: Any) -> None
             if seconds > FLOOR and seconds > MOST_GROWTH * before:
                 slow.append((number, long[:30], round(before, 3), round(seconds, 3)))
     assert slow == []
+
+
+def _calls(number: int, call_id: str = "c1") -> list[dict[str, Any]]:
+    return [{**_call("{}"), "id": call_id, "signature": "s"} for _ in range(number)]
+
+
+def _sent_again(number: int) -> None:
+    reply = originals.fields_of({"role": "assistant", "tool_calls": _calls(number)}, writer="model", endpoint="e")
+    calls = {"tool_calls": tuple(reply["tool_calls"]), "original": reply["original"]}
+    asked = ContextMessage(origin=Origin.VERBATIM, tokens=1, role=Role.ASSISTANT, content="", **calls)
+    openai_format.to_openai([asked], endpoint="e")
+
+
+def _streamed(deltas: list[dict[str, Any]]) -> None:
+    draft = chat_model.ReplyDraft()
+    for delta in deltas:
+        draft._add_delta(delta)
+    draft.reply()
+
+
+_CUT = {"index": 0, "id": "c1", "function": {"arguments": "}"}}
+#: What a reply may have thousands of, whole and streamed.
+MANY: dict[str, Callable[[int], Any]] = {
+    "calls with one id": _sent_again,
+    "streamed calls": lambda n: _streamed([{"tool_calls": [{**_CUT, "id": f"c{i}", "index": i}]} for i in range(n)]),
+    "calls in one chunk": lambda n: _streamed([{"tool_calls": _calls(n, "")}]),
+    "pieces of one call": lambda n: _streamed([{"tool_calls": [_CUT]}] * n),
+    "numbered parts": lambda n: _streamed([{"content": "a", "notes": [{"index": i, "text": "x"}]} for i in range(n)]),
+    "parts in one chunk": lambda n: _streamed([{"content": "a", "notes": [{"text": "x"}] * n}]),
+    "keys": lambda n: _streamed([{"content": "a", f"key {i}": "x"} for i in range(n)]),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_four_times_the_pieces_of_a_reply_take_about_four_times_as_long(kind: str) -> None:
+    short, long = (min(_seconds(MANY[kind], n) for _ in range(3)) for n in (1_500, 6_000))
+    assert long <= FLOOR or long < MOST_GROWTH * short
 
 
 def test_no_module_with_a_pattern_is_left_out() -> None:

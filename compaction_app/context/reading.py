@@ -116,7 +116,7 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
         settings = budget.with_trigger_of(model, settings)
     place = (windows.endpoint_of() if request.endpoint is None else request.endpoint, model)
     learned = windows.learned_of(place)
-    learned = replace(learned, window=request.window) if request.window else learned
+    learned = replace(learned, window=request.window or learned.window)
     window = budget.window_or_default(model, settings, learned.window)
     configured = budget.window_or_default(model, settings) if learned.window else window
     reply = budget.reply_reserve(configured, settings, request.reserved_tokens)

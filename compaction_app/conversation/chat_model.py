@@ -181,9 +181,6 @@ def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: An
     reply = Reply(**fields_of(data, writer="model", endpoint=endpoint, salt=salt), **others)
     ending = f" (finish_reason {reply.finish_reason})" if reply.finish_reason else ""
     if error or _NO_END.search(reply.finish_reason.lower()):
-        told = openai.APIError(str(error or ""), request=None, body=error)  # type: ignore[arg-type]
-        if error and (overflow := overflow_of(told)):
-            raise ProviderOverflow(overflow) from told
         raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
     # An empty reply would be an empty message in every later prompt.
     if reply.content.strip() or reply.tool_calls or reply.attachments:
@@ -200,7 +197,7 @@ def _usage_of(part: Any) -> dict[str, Any]:
     usage = getattr(part, "usage", None)
     if not isinstance(usage, openai.BaseModel):
         return {}
-    return {key: value for key, value in storable(usage).items() if value is not None}
+    return dict(storable(usage.model_dump(exclude_none=True, warnings=False)))
 
 
 def _reported_by(part: Any, message: Any) -> Any:
@@ -253,10 +250,14 @@ def _reply_of(completion: Any, endpoint: str) -> Reply:
     error = getattr(completion, "error", None) or getattr(choice, "error", None)
     if not error and (message is None or not hasattr(message, "content")):
         raise InvalidReply(_UNREADABLE, completion=completion)
+    # Of a stream it is no overflow any more: a part of the answer was read.
+    told = openai.APIError(str(error or ""), request=None, body=storable(error))  # type: ignore[arg-type]
+    if error and (overflow := overflow_of(told)):
+        raise ProviderOverflow(overflow) from told
     return _read_reply(
         storable(message) if message is not None else {},
         endpoint,
-        storable(error),
+        told.body,
         salt=getattr(completion, "id", ""),
         usage=_usage_of(completion),
         model=make_storable(_text_of(getattr(completion, "model", None)))[:255],
@@ -264,6 +265,10 @@ def _reply_of(completion: Any, endpoint: str) -> Reply:
         context_management=_reported_by(completion, message),
         completion=completion,
     )
+
+
+#: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
+_MOST_REREAD = 5_000_000
 
 
 class ReplyDraft:
@@ -278,6 +283,8 @@ class ReplyDraft:
         self._deltas: list[dict[str, Any]] = []
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_CallDraft] = []
+        #: By index, and by index and id; under None whatever index they have.
+        self._newest: dict[Any, _CallDraft] = {}
         self._usage: dict[str, Any] = {}
         self._model = ""
         self._context_management: Any = None
@@ -310,21 +317,21 @@ class ReplyDraft:
         self._deltas.append({key: value for key, value in delta.items() if key != "tool_calls"})
         for key, texts in self._texts.items():
             texts.append(read_message({"role": "user", "content": delta.get(key)}, writer="model").text())
-        begun = len(self._calls)
         for call in [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list) else ():
             if isinstance(call, Mapping):
-                self._add_call(call, begun)
+                self._add_call(call)
 
-    def _add_call(self, piece: Mapping[str, Any], begun: int) -> None:
-        """``begun``: how many calls there were before this chunk, which has at most one piece of each."""
-        index, call_id = piece.get("index"), piece.get("id")
-        alike = [call for call in self._calls if index is None or call.index == index]
-        same = next((call for call in reversed(alike) if call_id and call.id == call_id), None)
-        current = same or (alike[-1] if alike else None)
-        if current is None or current.is_followed_by(piece, in_one_chunk=current in self._calls[begun:]):
-            current = _CallDraft(index)
+    def _add_call(self, piece: Mapping[str, Any]) -> None:
+        """A chunk has at most one piece of each call."""
+        index, call_id, chunk = piece.get("index"), _text_of(piece.get("id")), len(self._deltas)
+        index = index if isinstance(index, int | str) else None
+        current = (self._newest.get((index, call_id)) if call_id else None) or self._newest.get(index)
+        if current is None or current.is_followed_by(piece, in_one_chunk=current.chunk == chunk):
+            current = _CallDraft(chunk)
             self._calls.append(current)
+            self._newest |= {index: current, None: current}
         current.add(piece)
+        self._newest |= {(index, current.id): current, (None, current.id): current}
 
     def reply(self) -> Reply:
         """The whole reply; :class:`EmptyReply` if there is nothing in it."""
@@ -353,12 +360,15 @@ class _CallDraft:
     Its arguments come as parts of a text, as a text that grows with each piece, as one text, or as an object.
     """
 
-    def __init__(self, index: Any) -> None:
-        self.index = index
+    def __init__(self, chunk: int) -> None:
+        #: In which it began.
+        self.chunk = chunk
         self.id = ""
         self.name = ""
         self._pieces: list[dict[str, Any]] = []
         self._arguments: list[Any] = []
+        #: Characters and keys in them, and how many more are read to see whether they are complete.
+        self._size, self._room = 0, _MOST_REREAD
 
     def add(self, piece: Mapping[str, Any]) -> None:
         inner = _inner(piece)
@@ -367,6 +377,7 @@ class _CallDraft:
         arguments = inner.get("arguments")
         if arguments not in (None, "") and not self._is_repeated_by(arguments, _text_of(piece.get("id"))):
             self._arguments.append(arguments)
+            self._size += len(arguments) if isinstance(arguments, str | Mapping) else 1
         function = (
             {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
         )
@@ -398,9 +409,10 @@ class _CallDraft:
         if not self._arguments:
             return False
         last = self._arguments[-1]
-        return not isinstance(last, str) or (
-            last.rstrip()[-1:] == "}" and parse_arguments(self._whole_arguments) is not None
-        )
+        if self._room < 0 or (isinstance(last, str) and last.rstrip()[-1:] != "}"):
+            return False
+        self._room -= self._size
+        return not isinstance(last, str) or parse_arguments(self._whole_arguments) is not None
 
     @property
     def _whole_arguments(self) -> Any:

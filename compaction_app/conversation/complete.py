@@ -30,7 +30,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now
-from compaction_app.conversation.usage import prompt_tokens, record_double_configured, report_of
+from compaction_app.conversation.usage import read_report, record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -255,8 +255,8 @@ async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]
 def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, int]:
     """The turn with the window that its provider names, or with a smaller one than it refused; and the largest prompt.
 
-    Both by our count, and always less than what was refused. The window is remembered for this endpoint and model,
-    except where the limit is one of a rate.
+    Both by our count, and always less than what was refused. A window that is named is remembered for this endpoint
+    and model, except where the limit is one of a rate.
     """
     overflow, sent = refusal.overflow, turn.context.tokens
     resolved = resolve_request_at(turn.tip, turn.request)
@@ -333,6 +333,8 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     resolved = resolve_with_history(stored, turn.request)
-    windows.accept(resolved.place, prompt_tokens(reply.usage) or 0, resolved.learned)
+    # Some gateways report the sum of several prompts.
+    taken = min(read_report(stored.usage, stored.metadata).counted or 0, 2 * turn.context.tokens)
+    windows.accept(resolved.place, taken, resolved.learned)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

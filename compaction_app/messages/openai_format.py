@@ -102,7 +102,7 @@ def _whole(message: ContextMessage, endpoint: str) -> Mapping[str, Any] | None:
 
 
 def _unused(call_id: str, used: set[str]) -> str:
-    number, chosen = 1, call_id
+    number, chosen = len(used), call_id
     while chosen in used:
         number += 1
         chosen = _digest(f"{call_id} {number}")

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -91,8 +91,11 @@ def merged(pieces: Iterable[Any]) -> Any:
     if all(isinstance(piece, str) for piece in given):
         return "".join(given)
     if all(isinstance(piece, Mapping) for piece in given):
-        keys = dict.fromkeys(key for piece in given for key in piece)
-        return {key: _merged_key(key, [piece[key] for piece in given if key in piece]) for key in keys}
+        found: dict[str, list[Any]] = {}
+        for piece in given:
+            for key, item in piece.items():
+                found.setdefault(key, []).append(item)
+        return {key: _merged_key(key, items) for key, items in found.items()}
     if any(isinstance(piece, list) for piece in given):
         return _merged_lists(given)
     return given[-1]
@@ -107,32 +110,38 @@ def _merged_key(key: str, pieces: list[Any]) -> Any:
 def _merged_lists(given: list[Any]) -> list[Any]:
     """Items with an index by their index; else the first item of a chunk continues the last one of its kind."""
     slots: list[list[Any]] = []
+    numbered: dict[tuple[int, str], list[Any]] = {}
     for piece in given:
         items = piece if isinstance(piece, list) else [{"type": "text", "text": piece}] if piece else []
-        open_slots = len(slots)
+        begun = len(slots)
+        last = slots[-1] if slots else None
         for place, item in enumerate(items):
-            slot = _slot_of(item, slots[:open_slots], is_first=place == 0)
+            number = _number_of(item)
+            slot = numbered.get(number) if number else last if place == 0 and _goes_on(last, item) else None
             if slot is None:
                 slots.append([item])
             else:
                 slot.append(item)
+        # A chunk has one piece of each.
+        for slot in slots[begun:]:
+            if number := _number_of(slot[0]):
+                numbered.setdefault(number, slot)
     return [merged(slot) for slot in slots]
 
 
-def _slot_of(item: Any, slots: Sequence[list[Any]], *, is_first: bool) -> list[Any] | None:
-    if not isinstance(item, Mapping):
-        return None
-    kind, index = item.get("type"), item.get("index")
-    if isinstance(index, int):
-        same = (
-            s for s in slots if isinstance(s[0], Mapping) and (s[0].get("index"), s[0].get("type")) == (index, kind)
-        )
-        return next(same, None)
-    last = slots[-1] if slots and isinstance(slots[-1][0], Mapping) else None
-    if not is_first or last is None or last[0].get("type") != kind or last[-1].get("signature"):
-        return None
+def _number_of(item: Any) -> tuple[int, str] | None:
+    index = item.get("index") if isinstance(item, Mapping) else None
+    return (index, str(item.get("type"))) if isinstance(index, int) else None
+
+
+def _goes_on(last: list[Any] | None, item: Any) -> bool:
+    if last is None or not isinstance(last[0], Mapping) or not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    if last[0].get("type") != kind or last[-1].get("signature"):
+        return False
     flows = _FLOWING.search(str(kind)) and not _SEALED.search(str(kind))
-    return last if flows and "id" not in item else None
+    return bool(flows) and "id" not in item
 
 
 # -- reading --------------------------------------------------------------------------------------------------
@@ -146,6 +155,7 @@ class Reading:
     #: Texts in order; None where something that is no text stood between two.
     texts: list[str | None] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    call_ids: set[str] = field(default_factory=set)
     #: Of results: the call's id, the tool's name, the text, the attachments, and the part itself.
     results: list[tuple[str, str, Reading, Any]] = field(default_factory=list)
     reasoning: list[Any] = field(default_factory=list)
@@ -268,9 +278,8 @@ class Reading:
             arguments = {"input": arguments}
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         name = inner.get("name") if isinstance(inner.get("name"), str) and inner["name"] else "unnamed"
-        known = {one["id"] for one in self.calls}
         call_id = given.get("id")
-        if not isinstance(call_id, str) or not call_id.strip() or call_id in known:
+        if not isinstance(call_id, str) or not call_id.strip() or call_id in self.call_ids:
             place = len(self.calls)
             call_id = hashlib.sha256(json.dumps([salt, place, name, text]).encode()).hexdigest()[:9]
         made = {
@@ -278,6 +287,7 @@ class Reading:
             "type": "custom" if is_custom else "function",
             "function": {"name": name, "arguments": text},
         }
+        self.call_ids.add(call_id)
         # What a client of the API writes beside them is nowhere else.
         self.calls.append(storable({**given, **made} if self.writer == "client" else made))
         own = {**given, "type": given.get("type") or "function", "function": dict(inner)}

@@ -295,6 +295,17 @@ class TestNoReply:
         assert caught.value.reply["content"] == "Half a"
         assert ChatMessage.objects.count() == 1
 
+    def test_an_overflow_at_the_end_of_a_stream_is_an_error_of_the_reply(self, tip, client, server):
+        def answer(exchange: Exchange) -> None:
+            exchange.send_delta({"content": "A"})
+            error = {"message": "maximum context length is 3000 tokens, you sent 9000 tokens"}
+            choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error}
+            exchange.send_event({"id": "c", "choices": [choice]})
+
+        server.script([answer])
+        with pytest.raises(InvalidReply):
+            list(chat.stream(tip, client=client))
+
     @BOTH
     def test_one_that_was_cut_off_is_stored_and_says_so(self, tip, client, server, ask):
         server.script([message("length", content="At four, th")])
@@ -307,6 +318,26 @@ class TestNoReply:
             ask(tip, client=client)
         assert caught.value.reply["reasoning"] == "Hm."
         assert chat.append_message(tip.session, tip, role="assistant", **caught.value.reply)
+
+
+USAGES: dict[str, Any] = {
+    "a word": {"prompt_tokens": "many"},
+    "a list": {"prompt_tokens": [1]},
+    "no number": {"prompt_tokens": float("nan")},
+    "a number without end": {"prompt_tokens": 10**400},
+    "NUL": {"prompt_tokens": 5, "note\x00": "\x00\ud800"},
+    "deeper than JSON may be": {"prompt_tokens": 5, "note": json.loads("[" * 150 + "]" * 150)},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", USAGES)
+def test_no_usage_report_loses_a_reply(tip, client, server, ask, case):
+    """What it was, nobody could mend: the reply was paid for, and the error came after it was stored."""
+    server.script([steps.reply("Aye.", usage=USAGES[case])])
+    reply = ask(tip, client=client)
+    reply.refresh_from_db()
+    assert reply.content == "Aye."
 
 
 def test_an_endpoint_is_told_without_its_key_and_query(client):

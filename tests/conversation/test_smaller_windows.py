@@ -130,6 +130,9 @@ class TestRecovery:
         assert len(server.requests) == 1
 
 
+PICTURE = {"type": "image", "url": "https://example.org/roof.jpg"}
+
+
 class TestLearned:
     PLACE = ("http://here/v1", "m")
 
@@ -144,6 +147,35 @@ class TestLearned:
         chat.complete(tip, client=client)
         learned = windows.learned_of(place).window
         assert learned is None or learned >= taken
+
+    def test_nor_when_it_is_said_again(self, session, client, server):
+        """A turn that was made smaller for it is taken too, and says nothing of what is the most."""
+        tip = long_branch(session)
+        chat.complete(tip, client=client)
+        for _ in range(2):
+            server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
+            chat.complete(tip, client=client, regenerate=True)
+        assert windows.learned_of((endpoint_of(client), "house-model")).window > 7_000
+
+    def test_a_request_with_too_many_bytes_shortens_nobody_elses_prompt(self, session, client, server):
+        """A server in between refuses a picture, and names no number of tokens."""
+        tip = chat.append_message(session, None, role="user", content="Look.", attachments=[PICTURE])
+
+        def too_many_bytes(exchange: Exchange) -> None:
+            exchange.send(413, b"<html><title>413 Request Entity Too Large</title></html>", "text/html")
+
+        server.script(default=too_many_bytes)
+        with pytest.raises(ContextOverflow):
+            chat.complete(tip, client=client)
+        server.script(default=steps.reply("Aye."))
+        other = chat.start_session(model="house-model")
+        assert not chat.complete(long_branch(other, 20), client=client).fallback_used
+
+    def test_a_report_of_more_than_was_sent_is_no_prompt_that_was_taken(self, session, client, server):
+        """Gateways report the sum of the prompts that they sent themselves."""
+        server.script([steps.reply("Aye.", usage={"prompt_tokens": 90_000_000, "completion_tokens": 2})])
+        chat.complete(long_branch(session, 5), client=client)
+        assert windows.learned_of((endpoint_of(client), "house-model")).accepted < 10_000
 
     def test_what_a_larger_accepted_prompt_disproves_is_forgotten(self):
         windows.learn(self.PLACE, 3_000, windows.NOTHING)
