@@ -40,6 +40,9 @@ _PARTS = frozenset(_LABELS.values())
 #: Where content parts have an address or the bytes themselves.
 _ADDRESSES = ("url", "image_url", "file_data", "file_url", "data")
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+#: Of a message that came; what a reply's content parts have.
+_NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
+_CONTENTS: dict[str, Any] = {"text": str, "refusal": str, "image_url": (str, dict)}
 #: What a host may tell of an attachment, in a content part too; no provider knows these keys.
 _OURS = ("tokens", "width", "height", "duration")
 
@@ -171,17 +174,18 @@ def _openai_message(
     """The message without the ids of its calls; ``whole`` is what came, where that goes back."""
     data: dict[str, Any] = {"role": str(message.role)}
     if whole is not None:
-        data |= {key: value for key, value in whole.items() if value is not None and key != "function_call"}
+        data |= {key: value for key, value in whole.items() if value is not None and key not in _NOT_SENT_BACK}
         came = whole.get("content")
-        data["content"] = came if came and isinstance(came, str | list) else message.content
-        if isinstance(audio := data.get("audio"), Mapping):
-            data["audio"] = {"id": audio.get("id")}
+        data["content"] = came if came and _is_content(came) else message.content
+        audio = data.pop("audio", None)
+        if isinstance(audio, Mapping) and isinstance(audio.get("id"), str):
+            data["audio"] = {"id": audio["id"]}
     else:
         data["content"] = _content_with_attachments(message) if message.attachments else message.content
-        if message.name and message.role != "tool":
-            data["name"] = sent_name(message.name)
         if include_reasoning and message.reasoning is not None:
             data["reasoning"] = message.reasoning
+    if message.name and message.role != "tool":
+        data["name"] = sent_name(message.name)
     given = data.pop("tool_calls", None)
     if message.tool_calls:
         calls = given if isinstance(given, list) and len(given) == len(message.tool_calls) else ()
@@ -191,6 +195,18 @@ def _openai_message(
     if message.role != "tool":
         data["content"] = _without_blanks(data["content"]) or (None if message.tool_calls else "")
     return data
+
+
+def _is_content(came: Any) -> bool:
+    """Whether each part says what it is and, of the kinds that any provider knows, has that."""
+    if not isinstance(came, list):
+        return isinstance(came, str)
+    parts = [part for part in came if not isinstance(part, str)]
+    kinds = [part.get("type") if isinstance(part, Mapping) else None for part in parts]
+    return all(
+        isinstance(kind, str) and (kind not in _CONTENTS or isinstance(part.get(kind), _CONTENTS[kind]))
+        for part, kind in zip(parts, kinds, strict=True)
+    )
 
 
 def _without_blanks(content: Any) -> Any:
@@ -352,7 +368,7 @@ def _openai_call(call: Mapping[str, Any], raw: Any) -> dict[str, Any]:
     """``raw``: the call as it came, where that goes back; its unknown keys (a thought signature) go with it."""
     function = call.get("function") or {}
     raw = raw if isinstance(raw, Mapping) else {}
-    call_id = raw.get("id") if isinstance(raw.get("id"), str) and raw["id"] else call.get("id")
+    call_id = raw["id"] if isinstance(raw.get("id"), str) and raw["id"].strip() else call.get("id")
     data = {**raw, "id": str(call_id or "")}
     data.pop("index", None)
     custom = raw.get("custom")

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import _attachment_of, is_sendable_id, strings
+from compaction_app.messages.openai_format import _attachment_of, is_sendable_id, sent_name, strings
 from compaction_app.messages.tool_calls import tool_marker
-from compaction_app.messages.truncate import one_line
+from compaction_app.messages.truncate import in_brackets, one_line
 from compaction_app.messages.validation import MAX_JSON_DEPTH, check_list_of_dicts, make_storable
 
 #: Who wrote what is read: a client of the JSON API may send only what its documentation names; a host may send
@@ -453,11 +453,11 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
 def become_text(result: Any) -> None:
     """Make a tool's result without its call a text of the user role, which is valid anywhere. In place.
 
-    Each line is quoted: a tool wrote it, and nobody may take it for what a person asked for.
+    Each line is quoted, and its name and id are no sentences: nobody may take them for what a person asked for.
     """
     data = {"role": "tool", "tool_call_id": result.tool_call_id, "content": result.content}
     result.original = result.original or {"format": OPENAI, "endpoint": "", "data": data}
-    about = one_line(f"{result.name} {result.tool_call_id}".strip(), 80)
+    about = in_brackets(" ".join(sent_name(one) for one in (result.name, result.tool_call_id) if one), 80)
     quoted = "".join(f"\n> {line}" for line in result.content.splitlines())
     result.role, result.content = "user", f"[result of a tool call: {about}]{quoted}"
     result.tool_call_id = result.name = ""

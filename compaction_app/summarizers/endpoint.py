@@ -87,16 +87,19 @@ class _Bounded:
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         """The decompressed data, never much of it at once."""
         while data:
+            # What follows the end is not read, but it is counted.
+            decoder = None if self._decoder and self._decoder.eof else self._decoder
             try:
-                piece = self._decoder.decompress(data, _PIECE) if self._decoder else data
+                piece = decoder.decompress(data, _PIECE) if decoder else data
             except zlib.error as error:
                 raise self._invalid("cannot be decompressed") from error
-            data = self._decoder.unconsumed_tail if self._decoder else b""
+            data = decoder.unconsumed_tail if decoder else b""
             self._room -= len(piece)
             if self._room < 0:
                 raise self._invalid(f"has more than {MOST_BYTES} bytes")
             self._check_time(piece)
-            yield piece
+            if decoder is self._decoder:
+                yield piece
 
     def _check_time(self, piece: bytes) -> None:
         now = time.monotonic()

@@ -142,6 +142,16 @@ class TestSize:
         assert chat.complete(tip).content == "Aye. " * 60_000
         assert here.calls[0].headers["accept-encoding"] == "gzip"
 
+    def test_what_follows_the_end_is_counted_and_not_read(self, here, tip, monkeypatch):
+        """A decoder would collect it without end."""
+        monkeypatch.setattr(endpoint, "MOST_BYTES", 2**20)
+        whole = gzip.compress(completion("Aye."))
+        here.script([raw(200, whole + bytes(2**19), Content_Encoding="gzip")])
+        assert chat.complete(tip).content == "Aye."
+        here.script(default=raw(200, whole + bytes(2**22), Content_Encoding="gzip"))
+        with pytest.raises(InvalidReply, match="more than"):
+            chat.complete(tip, regenerate=True)
+
     @pytest.mark.parametrize(("encoding", "data"), [("br", b"?"), ("gzip", b"no gzip at all")])
     def test_what_cannot_be_decompressed_is_no_reply(self, here, tip, encoding, data):
         here.script(default=raw(200, data, Content_Encoding=encoding))

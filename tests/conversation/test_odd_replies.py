@@ -82,6 +82,10 @@ ODD: dict[str, dict[str, Any]] = {
     "a part without text": {"content": [{"type": "text"}, {"type": "image_url"}, 5, "Aye."]},
     "reasoning with NUL": {"content": "Aye.", "reasoning": "hm\x00"},
     "deeper than JSON may be": {"content": "Aye.", "note": json.loads("[" * 300 + "]" * 300)},
+    "a part that does not say what it is": {"content": [{"text": "Aye."}, {"type": "text", "text": ["Aye."]}]},
+    "keys of other roles": {"content": "Aye.", "name": "a <b>", "tool_call_id": "c1", "note": 1},
+    "a sound without id": {"content": "Aye.", "audio": {"id": None}},
+    "ids of blanks": {"tool_calls": [call("  "), call("\n")]},
     "the old form of a call": {"content": None, "function_call": {"name": "look", "arguments": "{}"}},
     "a sound": {"content": None, "audio": {"id": "a1", "data": "aGk=", "transcript": "Aye.", "expires_at": 1}},
 }
@@ -97,6 +101,11 @@ def test_a_tool_loop_goes_on_however_a_model_writes(tip, client, server, ask, ca
     sent = again(reply, ask, client, server)[2:]
     assert sent[0]["role"] == "assistant"
     called = sent[0].get("tool_calls") or []
+    parts = sent[0]["content"] if isinstance(sent[0]["content"], list) else []
+    assert all(part.get(part["type"]) for part in parts), "a part has what it says"
+    assert not sent[0].keys() & {"name", "tool_call_id"}
+    assert all(one["id"].strip() for one in called)
+    assert sent[0].get("audio") in (None, {"id": "a1"})
     assert len(called) == len(reply.tool_calls or ())
     assert len({one["id"] for one in called}) == len(called)
     assert [one["id"] for one in called] == [m["tool_call_id"] for m in sent if m["role"] == "tool"]
