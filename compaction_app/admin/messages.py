@@ -139,10 +139,11 @@ class MessageFields(records.RecordAdmin):
             return format_html(words, display.moment(obj.redacted_at))
         return _with_rest(display.text_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, "content"))
 
-    @admin.display(description="tool calls")
-    def calls(self, obj: ChatMessage) -> str:
+    def _calls(self, obj: ChatMessage) -> str:
         calls = "\n\n".join("{}({})".format(*display.name_and_arguments(call)) for call in obj.tool_calls or ())
         return _with_rest(display.code_block(calls[:SHOWN]), len(calls) - SHOWN, self.text_url(obj, "tool_calls"))
+
+    calls = display.column("tool calls", _calls, "tool_calls")
 
     @admin.display(description="as stored")
     def stored(self, obj: ChatMessage) -> str:

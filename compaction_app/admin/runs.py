@@ -145,23 +145,23 @@ class CompactionRunAdmin(records.RecordAdmin):
     cutoff_link = records.message_column("cutoff_id", "cutoff")
     base_link = records.message_column("base_id", "base", "Summary")
     summary_link = records.message_column("summary_id", "summary", "Summary")
-    continues = display.column(
-        "continues", lambda self, run: self.link_to_run(run.previous_run_id) if run.previous_run_id else display.EMPTY
-    )
+    continues = display.column("continues", lambda self, run: self.link_to_run(run.previous_run_id), "previous_run_id")
+    #: What was too much for one summary is compacted by several runs, one after the other.
     continued_by = display.column(
         "continued by",
-        lambda self, run: self.link_to_list("compactionrun", "Following runs", previous_run=run.pk),
+        lambda self, run: display.joined(map(self.link_to_run, run.follow_ups.values_list("pk", flat=True)[:5]), ", "),
     )
     #: The number that the API and the database call its generation.
     compaction = display.shown("generation", display.number, "compaction")
     compacted = display.shown("messages_compacted", display.number)
     tokens = display.column("history tokens", lambda _, run: _tokens(run))
-    found_again = display.column(display.FOUND_AGAIN, lambda _, run: display.found_again(run))
+    found_again = display.column(display.FOUND_AGAIN, lambda _, run: display.found_again(run), "retention_after")
     how = display.column("strategy", lambda _, run: display.strategy_of(run))
     #: Messages that the summarizer was sent as head and tail only, because they were too long for it.
     shortened = display.column(
         "shortened inputs",
         lambda self, run: display.joined((self.link_to_message(pk) for pk in run.shortened_inputs), ", "),
+        "shortened_inputs",
     )
     made = display.column("history tokens", lambda self, run: _with_note(_tokens(run), self.summary_link(run)))
     asked = display.column(
@@ -216,13 +216,14 @@ class CompactionRunAdmin(records.RecordAdmin):
             reasons.append(f"{name}: {display.words(obj.error_code)}" + (f" ({meaning})." if meaning else "."))
         return display.joined(reasons, " ")
 
-    @admin.display(description="saved")
-    def saved(self, obj: CompactionRun) -> str:
+    def _saved(self, obj: CompactionRun) -> str:
         if obj.tokens_before is None or obj.tokens_after is None:
             return display.EMPTY
         saved = obj.tokens_before - obj.tokens_after
         share = f" ({saved / obj.tokens_before:.0%})" if obj.tokens_before else ""
         return f"{saved:,}{share}"
+
+    saved = display.column("saved", _saved, "tokens_after")
 
     @admin.display(description="cost")
     def price(self, obj: CompactionRun) -> str:
@@ -244,13 +245,12 @@ class CompactionRunAdmin(records.RecordAdmin):
         """The last attempt, from its claim to the end."""
         return _duration(obj.started_at, obj.finished_at, is_going_on=obj.status == RunStatus.RUNNING)
 
-    @admin.display(description="lease")
-    def lease(self, obj: CompactionRun) -> str:
-        if obj.lease_expires_at is None:
-            return display.EMPTY
-        is_over = obj.lease_expires_at < timezone.now()
+    def _lease(self, obj: CompactionRun) -> str:
+        is_over = bool(obj.lease_expires_at and obj.lease_expires_at < timezone.now())
         until = format_html("expired at {}" if is_over else "until {}", display.exact_moment(obj.lease_expires_at))
         return display.badge("failed", until) if is_over else until
+
+    lease = display.column("lease", _lease, "lease_expires_at")
 
     # -- the list -----------------------------------------------------------------------------------------
 

@@ -61,6 +61,14 @@ def test_large_calls_and_json_are_cut_and_lead_to_the_rest(viewer):
         assert json.loads(viewer.get(link).text) == getattr(message, part)
 
 
+def test_a_field_that_would_be_empty_is_left_out(viewer):
+    session = start_session()
+    message = chat.append_message(session, role="assistant", content="hi")
+    called = chat.append_message(session, message, role="assistant", tool_calls=calls("c1"))
+    assert "field-calls" not in viewer.get(page_of(message)).text
+    assert "field-calls" in viewer.get(page_of(called)).text
+
+
 def test_other_parts_of_a_row_are_not_to_be_had(viewer):
     message = chat.append_message(start_session(), role="user", content="hi")
     for part in ("session", "__class__", "objects"):

@@ -69,7 +69,7 @@ class TestPage:
             next_attempt_at=opened + timedelta(seconds=90),
             lease_expires_at=opened + timedelta(seconds=361),
         )
-        run_of(nodes[4], previous_run=run)
+        after = run_of(nodes[4], previous_run=run)
         page = page_text(viewer, run)
         for shown in (
             *(
@@ -86,7 +86,7 @@ class TestPage:
                 f"Summary {base.pk}",
                 f"Summary {summary.pk}",
                 f"Continues: Run {before.pk}",
-                "Continued by: Following runs",
+                f"Continued by: Run {after.pk}",
             ),
             *(
                 "96,210 → 41,208",

@@ -186,6 +186,29 @@ def test_compacting_without_instructions_brings_every_branch_to_rest(operator, b
 # -- the list -----------------------------------------------------------------------------------------------
 
 
+def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people_who_may_read_it(viewer, client):
+    session = start_session()
+    greeting = chat.append_message(session, role="assistant", content="Welcome.")
+    chat.append_message(session, greeting, role="user", content="Where does\nthe Anna lie? " + "x" * 100)
+    run_at(greeting, status="failed")
+    for page in (url("chatsession_changelist"), url("compactionrun_changelist"), page_of(session), page_of(greeting)):
+        assert "Where does the Anna lie?" in viewer.get(page).text, page
+    client.logout()
+    get_user_model().objects.all().delete()
+    page = log_in(client, "view_chatsession").get(url("chatsession_changelist")).text
+    assert "Anna" not in page
+    assert f"Session {session.pk}" in page
+
+
+def test_names_of_sessions_take_one_query_for_a_whole_list(viewer):
+    few, many = [], []
+    for count, queries in ((2, few), (40, many)):
+        for _ in range(count):
+            chat.append_message(start_session(), role="user", content="hi")
+        queries.extend(queries_of(viewer, url("chatsession_changelist")))
+    assert len(few) == len(many)
+
+
 def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
     owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
     session = start_session(owner=owner)

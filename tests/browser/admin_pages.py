@@ -42,7 +42,6 @@ PAGES: dict[str, Callable[[Harbour], list[str]]] = {
     "chatsession_change": lambda h: [url("chatsession_change", h.session.pk)],
     "chatsession_history": lambda h: [url("chatsession_history", h.session.pk)],
     "chatsession_delete": lambda h: [url("chatsession_delete", h.session.pk)],
-    "chatsession_verify": lambda h: [url("chatsession_verify", h.session.pk)],
     "chatsession_compact": lambda h: [url("chatsession_compact", h.session.pk)],
     "chatmessage_changelist": lambda h: [
         url("chatmessage_changelist", session=h.session.pk),
@@ -53,7 +52,6 @@ PAGES: dict[str, Callable[[Harbour], list[str]]] = {
     ],
     "chatmessage_transcript": lambda h: [
         url("chatmessage_transcript", h.tip.pk),
-        url("chatmessage_transcript", h.tip.pk, q="a"),
     ],
     "chatmessage_delete": lambda h: [url("chatmessage_delete", h.tip.pk)],
     "chatmessage_compact": lambda h: [url("chatmessage_compact", h.tip.pk)],

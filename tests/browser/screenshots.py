@@ -55,7 +55,6 @@ def pages_of(session: ChatSession, tip: ChatMessage) -> dict[str, str]:
         "session": admin_pages.url("chatsession_change", session.pk),
         "message": admin_pages.url("chatmessage_change", tip.pk),
         "transcript": admin_pages.url("chatmessage_transcript", tip.pk),
-        "search": admin_pages.url("chatmessage_transcript", tip.pk, q="tide"),
         "chat": reverse("chat:branch", args=[session.pk, tip.pk]),
     }
     if summary := chat.find_summary(tip):
