@@ -149,7 +149,7 @@ def _outcome_of(run: CompactionRun) -> str:
 
 
 def being_compacted(admin: RecordAdmin, sessions: Collection[ChatSession]) -> str:
-    """Like "Being compacted now: Run 162 (running)."; "" where no run is open, or the user may not view runs.
+    """Like "Open runs: Run 162 (running)."; "" where no run is open, or the user may not view runs.
 
     One query. The sessions are of one database, and at least one.
     """
@@ -157,7 +157,7 @@ def being_compacted(admin: RecordAdmin, sessions: Collection[ChatSession]) -> st
         return ""
     runs = CompactionRun.objects.using(database_of(next(iter(sessions)))).filter(session__in=sessions).open()
     found = joined(map(admin.link_to_run_with_status, runs.only("status").order_by("pk")[:_MOST_NAMED]), ", ")
-    return format_html("Being compacted now: {}.", found) if found != EMPTY else ""
+    return format_html("Open runs: {}.", found) if found != EMPTY else ""
 
 
 def requested_after(admin: RecordAdmin, sessions: Collection[ChatSession]) -> str:

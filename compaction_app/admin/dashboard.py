@@ -16,6 +16,7 @@ from django.utils.html import format_html, format_html_join
 
 from compaction_app.admin import display
 from compaction_app.admin.branches import percent_of
+from compaction_app.admin.records import RecordAdmin
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError
@@ -38,8 +39,6 @@ class State:
     depth: int | None = None
     history: TipHistory | None = None
     run: CompactionRun | None = None
-    #: Address of the newest run's page; "" for people who may not open it.
-    run_url: str = ""
 
     @property
     def branch(self) -> str:
@@ -56,15 +55,14 @@ class State:
         over = display.badge("failed", "over threshold") if self.history.tokens > budget.threshold else ""
         return format_html("{} {} {}", f"{percent_of(self.history, budget):,} %", over, size)
 
-    @property
-    def compaction(self) -> str:
+    def compaction(self, admin: RecordAdmin) -> str:
         """The outcome of the newest run, and when it was."""
         run = self.run
         if run is None:
             return display.EMPTY
         reason = display.words(run.error_code) if run.status == RunStatus.FAILED else ""
         when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
-        label = display.link(self.run_url, display.run_badge(run))
+        label = admin.link_to("compactionrun", run.pk, display.run_badge(run))
         return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
 
 

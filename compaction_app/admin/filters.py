@@ -51,6 +51,12 @@ def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
     return queryset.filter(kind=kind, last_summarized_message__isnull=False)
 
 
+class RetiredFilter(admin.EmptyFieldListFilter):
+    def choices(self, changelist: ChangeList) -> Any:
+        for choice, words in zip(super().choices(changelist), ("All", "Live", "Retired"), strict=True):
+            yield {**choice, "display": words}
+
+
 class SessionOfMessagesFilter(admin.SimpleListFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 

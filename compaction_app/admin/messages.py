@@ -225,7 +225,7 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
-            return (filters.KindFilter, ("retired_at", admin.EmptyFieldListFilter), filters.SessionOfMessagesFilter)
+            return (filters.KindFilter, ("retired_at", filters.RetiredFilter), filters.SessionOfMessagesFilter)
         # No index has roles: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
             return (filters.KindFilter, filters.SessionOfMessagesFilter)

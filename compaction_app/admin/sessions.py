@@ -6,7 +6,6 @@ Every count stops at a bound and says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -114,7 +113,7 @@ class ChatSessionAdmin(records.RecordAdmin):
     session = display.column("session", lambda self, session: display.titled(self.name_of(session), 48))
     short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
     branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
-    compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction)
+    compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction(self))
     system_prompt_text = display.shown("system_prompt", display.text_block)
     calibration = display.shown("token_calibration", display.json_block, "token counts corrected by")
     erased = display.column("redactions and deletions", lambda _, session: _erasures(session))
@@ -128,17 +127,13 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
-        rows = found.result_list = list(found.result_list)
-        with_runs = self.may_view("compactionrun")
-        if rows:
-            using = database_of(rows[0])
-            self.states = states_of(rows, using, with_runs=with_runs)
+        if rows := found.result_list:
+            self.states = states_of(rows, database_of(rows[0]), with_runs=self.may_view("compactionrun"))
         return found
 
     def state_of(self, session: ChatSession) -> State:
-        # Deleted since the list was read.
-        state = self.states.get(session.pk, State(session))
-        return replace(state, run_url=self.url("compactionrun_change", state.run.pk)) if state.run else state
+        # One that is missing was deleted since the list was read.
+        return self.states.get(session.pk, State(session))
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Also by title, among the newest sessions only: a search never reads the whole table."""

@@ -28,7 +28,7 @@ from compaction_app.values import EventKind
 
 COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
 SECTIONS: Sections = (
-    (None, ["state", "in_session", "text"]),
+    (None, ["state", "retired", "in_session", "text"]),
     ("Place", ["cutoff anchor pin", "messages_compacted tokens own_tokens"]),
     (
         "How it was made",
@@ -37,7 +37,7 @@ SECTIONS: Sections = (
             *("cost", "found_again", "built_on_it"),
         ],
     ),
-    ("Record", ["created redacted", "retired", "stored"]),
+    ("Record", ["created redacted", "stored"]),
 )
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
@@ -134,12 +134,11 @@ class SummaryFields(RecordAdmin):
         run = run_of(obj)
         return (run.summarizer_model if run else obj.model) or display.EMPTY
 
-    @admin.display(description="retired")
-    def retired(self, obj: ChatMessage) -> str:
-        if obj.retired_at is None:
-            return display.EMPTY
+    def _retired(self, obj: ChatMessage) -> str:
         reason = format_html('<span dir="auto">{}</span>', obj.retired_reason or "no reason given")
         return display.joined((display.moment(obj.retired_at), reason))
+
+    retired = display.column("retired", _retired, "retired_at")
 
 
 # -- generations --------------------------------------------------------------------------------------------

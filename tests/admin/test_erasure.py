@@ -65,7 +65,7 @@ def test_what_is_said_is_what_happens(eraser, hung):
     [run] = CompactionRun.objects.open()
     assert told(response) == (
         f"{nodes[1]} is redacted. Only this message is erased. Replies, edits and other branches may repeat it: "
-        f"search this session. Being compacted now: Run {run.pk} (waiting)."
+        f"search this session. Open runs: Run {run.pk} (waiting)."
     )
     assert response.headers["Location"] == page_of(nodes[1])
     row = ChatMessage.objects.get(pk=nodes[1].pk)

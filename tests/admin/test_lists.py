@@ -42,6 +42,8 @@ def test_summaries_are_filtered_by_live_and_retired(viewer):
     retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=1) == [live.pk]
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=0) == [retired.pk]
+    page = viewer.get(url("chatmessage_changelist", kind="summary")).text
+    assert '?kind=summary&amp;retired_at__isempty=1">Live</a>' in " ".join(page.split())
 
 
 def test_roles_are_looked_for_within_one_session(viewer):

@@ -61,17 +61,17 @@ def test_the_calibration_in_force_is_the_models(viewer):
 
 def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
     session = tips[0].session
-    assert "Being compacted now" not in viewer.get(page_of(session)).text
+    assert "Open runs" not in viewer.get(page_of(session)).text
     first, second = (run_at(tips[n], anchor=tips[n], status=status) for n, status in enumerate(("ready", "running")))
     waits = f'<a href="{page_of(first)}">Run {first.pk} (waiting)</a>'
     works = f'<a href="{page_of(second)}">Run {second.pk} (running)</a>'
     page = viewer.get(page_of(session)).text
-    assert f"Being compacted now: {waits}, {works}. Reload this page in a minute to see the result." in page
+    assert f"Open runs: {waits}, {works}. Reload this page in a minute to see the result." in page
 
 
 def test_open_runs_are_shown_only_to_users_who_may_view_runs(login, tips):
     run_at(tips[0], anchor=tips[0], status="ready")
-    assert "Being compacted now" not in login("view_chatsession").get(page_of(tips[0].session)).text
+    assert "Open runs" not in login("view_chatsession").get(page_of(tips[0].session)).text
 
 
 def test_numbers_lead_to_what_they_count(viewer):

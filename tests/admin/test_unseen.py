@@ -149,7 +149,7 @@ def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkey
         summary = chat.find_summary(compacted[-1])
         response = eraser.post(url("chatmessage_retire", ids=summary.pk), {"reason": "x"})
     [run] = CompactionRun.objects.open()
-    assert told(response).endswith(f"Being compacted now: Run {run.pk} (waiting).")
+    assert told(response).endswith(f"Open runs: Run {run.pk} (waiting).")
 
 
 def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):

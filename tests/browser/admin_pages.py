@@ -30,10 +30,14 @@ def url(name: str, *arguments: Any, **query: Any) -> str:
     return reverse(f"admin:{PREFIX}{name}", args=arguments, query=query or None)
 
 
+#: Parts of a message that have an address of their own.
+TEXTS = ("content", "tool_calls", "reasoning", "attachments", "metadata")
 #: Answers of plain text, which is no page to look at; what they show must still do nothing.
 PLAIN_TEXTS: dict[str, Callable[[Harbour], list[str]]] = {
     "chatmessage_context": lambda h: [url("chatmessage_context", h.tip.pk)],
-    "chatmessage_text": lambda h: [url("chatmessage_text", h.tip.pk, part) for part in ("content", "metadata")],
+    "chatmessage_text": lambda h: [
+        url("chatmessage_text", message.pk, part) for message in (h.tip, h.first) for part in TEXTS
+    ],
 }
 
 #: Name of a pattern → addresses that show what its page can show.
