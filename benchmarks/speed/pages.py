@@ -25,7 +25,6 @@ PAGES = {
     "admin: session": f"{ADMIN}/chatsession/{{session}}/change/",
     "admin: messages": f"{ADMIN}/chatmessage/",
     "admin: messages of session": f"{ADMIN}/chatmessage/?session={{session}}",
-    "admin: tips of session": f"{ADMIN}/chatmessage/?session={{session}}&place=tip",
     "admin: message": f"{ADMIN}/chatmessage/{{tip}}/change/",
     "admin: summaries": f"{ADMIN}/chatmessage/?kind=summary",
     "admin: summary": f"{ADMIN}/chatmessage/{{summary}}/change/",
