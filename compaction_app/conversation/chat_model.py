@@ -338,20 +338,16 @@ class ReplyDraft:
         data = merged(self._deltas) or {}
         if self._calls:
             data["tool_calls"] = [call.whole() for call in self._calls]
-        try:
-            return _read_reply(
-                {"role": "assistant", **data},
-                self._endpoint,
-                storable(self._error),
-                salt=self._id,
-                usage=self._usage,
-                model=make_storable(self._model)[:255],
-                finish_reason=make_storable(self.finish_reason)[:255],
-                context_management=self._context_management,
-            )
-        except ProviderOverflow as error:
-            # Its reader has seen the beginning, so the prompt is not sent again.
-            raise InvalidReply("The model's reply ended in an error: the prompt is too long.") from error.__cause__
+        return _read_reply(
+            {"role": "assistant", **data},
+            self._endpoint,
+            storable(self._error),
+            salt=self._id,
+            usage=self._usage,
+            model=make_storable(self._model)[:255],
+            finish_reason=make_storable(self.finish_reason)[:255],
+            context_management=self._context_management,
+        )
 
 
 class _CallDraft:

@@ -353,38 +353,3 @@ def test_an_endpoint_is_told_without_its_key_and_query(client):
     given = client.with_options(base_url="https://me:secret@a.example/v1/?key=secret")
     assert endpoint_of(given) == "https://a.example/v1"
     assert endpoint_of(object()) == ""
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "usage",
-    [{"prompt_tokens": "many"}, {"prompt_tokens": [1]}, {"prompt_tokens": 10**400}, {"a\x00": "\ud800"}],
-    ids=repr,
-)
-def test_a_reply_is_stored_whatever_its_usage_says(tip, client, server, ask, usage):
-    """It is paid for; a number that is none counts nothing."""
-
-    def answer(exchange: Exchange) -> None:
-        if exchange.body.get("stream"):
-            exchange.send_delta({"content": "Aye."})
-            exchange.end_stream("stop", usage)
-        else:
-            exchange.send_message({"content": "Aye."}, finish_reason="stop", usage=usage)
-
-    server.script([answer])
-    assert ask(tip, client=client).content == "Aye."
-
-
-def test_an_overflow_at_the_end_of_a_stream_is_no_reply(tip, client, server):
-    error = {"message": "maximum context length is 3000 tokens, you sent 9000", "code": "context_length_exceeded"}
-
-    def answer(exchange: Exchange) -> None:
-        exchange.send_delta({"content": "A"})
-        choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error}
-        exchange.send_event({"id": "x", "object": "chat.completion.chunk", "created": 0, "choices": [choice]})
-        exchange.end_stream(None)
-
-    server.script([answer])
-    with pytest.raises(InvalidReply, match="too long"):
-        streamed(tip, client=client)
-    assert not ChatMessage.objects.filter(role="assistant").exists()

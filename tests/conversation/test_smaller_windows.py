@@ -214,23 +214,3 @@ class TestLearned:
     def test_an_object_without_an_address_has_no_endpoint(self, monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", "http://house/v1/")
         assert (endpoint_of(object()), endpoint_of(None)) == ("", "http://house/v1")
-
-
-def test_a_refusal_without_a_number_is_not_remembered(session, client, server):
-    """A proxy may refuse the body for its picture."""
-    page = b"<html><head><title>413 Request Entity Too Large</title></head></html>"
-    server.script([lambda exchange: exchange.send(413, page, "text/html")])
-    chat.complete(long_branch(session), client=client)
-    assert windows.learned_of((endpoint_of(client), "house-model")).window is None
-
-
-def test_a_prompt_that_was_taken_is_more_than_what_is_said_three_times(session, client, server):
-    tip = long_branch(session)
-    usage = {"prompt_tokens": 7_100, "completion_tokens": 2, "total_tokens": 7_102}
-    server.script([steps.reply("Aye.", usage=usage)])
-    chat.complete(tip, client=client)
-    for _ in range(3):
-        server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
-        chat.complete(tip, client=client, regenerate=True)
-    learned = windows.learned_of((endpoint_of(client), "house-model")).window
-    assert learned is None or learned >= 7_100
