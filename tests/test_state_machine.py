@@ -22,8 +22,6 @@ MUST_HAPPEN = (
 
 
 @pytest.mark.django_db(transaction=True)
-# Its model of drafts and of attachments does not follow the rules of today yet, so it is not in `make test`.
-@pytest.mark.long
 def test_a_few_hundred_random_operations_keep_the_rules() -> None:
     executed.clear()
     with site_of_the_machine():

@@ -8,7 +8,7 @@ from itertools import pairwise
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
-from tests.state_machine.model import Node, QuarterTokenCounter, Tree, groups, newest_user, open_calls
+from tests.state_machine.model import Node, QuarterTokenCounter, Tree, goes_on, groups, newest_user, open_calls
 from tests.state_machine.teller import Told
 
 
@@ -146,7 +146,8 @@ def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[i
     """Where a cut may stand: before a user message or a later reply, with the floor behind it."""
     replied, cuts = bool(base and base.pin), []
     for index, node in enumerate(tail):
-        stands = node.role == "user" or (node.role == "assistant" and replied)
+        called = index > 0 and goes_on(tail[index - 1], node)
+        stands = node.role == "user" or (node.role == "assistant" and replied and not called)
         if stands and index and len(tail) - index >= preserve:
             cuts.append(index)
         replied = node.role == "assistant" or (replied and node.role != "user")

@@ -151,18 +151,28 @@ class Tree:
 
 
 def open_calls(messages: Iterable[Node]) -> list[str]:
-    """The calls that wait for a result after these messages."""
+    """The calls that wait for a result after these messages. Calls that follow each other at once are one group."""
     waiting: list[str] = []
+    before: Node | None = None
     for message in messages:
-        waiting = [c for c in waiting if c != message.answers] if message.role == "tool" else message.call_ids
+        if message.role == "tool":
+            waiting.remove(message.answers)
+        else:
+            waiting = [*(waiting if goes_on(before, message) else ()), *message.call_ids]
+        before = message
     return waiting
 
 
+def goes_on(before: Node | None, message: Node) -> bool:
+    """Whether a message's calls are of the group of the message right before it."""
+    return bool(before and before.calls and message.calls)
+
+
 def groups(messages: Sequence[Node]) -> list[list[Node]]:
-    """A message and the tool results that follow it."""
+    """A message, those that go on calling and the tool results that follow it."""
     grouped: list[list[Node]] = []
     for message in messages:
-        if message.role == "tool" and grouped:
+        if grouped and (message.role == "tool" or goes_on(grouped[-1][-1], message)):
             grouped[-1].append(message)
         else:
             grouped.append([message])

@@ -159,14 +159,16 @@ class Teller:
         if answer.kind == "no_progress":
             size = max(30, 4 * int(request.target_tokens * 1.5))
         text = f"Recap K{told.key}K."
-        for serial in sorted(serials_in(request.user), reverse=True):
+        for number, serial in enumerate(sorted(serials_in(request.user), reverse=True)):
             quoted = f"{text} #s{serial}#"
-            if len(quoted) > size:
+            # A short draft that tells nothing of what it replaces is refused, so one of them is always there.
+            if number and len(quoted) > size - 2:
                 break
             text = quoted
         if answer.kind == "leak":
-            text += f" {marker(request.nonce)}"
-        return text.ljust(size, "x")
+            # Within a line it cannot be cut out.
+            text += " <user> said"
+        return f"{text} ".ljust(size, "x")
 
 
 def _in_order(text: str) -> tuple[int, ...]:

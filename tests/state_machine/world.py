@@ -16,7 +16,7 @@ from compaction_app.exceptions import ContextOverflow, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
-from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, open_calls
+from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, goes_on, open_calls
 from tests.state_machine.spending import reached
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Teller, TellingSummarizer
@@ -60,7 +60,8 @@ class World:
         self.stranger = chat.start_session()
         self.foreign = chat.append_message(self.stranger, None, role="user", content="elsewhere")
         self.tree = Tree()
-        self.serial = 0
+        # Of three digits and more, so that one of them is a name of its own.
+        self.serial = 100
         self.gone: set[int] = set()
         self.erasures = 0
         self.generation = 0
@@ -150,7 +151,8 @@ class World:
             attachments=attachments,
             reasoning=reasoning,
         )
-        closes = 0 if role == "tool" else len(open_calls(before))
+        waits = role == "tool" or goes_on(before[-1] if before else None, node)
+        closes = 0 if waits else len(open_calls(before))
         node.tokens = node.own_tokens() + closes * TOKENS_PER_MISSING_RESULT
         self.tree.nodes[node.id] = node
         return node
