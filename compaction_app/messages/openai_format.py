@@ -55,6 +55,7 @@ def to_openai(
     endpoint: str | None = None,
 ) -> list[dict[str, Any]]:
     """``alternate``: a user's message first, and consecutive messages of one role become one."""
+    endpoint = str(endpoint or "").rstrip("/")  # the base URL of an openai client ends with a slash
     result: list[dict[str, Any]] = []
     #: Of the calls without a result, in order: the stored id → the ids that were sent for it.
     waiting: dict[str, list[str]] = {}
@@ -62,7 +63,7 @@ def to_openai(
     asking: dict[str, Any] | None = None
     reasons = False
     for message in messages:
-        whole = _whole(message, endpoint or "")
+        whole = _whole(message, endpoint)
         data = _openai_message(message, whole, include_reasoning)
         if message.role == "tool":
             sent = waiting.get(message.tool_call_id) or [_short_id(message.tool_call_id, endpoint)]
@@ -98,7 +99,9 @@ def to_openai(
 def _whole(message: ContextMessage, endpoint: str) -> Mapping[str, Any] | None:
     """What came from this endpoint in this format, with the role that the message has here."""
     original = message.original
-    if not isinstance(original, Mapping) or (original.get("format"), original.get("endpoint")) != ("openai", endpoint):
+    if not isinstance(original, Mapping) or original.get("format") != "openai":
+        return None
+    if str(original.get("endpoint")).rstrip("/") != endpoint:
         return None
     data = original.get("data")
     return data if isinstance(data, Mapping) and data.get("role", message.role) == message.role else None
@@ -122,9 +125,9 @@ def is_sendable_id(call_id: str) -> bool:
     return _ID_FORM.fullmatch(call_id) is not None
 
 
-def _short_id(call_id: str, endpoint: str | None) -> str:
+def _short_id(call_id: str, endpoint: str) -> str:
     """The id, or one made of it that the endpoint accepts: the same for the call and its result."""
-    form = next((form for word, form in _ID_FORMS.items() if word in (endpoint or "")), _ID_FORM)
+    form = next((form for word, form in _ID_FORMS.items() if word in endpoint), _ID_FORM)
     return call_id if form.fullmatch(call_id) else _digest(call_id)
 
 

@@ -386,9 +386,11 @@ def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     answer: list[Any] | None = None
     for message in messages:
         if native_format(message) != RESPONSES:
-            joined, answer = [*joined, message], None
+            joined.append(message)
+            answer = None
         elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
-            joined, answer = [*joined, {"role": message.get("role", "tool"), "content": [message]}], None
+            joined.append({"role": message.get("role", "tool"), "content": [message]})
+            answer = None
         elif answer is None:
             answer = [message]
             joined.append({"role": "assistant", "content": answer})

@@ -152,7 +152,7 @@ def _wrong_scalar(value: Any) -> str | None:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"contains a number of more than {_MAX_BITS} bits"
     if value is not None and not isinstance(value, bool | int | float):
-        return f"contains a {type(value).__name__}, which is not JSON"
+        return f"contains a value of type {type(value).__name__}, which is not JSON"
     return None
 
 
