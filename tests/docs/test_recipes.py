@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 from celery.signals import worker_process_init
@@ -85,7 +86,6 @@ def after(reply: ChatMessage, result: str) -> ChatMessage:
 
 def test_anthropics_blocks_go_back_as_they_came(known, provider):
     """.ci/test-newest-django installs the client."""
-    anthropic = pytest.importorskip("anthropic")
     url, answers, asked = provider
     usage = {"input_tokens": 30, "output_tokens": 9}
     common = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "usage": usage}

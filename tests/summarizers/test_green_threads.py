@@ -52,8 +52,6 @@ def test_eventlet_is_an_error_of_the_checks_and_of_the_run(replaced):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_with_greenlets_makes_two_summaries_at_once(celery_worker, settings):
-    """.ci/test-newest-django installs gevent."""
-    pytest.importorskip("gevent")
     slow = steps.late(1, steps.reply("## Recap\n\n" + "All is on the board. " * 4))
     with ScriptedOpenAIServer(default=slow) as server:
         models = [{"model": "m", "base_url": server.url, "api_key_env": KEY_VARIABLE}]
