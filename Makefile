@@ -77,7 +77,7 @@ $(DEV_STAMP): requirements-dev.lock $(STAMP)
 
 FORCE:
 
-# Every version and its hashes, for each Python that is supported. The index is the one that pip is told of.
+# Every version and its hashes, for each Python that is supported. uv reads them from the package index that pip is set up with.
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-config --quiet
 lock:
 	@test -x var/lock/bin/uv || { python3 -m venv var/lock && var/lock/bin/python -m pip install --quiet uv; }

@@ -56,8 +56,7 @@ def stream(
     provider reports before its first chunk are raised here, so a view can still answer with a status. Usage is asked
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
     See :class:`ReplyStream` for what is stored when, and for ``on_stop``. A reply that is stored already comes in two
-    chunks; ``regenerate=True`` asks for another one.
-    Of the default client ``timeout`` (600 s) is the longest time
+    chunks; ``regenerate=True`` asks for another one. Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
     _check_on_stop(on_stop)
@@ -302,8 +301,8 @@ class ReplyStream(_ReplyCollector):
 class AsyncReplyStream(_ReplyCollector):
     """:class:`ReplyStream`, awaited: the same rules, and two more.
 
-    - Cancelled while it waits for the provider: as closed. Cancelled
-      while the reply is being stored: it is stored, since a transaction is not stopped halfway.
+    - Cancelled while it waits for the provider: as closed. Cancelled while the reply is being stored: it is stored,
+      since a transaction is not stopped halfway.
     - Close it with ``async with`` or :meth:`aclose`: a loop that only breaks cannot await the closing, and the
       connection to the provider stays open until the iterator is collected.
     """

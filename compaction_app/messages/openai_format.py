@@ -224,7 +224,7 @@ def _without_blanks(content: Any) -> Any:
     ]
 
 
-def _attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
+def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
     """The attachment of an image, a sound or a file. ``count``: how many attachments there are with it."""
     kind = str(part.get("type") or "")
     inner = part.get(kind, part)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import _attachment_of, is_sendable_id, sent_name, strings
+from compaction_app.messages.openai_format import attachment_of, is_sendable_id, sent_name, strings
 from compaction_app.messages.tool_calls import tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
 from compaction_app.messages.validation import MAX_JSON_DEPTH, check_list_of_dicts, make_storable
@@ -253,7 +253,7 @@ class Reading:
             self.is_exact = False
         if kind == "text" or any(label in kind for label in _MEDIA) or self.writer == "client":
             try:
-                self.attachments.append(_attachment_of(part, number, len(self.attachments) + 1))
+                self.attachments.append(attachment_of(part, number, len(self.attachments) + 1))
             except InvalidMessage:
                 if self.writer == "client" or (self.writer == "host" and kind in ("image_url", "text")):
                     raise
@@ -321,7 +321,7 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
         calls = [calls] if isinstance(calls, Mapping) else []
     legacy = data.get("function_call")
     # LangChain repeats the calls of its content.
-    repeated = {str(call.get("id")) for call in reading.calls}
+    repeated = frozenset(reading.call_ids)
     for call in [*(calls or ()), *([legacy] if isinstance(legacy, Mapping) else [])]:
         if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and call.get("id") in repeated):
             reading.add_call(call, salt)

@@ -106,11 +106,11 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
         return self.messages().filter(~models.Exists(following))
 
-    def tips_of(self, session_id: Any, *, newest: int = UNLIMITED) -> ChatMessageQuerySet:
-        """The tips of one session, or of its newest lanes. The cost depends on the lanes, not on the messages."""
+    def tips_of(self, session_id: Any) -> ChatMessageQuerySet:
+        """The tips of one session. The cost depends on the lanes, not on the messages."""
         # SQLite stores a UUID as text.
         key = self.model._meta.get_field("session").get_db_prep_value(session_id, connections[self.db])
-        return self.filter(pk__in=RawSQL(sql.TIPS, [key, newest]))
+        return self.filter(pk__in=RawSQL(sql.TIPS, [key, UNLIMITED]))
 
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:
         """A session's nodes in the order of their ids, in a form that only the index on (session, id) serves.

@@ -116,7 +116,7 @@ class _Attempt:
             if is_last or code not in (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT) or is_error_text(answer.text):
                 return None
             if code == ErrorCode.ERROR_TEXT:
-                # It told nothing: an accident of the model, perhaps.
+                # A second answer of the same model may be a summary.
                 continue
             request = tighter(self.request)
             if self.on_event:
