@@ -88,7 +88,7 @@ def measure() -> None:
     logging.disable(logging.WARNING)
     with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
         entry = {"model": "summarizer", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}
-        settings = {"CONTEXT_WINDOW": 8_000, "RESERVED_TOKENS": 500, "SUMMARIZER_MODELS": [entry]}
+        settings = {"CONTEXT_WINDOW": 8_000, "RESERVED_TOKENS": 500, "SUMMARIZERS": {"default": {"MODELS": [entry]}}}
         client = openai.OpenAI(base_url=server.url, api_key="none")
         with override_settings(COMPACTION=settings, CELERY_BROKER_URL="redis://127.0.0.1:1/0"):
             session = chat.start_session(model="any")

@@ -1,7 +1,6 @@
 """Settings: one dict, ``COMPACTION``, every key optional.
 
-``MODE`` picks a preset, an explicit key overrides the preset, the summarizer that ``SUMMARIZER_NAME`` picks overrides
-both, and a session's own setting overrides all of them.
+``MODE`` picks a preset, an explicit key overrides the preset, and a session's own setting overrides both.
 :func:`get_settings` reads Django's settings each time, so ``override_settings`` works; nothing is written back.
 :func:`find_problems` finds what is wrong: the system checks report it, and :func:`get_settings` raises it.
 """
@@ -9,22 +8,33 @@ both, and a session's own setting overrides all of them.
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urldefrag, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
 from django.utils.module_loading import import_string
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from compaction_app.exceptions import ConfigurationError
 
@@ -35,6 +45,14 @@ MAX_INTEGER = 2**31 - 1
 MAX_SECONDS = 10**9
 #: Per million tokens. Above any real price, and low enough for the column that stores a run's cost.
 MAX_PRICE = 10_000
+#: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
+EXACT_COUNTER = "compaction_app.tokens.ExactTokenCounter"
+#: It has no wheel for musl, the C library of Alpine.
+NO_TOKENIZER = "The exact tokenizer, toktok-rs, is not installed."
+USE_CHARACTERS = (
+    "Install it: pip install 'django-chat-compaction[exact]'. Where it has no wheel, set COMPACTION['TOKEN_COUNTER'] "
+    "to 'compaction_app.tokens.CharacterTokenCounter'."
+)
 
 
 # -- choices and presets ------------------------------------------------------------------------------------
@@ -74,71 +92,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "TARGET_RATIO": 0.25,
         "MICRO_COMPACT": True,
     },
-    Mode.DETERMINISTIC: {
-        "PRUNE": PruneWhen.ALWAYS,
-        "SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer",
-    },
+    Mode.DETERMINISTIC: {"PRUNE": PruneWhen.ALWAYS, "SUMMARIZER": "extractive"},
 }
 
-# -- rules: each returns what is wrong with a value, or None -------------------------------------------------
 
-Rule = Callable[[Any], str | None]
-
-
-def _integer(low: int, high: int = MAX_INTEGER) -> Rule:
-    def rule(value: Any) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return "must be a whole number"
-        return None if low <= value <= high else f"must be from {low} to {high}"
-
-    return rule
+# -- types of values: what pydantic does not know by itself ----------------------------------------------------
 
 
-def _number(value: Any) -> str | None:
-    wrong = isinstance(value, bool) or not isinstance(value, int | float)
-    # isfinite() raises for whole numbers too large for a float.
-    return "must be a number" if wrong or (isinstance(value, float) and not math.isfinite(value)) else None
-
-
-def _seconds(value: Any) -> str | None:
-    if _number(value) or not 0 <= value <= MAX_SECONDS:
-        return f"must be a number of seconds from 0 to {MAX_SECONDS}"
-    return None
-
-
-def _positive_seconds(value: Any) -> str | None:
-    return _seconds(value) or (None if value > 0 else "must be more than 0 seconds")
-
-
-def _price(value: Any) -> str | None:
-    # Money is often written as Decimal; no other setting accepts one.
-    exact = isinstance(value, Decimal) and value.is_finite()
-    wrong = None if exact else _number(value)
-    return wrong or (None if 0 <= value <= MAX_PRICE else f"must be from 0 to {MAX_PRICE}")
-
-
-def _ratio(value: Any) -> str | None:
-    if (wrong := _number(value)) or 0 < value < 1:
-        return wrong
-    percent = f": {value / 100:g} for {value:g} %" if 2 <= value < 100 else ""
-    return f"must be between 0 and 1 (exclusive){percent}"
-
-
-def _choice(enum: Any) -> Rule:
-    names = [str(member) for member in enum]
-    return lambda value: None if value in names else f"must be one of {', '.join(names)}"
-
-
-def _boolean(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "must be True or False"
-
-
-def _text(value: Any) -> str | None:
-    if not isinstance(value, str) or not value.strip():
-        return "must be a non-empty string"
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must be a non-empty string")
     # A run stores a snapshot of the settings.
-    storable = "\x00" not in value and value.encode(errors="replace").decode() == value
-    return None if storable else "must not contain NUL or lone surrogates"
+    if "\x00" in value or value.encode(errors="replace").decode() != value:
+        raise ValueError("must not contain NUL or lone surrogates")
+    return value
 
 
 def find_address_error(url: str) -> str | None:
@@ -159,56 +126,55 @@ def without_query(url: str) -> str:
     return urldefrag(url).url.partition("?")[0]
 
 
-def _base_url(value: Any) -> str | None:
-    if wrong := _text(value) or find_address_error(value):
-        return wrong
+def _base_url(value: str) -> str:
+    if wrong := find_address_error(value):
+        raise ValueError(wrong)
     if "@" in urlsplit(value).netloc:
         # Each run stores its settings.
-        return "must not contain a user name or a password: name the environment variable of a key in api_key_env"
-    return None
+        raise ValueError("must not contain a user name or a password: name the environment variable in api_key_env")
+    return value
 
 
-def _time_zone(value: Any) -> str | None:
+def _time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
-    # The last two: not a text; a path, a folder of zones, or NUL.
-    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
-        return "must be the name of a time zone, such as 'Europe/Berlin'"
-    return None
+    # The last two: a path, a folder of zones, or NUL.
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be the name of a time zone, such as 'Europe/Berlin'") from None
+    return value
 
 
-def _dotted_path(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return "must be a dotted path"
+def _class(path: str) -> str:
+    if not isinstance(_imported(path), type):
+        raise ValueError("must name a class")  # noqa: TRY004  # pydantic collects ValueErrors
+    return path
+
+
+def _function(call: str, takes: int) -> AfterValidator:
+    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one."""
+
+    def check(path: str) -> str:
+        named = _imported(path)
+        if isinstance(named, type) and not _takes(named, 0):
+            raise ValueError("must name a class whose constructor takes no arguments")
+        called = named() if isinstance(named, type) else named
+        if not callable(called) or not _takes(called, takes):
+            of_class = " a class whose instances take" if isinstance(named, type) else " a function that takes"
+            raise ValueError(f"must name{of_class} {call}")
+        # An async function returns a coroutine, which always counts as true.
+        if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
+            raise ValueError("must name a synchronous function, not an async one")
+        return path
+
+    return AfterValidator(check)
+
+
+def _imported(path: str) -> Any:
     try:
-        import_string(value)
+        return import_string(path)
     # The last two are what importlib raises for an empty or a relative module name.
     except (ImportError, ValueError, TypeError) as error:
-        return f"cannot be imported: {error}"
-    return None
-
-
-def _class_with(method: str, call: str, takes: int | None = None) -> Rule:
-    """A dotted path to a class whose instances have ``method``; ``call`` describes how it is called.
-
-    ``takes`` is the number of arguments of the method; the class is then made without any. None checks neither.
-    """
-
-    def rule(value: Any) -> str | None:
-        if wrong := _dotted_path(value):
-            return wrong
-        named = import_string(value)
-        # hasattr() would find __call__ on every class, because classes are callable: only its own counts.
-        own = isinstance(named, type) and any(method in vars(base) for base in named.__mro__)
-        if not own or takes is None:
-            return None if own else f"must name a class whose instances take {call}"
-        if not _takes(named, 0):
-            return "must name a class whose constructor takes no arguments"
-        bound = isinstance(inspect.getattr_static(named, method), staticmethod | classmethod)
-        fits = _takes(getattr(named, method), takes if bound else takes + 1)
-        return None if fits else f"must name a class whose instances take {call}"
-
-    return rule
+        raise ValueError(f"names {path!r}, which cannot be imported: {error}") from error
 
 
 def _takes(called: Callable[..., Any], count: int) -> bool:
@@ -224,251 +190,238 @@ def _takes(called: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _function(call: str, takes: int) -> Rule:
-    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one."""
-    as_class = _class_with("__call__", call, takes)
-
-    def rule(value: Any) -> str | None:
-        if wrong := _dotted_path(value):
-            return wrong
-        named = import_string(value)
-        wrong = as_class(value) if isinstance(named, type) else None
-        if wrong or not callable(named):
-            return wrong or f"must name a function that takes {call}"
-        if not isinstance(named, type) and not _takes(named, takes):
-            return f"must name a function that takes {call}"
-        # An async function returns a coroutine, which always counts as true.
-        called = getattr(named, "__call__", named)  # noqa: B004  # not whether it can be called, but what is
-        waits = inspect.iscoroutinefunction(named) or inspect.iscoroutinefunction(called)
-        return "must name a synchronous function, not an async one" if waits else None
-
-    return rule
+Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_INTEGER)]
+Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
+Ratio = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, lt=1)]
+Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_SECONDS)]
+PositiveSeconds = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=MAX_SECONDS)]
+Amount = Annotated[Decimal, Field(allow_inf_nan=False, ge=0, le=MAX_PRICE)]
+Flag = Annotated[bool, Field(strict=True)]
+Text = Annotated[str, Field(strict=True), AfterValidator(_text)]
+SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])", re.ASCII)
 
 
-def _optional(rule: Rule) -> Rule:
-    return lambda value: None if value is None else rule(value)
+def _like(pattern: str, example: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value, re.ASCII):
+            raise ValueError(f"must look like {example}")
+        return value
+
+    return AfterValidator(check)
 
 
-def _windows(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of model name prefix to tokens"
-    if any(not isinstance(k, str) or _integer(1)(v) for k, v in value.items()):
-        return "must map model name prefixes to whole numbers of tokens above 0"
-    return None
+Throttle = Annotated[str, Field(strict=True), _like(r"\d+/[smhd]", "'10/m' (s, m, h or d)")]
+Limit = Annotated[str, Field(strict=True), _like(SPENDING_LIMIT.pattern, "'20 runs/h' or '2000000 tokens/d' (h or d)")]
 
 
-_MODEL_RULES: dict[str, Rule] = {
-    "model": _text,
-    "base_url": _optional(_base_url),
-    "api_key_env": _optional(_text),
-    "timeout": _positive_seconds,
-    "max_input_tokens": _integer(1),
+class _Values(BaseModel):
+    """A dict of known keys, which are the fields' names in upper case or, below the first levels, as they are."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if unknown := [str(key) for key in value if key not in known]:
+            near = [name for key in unknown for name in get_close_matches(key.upper(), map(str.upper, known), 1)]
+            meant = f" (did you mean {', '.join(near)}?)" if near else ""
+            raise ValueError(f"has unknown keys {', '.join(unknown)}{meant}; known are {', '.join(known)}")
+        return value
+
+
+# -- the keys, with their types and defaults -------------------------------------------------------------------
+
+
+class AskedModel(_Values):
+    """A model that is asked for summaries. A name alone is written as a text."""
+
+    model: Text
+    #: None: the client's own default, ``OPENAI_BASE_URL`` or OpenAI.
+    base_url: Annotated[Text, AfterValidator(_base_url)] | None = None
+    #: Name of the environment variable with the key.
+    api_key_env: Text | None = None
+    #: Seconds; None: the entry's ``TIMEOUT``.
+    timeout: PositiveSeconds | None = None
+    #: Tokens; None: the model's window less the longest reply.
+    max_input_tokens: Positive | None = None
+
+    @field_serializer("base_url")
+    def _stored_address(self, url: str | None) -> str | None:
+        return url and without_query(url)
+
+
+Asked = Annotated[AskedModel, BeforeValidator(lambda value: {"model": value} if isinstance(value, str) else value)]
+
+
+class SummarizerEntry(_Values):
+    """One of ``SUMMARIZERS``: a class, the models that it asks, and how."""
+
+    model_config = ConfigDict(alias_generator=str.upper)
+
+    #: A subclass of :class:`compaction_app.summarizers.Summarizer`.
+    backend: Annotated[str, Field(strict=True), AfterValidator(_class)] = "compaction_app.summarizers.OpenAISummarizer"
+    #: Asked in order.
+    models: tuple[Asked, ...] = (AskedModel(model="gpt-5.4-nano"),)
+    #: The chat models that are asked last, for sessions that use them. No other chat model is ever sent a conversation.
+    chat_models: tuple[Asked, ...] = ()
+    #: Seconds for each model.
+    timeout: PositiveSeconds = 30
+    #: Tokens of a draft.
+    max_output_tokens: Positive = 20_000
+    #: Replaces the wording of the prompt.
+    prompt: Text | None = None
+
+
+class Choice(_Values):
+    """``SUMMARIZER``: the name of an entry, and what a session asks of it instead of the entry's own."""
+
+    model_config = ConfigDict(alias_generator=str.upper)
+
+    name: Text = "default"
+    timeout: PositiveSeconds | None = None
+    max_output_tokens: Positive | None = None
+    prompt: Text | None = None
+
+
+class Price(_Values):
+    """Per million tokens, in the host's own currency."""
+
+    input: Amount
+    output: Amount
+    #: None: as ``input``.
+    cached: Amount | None = None
+
+
+class ModelOptions(_Values):
+    """One of ``MODELS``: what a host says of a chat model or of a summarizer's."""
+
+    #: Tokens of the context window.
+    window: Positive | None = None
+    trigger_ratio: Ratio | None = None
+    price: Price | None = None
+
+
+EXTRACTIVE = "extractive"
+_BUILT_IN = {
+    "default": SummarizerEntry(),
+    EXTRACTIVE: SummarizerEntry.model_construct(backend="compaction_app.summarizers.ExtractiveSummarizer"),
 }
 
 
-def _ratios(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of model name prefix to ratio"
-    if any(not isinstance(k, str) or _ratio(v) for k, v in value.items()):
-        return "must map model name prefixes to numbers between 0 and 1 (exclusive)"
-    return None
+def _key(number: int, default: Any, *, site_only: bool = False) -> Any:
+    """A key of ``COMPACTION``. A session may override it unless it names code or belongs to the whole site.
+
+    ``number``: of its check's id, so that hosts can silence one; it is never given to another key.
+    """
+    return Field(default, json_schema_extra={"id": f"compaction_app.E{number}", "site_only": site_only})
 
 
-#: What a named summarizer may set, instead of the site's own.
-SUMMARIZER_KEYS = (
-    "SUMMARIZER",
-    "SUMMARIZER_MODELS",
-    "SUMMARIZER_TIMEOUT",
-    "SUMMARIZER_MAX_OUTPUT_TOKENS",
-    "SUMMARY_PROMPT",
-)
-
-
-def _summarizers(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of names to dicts such as {'SUMMARIZER_MODELS': ['gpt-4o']}"
-    for name, entry in value.items():
-        if not isinstance(name, str) or not name or not isinstance(entry, Mapping):
-            return "must map names to dicts such as {'SUMMARIZER_MODELS': ['gpt-4o']}"
-        if unknown := sorted(str(key) for key in entry if key not in SUMMARIZER_KEYS):
-            return f"has unknown keys for {name!r}: {', '.join(unknown)}; known are {', '.join(SUMMARIZER_KEYS)}"
-        for key, item in entry.items():
-            if wrong := RULES[key](item):
-                return f"has an invalid {key} for {name!r}: {wrong}"
-    return None
-
-
-_ADDRESS_KEYS = ("base_url", "api_key_env")
-#: Keys with entries of models.
-_WITH_MODELS = {"SUMMARIZER_MODELS", "SUMMARIZER_CHAT_MODELS", "SUMMARIZERS"}
-#: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
-EXACT_COUNTER = "compaction_app.tokens.ExactTokenCounter"
-#: It has no wheel for musl, the C library of Alpine.
-NO_TOKENIZER = "The exact tokenizer, toktok-rs, is not installed."
-USE_CHARACTERS = (
-    "Install it: pip install 'django-chat-compaction[exact]'. Where it has no wheel, set COMPACTION['TOKEN_COUNTER'] "
-    "to 'compaction_app.tokens.CharacterTokenCounter'."
-)
-#: The problem of a ``SUMMARIZER_NAME`` that ``SUMMARIZERS`` does not have.
-UNKNOWN_SUMMARIZER = "compaction_app.E014"
-
-
-def _models(value: Any) -> str | None:
-    if not isinstance(value, list | tuple):
-        return "must be a list of model names or dicts"
-    for entry in value:
-        if wrong := _text(entry) if isinstance(entry, str) else _model(entry):
-            return f"has an invalid entry: {wrong}"
-    return None
-
-
-def _model(entry: Any) -> str | None:
-    if not isinstance(entry, Mapping) or "model" not in entry:
-        return "each must be a model name or a dict with the key 'model'"
-    if unknown := sorted(str(key) for key in entry if key not in _MODEL_RULES):
-        return f"unknown keys {', '.join(unknown)}; known are {', '.join(_MODEL_RULES)}"
-    for key, value in entry.items():
-        if wrong := _MODEL_RULES[key](value):
-            return f"{key} {wrong}"
-    return None
-
-
-_PRICE_KEYS = ("input", "cached", "output")
-
-
-def _prices(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict of model name to prices per million tokens"
-    for name, entry in value.items():
-        if not isinstance(name, str) or not name:
-            return "must have model names as keys"
-        if wrong := _model_price(entry):
-            return f"has an invalid entry for {name!r}: {wrong}"
-    return None
-
-
-def _model_price(entry: Any) -> str | None:
-    if not isinstance(entry, Mapping):
-        return "must be a dict such as {'input': 0.2, 'cached': 0.02, 'output': 1.25}, per million tokens"
-    if unknown := sorted(str(key) for key in entry if key not in _PRICE_KEYS):
-        return f"unknown keys {', '.join(unknown)}; known are {', '.join(_PRICE_KEYS)}"
-    if missing := [key for key in ("input", "output") if key not in entry]:
-        return f"{' and '.join(missing)} must be given"
-    return next((f"{key} {wrong}" for key, amount in entry.items() if (wrong := _price(amount))), None)
-
-
-def _throttle(value: Any) -> str | None:
-    count, _, unit = value.partition("/") if isinstance(value, str) else ("", "", "")
-    counted = count.isascii() and count.isdigit()
-    return None if counted and unit in {"s", "m", "h", "d"} else "must look like '10/m' (s, m, h or d)"
-
-
-SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])")
-#: Whose compactions a limit counts.
-SPENDERS = ("session", "user")
-
-
-def _spending_limits(value: Any) -> str | None:
-    if not isinstance(value, Mapping):
-        return "must be a dict such as {'session': ['20 runs/h', '2000000 tokens/d'], 'user': [...]}"
-    if unknown := sorted(str(key) for key in value if key not in SPENDERS):
-        return f"unknown keys {', '.join(unknown)}; known are {', '.join(SPENDERS)}"
-    for limits in value.values():
-        if not isinstance(limits, list | tuple):
-            return "must have lists of limits, such as ['20 runs/h', '2000000 tokens/d']"
-        for limit in limits:
-            if not isinstance(limit, str) or not SPENDING_LIMIT.fullmatch(limit):
-                return f"has the limit {limit!r}, which must look like '20 runs/h' or '2000000 tokens/d' (h or d)"
-    return None
-
-
-def _role(value: Any) -> str | None:
-    # A summary is untrusted text: it never has the system role.
-    return None if value in ("user", "assistant") else "must be 'user' or 'assistant'"
-
-
-# -- the keys, with their types, defaults and rules -----------------------------------------------------------
-
-
-def _key(default: Any, rule: Rule, *, site_only: bool = False) -> Any:
-    """A key of ``COMPACTION``. A session may override it unless it names code or belongs to the whole site."""
-    # No default of the field's own: settings are built of all keys, the preset's and the site's among them.
-    return field(metadata={"default": default, "rule": rule, "site_only": site_only})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(_Values):
     """The settings of one session: the keys of ``COMPACTION`` in lower case."""
 
-    mode: str = _key(Mode.STANDARD, _choice(Mode))
-    trigger_ratio: float = _key(0.75, _ratio)
-    recent_messages_ratio: float = _key(0.20, _ratio)
-    prune_tool_result_bytes: int = _key(4096, _integer(1))
-    target_ratio: float = _key(0.50, _ratio)
-    context_window: int | None = _key(None, _optional(_integer(1)))
-    context_windows: Mapping[str, int] = _key({}, _windows, site_only=True)
-    default_context_window: int = _key(128_000, _integer(1))
-    reserved_tokens: int = _key(8192, _integer(0))
-    trigger_tokens_cap: int = _key(200_000, _integer(1))
-    recent_tokens_cap: int = _key(40_000, _integer(0))
-    preserve_recent_messages: int = _key(2, _integer(2))
-    lookahead: str = _key(Lookahead.PREVIOUS_TURN, _choice(Lookahead))
-    lookahead_tokens: int = _key(4000, _integer(0))
-    prune: str = _key(PruneWhen.PRESSURE, _choice(PruneWhen))
-    prune_keep_turns: int = _key(3, _integer(1))
-    micro_compact: bool = _key(False, _boolean)
-    reasoning: str = _key(ReasoningRule.SUMMARIZE, _choice(ReasoningRule))
-    summary_target_tokens: int = _key(7500, _integer(1))
-    ledger_tokens: int | None = _key(None, _optional(_integer(0)))
-    min_summary_chars: int = _key(30, _integer(1))
-    min_saving_ratio: float = _key(0.10, _ratio)
-    cooldown_seconds: float = _key(60, _seconds)
-    coverage_ratio: float = _key(0.70, _ratio)
-    breaker_failures: int = _key(3, _integer(1))
-    breaker_seconds: float = _key(300, _seconds)
-    summarizer: str = _key(
-        "compaction_app.summarizers.OpenAISummarizer", _class_with("summarize", "summarize(request)"), site_only=True
+    model_config = ConfigDict(alias_generator=str.upper)
+
+    mode: Mode = _key(100, Mode.STANDARD)
+    trigger_ratio: Ratio = _key(101, 0.75)
+    recent_messages_ratio: Ratio = _key(102, 0.20)
+    prune_tool_result_bytes: Positive = _key(103, 4096)
+    target_ratio: Ratio = _key(104, 0.50)
+    context_window: Positive | None = _key(105, None)
+    default_context_window: Positive = _key(107, 128_000)
+    reserved_tokens: Whole = _key(108, 8192)
+    trigger_tokens_cap: Positive = _key(109, 200_000)
+    recent_tokens_cap: Whole = _key(110, 40_000)
+    preserve_recent_messages: Annotated[Positive, Field(ge=2)] = _key(111, 2)
+    lookahead: Lookahead = _key(112, Lookahead.PREVIOUS_TURN)
+    prune: PruneWhen = _key(114, PruneWhen.PRESSURE)
+    prune_keep_turns: Positive = _key(115, 3)
+    micro_compact: Flag = _key(116, default=False)
+    reasoning: ReasoningRule = _key(117, ReasoningRule.SUMMARIZE)
+    summary_target_tokens: Positive = _key(118, 7500)
+    ledger_tokens: Whole | None = _key(119, None)
+    min_saving_ratio: Ratio = _key(121, 0.10)
+    cooldown_seconds: Seconds = _key(122, 60)
+    summarizer: Annotated[
+        Choice, BeforeValidator(lambda value: {"NAME": value} if isinstance(value, str) else value)
+    ] = _key(126, Choice())
+    token_counter: Annotated[
+        str, Field(strict=True), _function("a list of strings and returns a list of numbers", 1)
+    ] = _key(132, EXACT_COUNTER, site_only=True)
+    redactor: Annotated[str, Field(strict=True), _function("one string and returns one", 1)] | None = _key(
+        133, None, site_only=True
     )
-    summarizer_models: tuple[Any, ...] = _key(("gpt-5.4-nano",), _models, site_only=True)
-    summarizer_timeout: float = _key(30, _positive_seconds)
-    summarizer_max_output_tokens: int = _key(20_000, _integer(1))
-    summary_prompt: str | None = _key(None, _optional(_text))
-    summary_role: str = _key("user", _role)
-    token_counter: str = _key(
-        EXACT_COUNTER,
-        _class_with("__call__", "a list of strings and return a list of numbers", 1),
-        site_only=True,
+    policy: Annotated[str, Field(strict=True), _function("a tip and a budget", 2)] | None = _key(
+        134, None, site_only=True
     )
-    redactor: str | None = _key(None, _optional(_function("one string and returns one", 1)), site_only=True)
-    policy: str | None = _key(None, _optional(_function("a tip and a budget", 2)), site_only=True)
-    permission: str | None = _key(None, _optional(_function("a user, a session and an action", 3)), site_only=True)
-    provider_context_management: bool = _key(False, _boolean)
-    prices: Mapping[str, Any] = _key({}, _prices, site_only=True)
-    max_message_bytes: int = _key(4 * MIB, _integer(1), site_only=True)
-    manual_throttle: str | None = _key("10/m", _optional(_throttle), site_only=True)
-    task_queue: str | None = _key(None, _optional(_text), site_only=True)
-    run_time_limit: float | None = _key(None, _optional(_positive_seconds), site_only=True)
-    summarizer_chat_models: tuple[Any, ...] = _key((), _models, site_only=True)
-    spending_limits: Mapping[str, Any] = _key({}, _spending_limits, site_only=True)
-    trigger_ratios: Mapping[str, float] = _key({}, _ratios, site_only=True)
-    summarizers: Mapping[str, Any] = _key({}, _summarizers, site_only=True)
-    summarizer_name: str | None = _key(None, _optional(_text))
-    alternate_roles: bool = _key(False, _boolean)
-    events_kept_days: int | None = _key(None, _optional(_integer(1, MAX_SECONDS // 86_400)), site_only=True)
-    time_zone: str | None = _key(None, _optional(_time_zone))
-    attachment_url: str | None = _key(None, _optional(_function("one attachment", 1)), site_only=True)
+    permission: Annotated[str, Field(strict=True), _function("a user, a session and an action", 3)] | None = _key(
+        135, None, site_only=True
+    )
+    provider_context_management: Flag = _key(136, default=False)
+    max_message_bytes: Positive = _key(138, 4 * MIB, site_only=True)
+    manual_throttle: Throttle | None = _key(139, "10/m", site_only=True)
+    task_queue: Text | None = _key(140, None, site_only=True)
+    run_time_limit: PositiveSeconds | None = _key(141, None, site_only=True)
+    spending_limits: dict[Literal["session", "user"], tuple[Limit, ...]] = _key(143, {}, site_only=True)
+    summarizers: dict[Text, SummarizerEntry] = _key(145, _BUILT_IN, site_only=True)
+    alternate_roles: Flag = _key(147, default=False)
+    events_kept_days: Annotated[Positive, Field(le=MAX_SECONDS // 86_400)] | None = _key(148, None, site_only=True)
+    time_zone: Annotated[str, Field(strict=True), AfterValidator(_time_zone)] | None = _key(149, None)
+    attachment_url: Annotated[str, Field(strict=True), _function("one attachment", 1)] | None = _key(
+        150, None, site_only=True
+    )
+    models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
+
+    @field_validator("summarizers", mode="after")
+    @classmethod
+    def _with_built_in(cls, entries: dict[str, SummarizerEntry]) -> dict[str, SummarizerEntry]:
+        return {**_BUILT_IN, **entries}
+
+    @cached_property
+    def summarizer_entry(self) -> SummarizerEntry:
+        """The entry of ``SUMMARIZER`` with the session's own changes; the default one where it is gone."""
+        entry = self.summarizers.get(self.summarizer.name) or self.summarizers["default"]
+        changes = self.summarizer.model_dump(exclude_none=True, exclude={"name"})
+        return entry.model_copy(update=changes) if changes else entry
+
+    def stated(self, name: Literal["window", "trigger_ratio", "price"]) -> dict[str, Any]:
+        """What ``MODELS`` says of this, by model."""
+        options = ((model, getattr(one, name)) for model, one in self.models.items())
+        return {model: value for model, value in options if value is not None}
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed, unchecked."""
+        return self.model_copy(update=changes)
 
     def snapshot(self) -> dict[str, Any]:
-        """As JSON, stored with a run. Contains names of environment variables, never their values."""
-        return {f.name.upper(): _plain(getattr(self, f.name)) for f in fields(self)}
+        """As JSON, stored with a run. Contains names of environment variables, never their values; of
+        ``SUMMARIZERS`` only the entry that is used."""
+        name = self.summarizer.name
+        used = {name: self.summarizers[name]} if name in self.summarizers else {}
+        return self.but(summarizers=used).model_dump(mode="json", by_alias=True)
 
 
-_FIELDS = {f.name.upper(): f for f in fields(Settings)}
-DEFAULTS: dict[str, Any] = {name: f.metadata["default"] for name, f in _FIELDS.items()}
-RULES: dict[str, Rule] = {name: f.metadata["rule"] for name, f in _FIELDS.items()}
-SITE_ONLY = frozenset(name for name, f in _FIELDS.items() if f.metadata["site_only"])
-# Each key has an id of its own, so that hosts can silence one. New keys go to the end of the class.
-_KEY_IDS = {key: f"compaction_app.E{100 + n:03d}" for n, key in enumerate(DEFAULTS)}
+DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
+_EXTRA: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
+SITE_ONLY = frozenset(key for key, extra in _EXTRA.items() if extra["site_only"])
+#: Keys of earlier versions, and where their values are written now.
+_MOVED = {
+    "SUMMARIZER_MODELS": "SUMMARIZERS['default']['MODELS']",
+    "SUMMARIZER_CHAT_MODELS": "CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
+    "SUMMARIZER_TIMEOUT": "SUMMARIZERS['default']['TIMEOUT']",
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": "SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
+    "SUMMARY_PROMPT": "SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
+    "SUMMARIZER_NAME": "SUMMARIZER",
+    "CONTEXT_WINDOWS": "MODELS, as {'my-model': {'window': 32_000}}",
+    "TRIGGER_RATIOS": "MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
+    "PRICES": "MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
+}
+#: Keys of earlier versions that are constants now.
+_FIXED = "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split()
+#: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
+UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
 
 # -- problems ------------------------------------------------------------------------------------------------
@@ -496,18 +449,25 @@ SITE, SESSION = "settings.COMPACTION", "the session's settings"
 
 def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[Problem]:
     """Everything wrong with the settings dict (called ``where``) and a session's overrides."""
-    problems = _shape_problems(configured, where)
-    if overrides is not None:
-        problems += _shape_problems(overrides, SESSION)
-    if problems:
-        return problems
+    return _read(configured, overrides, where)[1]
+
+
+def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[Problem]]:
+    given = [(configured, where)] + ([] if overrides is None else [(overrides, SESSION)])
+    problems = [problem for values, place in given for problem in _shape_problems(values, place)]
+    if problems and any(not isinstance(values, Mapping) for values, _ in given):
+        return None, problems
     if overrides and (site_only := sorted(SITE_ONLY & set(overrides))):
         message = f"A session may not override {', '.join(site_only)}."
-        return [Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead.")]
+        problems.append(Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead."))
     values = _merged(configured, overrides)
-    names = {key: SESSION if key in (overrides or {}) else where for key in RULES}
-    problems = [problem for key in RULES if (problem := _key_problem(key, values[key], names[key]))]
-    return problems or _relation_problems(values)
+    try:
+        settings = Settings.model_validate({key: values[key] for key in values if key in DEFAULTS})
+    except ValidationError as error:
+        found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False))}
+        places = {key: SESSION if key in (overrides or {}) else where for key in found}
+        return None, problems + [_problem_of(found[key], places[key]) for key in DEFAULTS if key in found]
+    return settings, problems or _relation_problems(settings)
 
 
 def _shape_problems(candidate: Any, where: str) -> list[Problem]:
@@ -516,55 +476,76 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     unknown = sorted(str(key) for key in candidate if key not in DEFAULTS)
     if not unknown:
         return []
-    message = f"{where} has unknown keys: {', '.join(unknown)}."
-    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 1))
-    meant = f"Did you mean {', '.join(near)}? " if near else ""
-    return [Problem("compaction_app.E002", message, f"{meant}Known keys are {', '.join(DEFAULTS)}.")]
+    hints = [f"{key} is now {_MOVED[key]}." for key in unknown if key in _MOVED]
+    hints += [f"{key} is fixed now: remove it." for key in unknown if key in _FIXED]
+    others = [key for key in unknown if key not in _MOVED and key not in _FIXED]
+    if near := dict.fromkeys(name for key in others for name in get_close_matches(key.upper(), DEFAULTS, 1)):
+        hints.append(f"Did you mean {', '.join(near)}?")
+    if others:
+        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
+    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
 
 
-def _key_problem(key: str, value: Any, where: str = SITE) -> Problem | None:
-    wrong = RULES[key](value)
-    if wrong is None:
-        return None
+def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
+    """What pydantic found, in the words of the other problems."""
+    key, value, kind = str(error["loc"][0]), error["input"], error["type"]
+    # A union names the type that a value was tried as.
+    path = [part for part in error["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
+    wrong = re.sub(r"^(?:Decimal )?[Ii]nput should", "must", error["msg"].removeprefix("Value error, "))
+    if kind in ("model_type", "dict_type"):
+        wrong = "must be a dict"
+    elif kind == "tuple_type":
+        wrong = "must be a list"
+    elif kind == "missing":
+        wrong = "must be given"
+    elif kind == "less_than" and error["ctx"]["lt"] == 1 and 2 <= value < 100:
+        wrong += f" ({value / 100:g} for {value:g} %)"
     # Check output ends up in logs, and a model's entry may contain an API key by mistake.
-    shown = "" if key in _WITH_MODELS else f", not {value!r}"
-    if wrong.startswith("cannot be imported"):
-        wrong, shown = f"names {value!r}, which {wrong}", ""
-    place = f"{where.removeprefix('settings.')}[{key!r}]"
-    return Problem(_KEY_IDS[key], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
+    is_shown = key not in ("SUMMARIZER", "SUMMARIZERS") and kind != "missing" and "cannot be imported" not in wrong
+    shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
+    place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
+    return Problem(_EXTRA[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
 
 
-def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
+def _relation_problems(settings: Settings) -> list[Problem]:
     problems = []
-    ratios = {"TRIGGER_RATIO": values["TRIGGER_RATIO"]}
-    ratios |= {f"TRIGGER_RATIOS[{prefix!r}]": ratio for prefix, ratio in values["TRIGGER_RATIOS"].items()}
-    limits = [("compaction_app.E010", "RECENT_MESSAGES_RATIO", name, ratio) for name, ratio in ratios.items()]
-    limits.append(("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP", values["TRIGGER_TOKENS_CAP"]))
-    for check_id, recent, trigger, limit in limits:
-        if values[recent] >= limit:
+    ratios = {"TRIGGER_RATIO": settings.trigger_ratio}
+    stated = settings.stated("trigger_ratio")
+    ratios |= {f"trigger_ratio of MODELS[{model!r}]": ratio for model, ratio in stated.items()}
+    limits = [
+        ("compaction_app.E010", "RECENT_MESSAGES_RATIO", settings.recent_messages_ratio, name, ratio)
+        for name, ratio in ratios.items()
+    ]
+    caps = settings.recent_tokens_cap, "TRIGGER_TOKENS_CAP", settings.trigger_tokens_cap
+    limits.append(("compaction_app.E011", "RECENT_TOKENS_CAP", *caps))
+    for check_id, recent, value, trigger, limit in limits:
+        if value >= limit:
             message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
             problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
-    window = values["CONTEXT_WINDOW"] or values["DEFAULT_CONTEXT_WINDOW"]
-    reserved = min(values["RESERVED_TOKENS"], window // 4)
+    window = settings.context_window or settings.default_context_window
+    reserved = min(settings.reserved_tokens, window // 4)
     available = window - reserved
-    summary = min(values["SUMMARY_TARGET_TOKENS"], int(0.15 * available))
-    recent_tokens = min(values["RECENT_TOKENS_CAP"], int(values["RECENT_MESSAGES_RATIO"] * available))
+    summary = min(settings.summary_target_tokens, int(0.15 * available))
+    recent_tokens = min(settings.recent_tokens_cap, int(settings.recent_messages_ratio * available))
     if summary + recent_tokens + reserved >= window:
         parts = f"Summary target {summary} + recent {recent_tokens} + reserved {reserved} tokens"
         hint = "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS."
         problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
-    name = values["SUMMARIZER_NAME"]
-    if name is not None and name not in values["SUMMARIZERS"]:
-        known = ", ".join(values["SUMMARIZERS"]) or "none"
-        message = f"SUMMARIZER_NAME {name!r} is not in SUMMARIZERS, which has {known}."
-        problems.append(Problem(UNKNOWN_SUMMARIZER, message, "Choose one of them, or add it there."))
-    if bare := _homeless_chat_model(values):
-        message = (
-            f"SUMMARIZER_CHAT_MODELS lists {bare!r} without a base_url, but a summarizer has an address or a key of "
-            "its own: a conversation could leave for the default address."
-        )
-        problems.append(Problem("compaction_app.E013", message, f"Give {bare!r} the base_url that it may be sent to."))
-    if values["TOKEN_COUNTER"] == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
+    if (name := settings.summarizer.name) not in settings.summarizers:
+        message = f"SUMMARIZER {name!r} is not in SUMMARIZERS, which has {', '.join(settings.summarizers)}."
+        hint = "Choose one of them, or add it there."
+        if "." in name:
+            hint = f"A class is the BACKEND of an entry: SUMMARIZERS = {{'default': {{'BACKEND': {name!r}}}}}."
+        problems.append(Problem(UNKNOWN_SUMMARIZER, message, hint))
+    for name, entry in settings.summarizers.items():
+        if bare := _homeless_chat_model(entry):
+            message = (
+                f"CHAT_MODELS of SUMMARIZERS[{name!r}] lists {bare!r} without a base_url, but another of its models "
+                "has an address or a key of its own: a conversation could leave for the default address."
+            )
+            hint = f"Give {bare!r} the base_url that it may be sent to."
+            problems.append(Problem("compaction_app.E013", message, hint))
+    if settings.token_counter == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
         problems.append(Problem("compaction_app.E015", NO_TOKENIZER, USE_CHARACTERS))
     unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
     for name, ratio in unusual if not problems else ():
@@ -574,15 +555,11 @@ def _relation_problems(values: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _homeless_chat_model(values: Mapping[str, Any]) -> str:
-    """A chat model that would be asked at the default address, where another summarizer has one of its own."""
-    cascades = [values["SUMMARIZER_MODELS"]]
-    cascades += [named.get("SUMMARIZER_MODELS", ()) for named in values["SUMMARIZERS"].values()]
-    asked = [entry for cascade in cascades for entry in cascade]
-    if not any(isinstance(entry, Mapping) and any(map(entry.get, _ADDRESS_KEYS)) for entry in asked):
+def _homeless_chat_model(entry: SummarizerEntry) -> str:
+    """A chat model that would be asked at the default address, where another model has an address of its own."""
+    if not any(asked.base_url or asked.api_key_env for asked in entry.models):
         return ""
-    listed = [{"model": entry} if isinstance(entry, str) else entry for entry in values["SUMMARIZER_CHAT_MODELS"]]
-    return next((str(entry["model"]) for entry in listed if not entry.get("base_url")), "")
+    return next((asked.model for asked in entry.chat_models if not asked.base_url), "")
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -619,13 +596,14 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
     known, name = _known_of(_configured()).settings, repr(overrides) if overrides else ""
     if name not in known:
-        problems = find_problems(_configured(), overrides or None)
+        settings, problems = _read(_configured(), overrides or None, SITE)
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
         if problem := _first_error([one for one in problems if one.id != UNKNOWN_SUMMARIZER]):
             raise problem.as_exception()
+        assert settings is not None
         if len(known) >= _MOST_KNOWN:
             known.clear()
-        known[name] = _build(_merged(_configured(), overrides))
+        known[name] = settings
     return known[name]
 
 
@@ -636,14 +614,23 @@ def find_session_error(overrides: Any) -> Problem | None:
 
 def settings_from(configured: Mapping[str, Any], where: str) -> Settings:
     """The settings of a dict with the keys of ``COMPACTION``, without Django's; problems call it ``where``."""
-    if problem := _first_error(find_problems(configured, where=where)):
+    settings, problems = _read(configured, None, where)
+    if problem := _first_error(problems):
         raise problem.as_exception()
-    return _build(_merged(configured, None))
+    assert settings is not None
+    return settings
 
 
 def settings_from_snapshot(snapshot: Mapping[str, Any]) -> Settings:
-    """The settings that a run was opened with; keys added since then have their defaults."""
-    return _build({**DEFAULTS, **{k: v for k, v in snapshot.items() if k in DEFAULTS}})
+    """The settings that a run was opened with; :class:`ConfigurationError` where they cannot be read.
+
+    Nothing is guessed: a key that is not known may have said where the conversation may be sent.
+    """
+    try:
+        return Settings.model_validate(snapshot)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ConfigurationError(f"The run's settings cannot be read: {first['loc']} {first['msg']}") from None
 
 
 def site_setting(key: str) -> Any:
@@ -653,16 +640,18 @@ def site_setting(key: str) -> Any:
     if key not in known:
         if not isinstance(configured, Mapping):
             raise _shape_problems(configured, SITE)[0].as_exception()
-        value = _merged(configured, None)[key]
-        if problem := _key_problem(key, value):
-            raise problem.as_exception()
-        known[key] = value
+        values = _merged(configured, None)
+        try:
+            settings = Settings.model_validate({key: values[key]} if key in values else {})
+        except ValidationError as error:
+            raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
+        known[key] = getattr(settings, key.lower())
     return known[key]
 
 
 def get_token_counter() -> Any:
     """An instance of the site's ``TOKEN_COUNTER``."""
-    return load(site_setting("TOKEN_COUNTER"))()
+    return load_function(site_setting("TOKEN_COUNTER"))
 
 
 def warm_up() -> None:
@@ -697,26 +686,6 @@ def _first_error(problems: list[Problem]) -> Problem | None:
 
 def _merged(configured: Mapping[str, Any], overrides: Mapping[str, Any] | None) -> dict[str, Any]:
     explicit = {**configured, **(overrides or {})}
-    mode = explicit.get("MODE", DEFAULTS["MODE"])
-    # A mode of another type may not be hashable; its rule reports it.
-    preset = PRESETS.get(mode, {}) if isinstance(mode, str) else {}
-    values = {**DEFAULTS, **preset, **explicit}
-    # Both may be of a wrong type too.
-    name, offered = values["SUMMARIZER_NAME"], values["SUMMARIZERS"]
-    named = offered.get(name) if isinstance(offered, Mapping) and isinstance(name, str) else None
-    return {**values, **named, **(overrides or {})} if isinstance(named, Mapping) else values
-
-
-def _build(values: Mapping[str, Any]) -> Settings:
-    typed = {key.lower(): values[key] for key in DEFAULTS}
-    for name in ("summarizer_models", "summarizer_chat_models"):
-        typed[name] = tuple(typed[name])
-    return Settings(**typed)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): without_query(v) if k == "base_url" and v else _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, str) else value
+    mode = explicit.get("MODE")
+    # A mode of another type may not be hashable; its type reports it.
+    return {**(PRESETS.get(mode, {}) if isinstance(mode, str) else {}), **explicit}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Mode, Settings, load, settings_from
+from compaction_app.conf import Mode, Settings, load_function, settings_from
 from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_after_pruning
 from compaction_app.context.budget import make_budget, reply_reserve, window_or_default, with_trigger_of
 from compaction_app.context.pruning import prune
@@ -113,7 +113,7 @@ def check_and_compact(
     validation.check_text(summary, "summary")
     validation.check_summarize(summarize)
     settings = with_trigger_of(model, settings_from({} if options is None else options, where="options"))
-    count: Count = load(settings.token_counter)()
+    count: Count = load_function(settings.token_counter)
     history = _History(messages, summary, count, is_extract=is_extract)
     window = window_or_default(model, settings)
     reply = reply_reserve(window, settings, reserved_tokens)
@@ -259,7 +259,6 @@ def _ask(
         target_tokens=plan.target_tokens,
         replaced_tokens=plan.replaced_tokens,
         count=count,
-        min_chars=settings.min_summary_chars,
         min_saving_ratio=settings.min_saving_ratio,
         request=request,
     )

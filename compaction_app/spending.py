@@ -3,9 +3,9 @@
 ``SPENDING_LIMITS`` bounds it, whatever a compaction is asked for by: :func:`find_overspending` is asked before a run is
 opened.
 
-``PRICES = {"gpt-5.4-nano": {"input": 0.2, "cached": 0.02, "output": 1.25}}``, per million tokens, in the host's own
-currency. A model has the price of its exact name: with prefixes, a small model would be billed as a large one whose
-name begins the same. Without ``PRICES`` it is the maker's list price in US dollars, where ``genai-prices`` has one.
+A model has the price that ``MODELS`` gives for its exact name: with prefixes, a small model would be billed as a large
+one whose name begins the same. Where ``MODELS`` has no price at all it is the maker's list price in US dollars, if
+``genai-prices`` has one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from compaction_app import signals, telemetry
-from compaction_app.conf import SPENDING_LIMIT, site_setting
+from compaction_app.conf import SPENDING_LIMIT, Price, site_setting
 from compaction_app.context.catalog import known_price
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
@@ -156,33 +156,28 @@ def _cache_key(owner_id: Any, unit: str, when: datetime) -> str:
     return f"compaction_app.used.{owner_id}.{unit}.{int(when.timestamp() // _HOUR.total_seconds())}"
 
 
-def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> Decimal | None:
+def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> Decimal | None:
     """The sum over all calls; None if the cost of one is unknown, since a partial sum is not the cost."""
     costs = [cost_of_call(call, prices) for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, Decimal(0)).quantize(_SMALLEST) if len(known) == len(costs) else None
 
 
-def cost_of_call(call: ModelCall, prices: Mapping[str, Any]) -> Decimal | None:
+def cost_of_call(call: ModelCall, prices: Mapping[str, Price]) -> Decimal | None:
     """None where the model has no price, or its provider did not report tokens."""
     if call.model == EXTRACTIVE_MODEL:
         return Decimal(0)
-    # In a table of the host's own currency a price in dollars would be wrong.
+    # Beside prices in the host's own currency one in dollars would be wrong.
     price = prices.get(call.model) if prices else known_price(call.model)
     if price is None or not call.input_tokens + call.output_tokens:
         return None
     # Providers count cached tokens among the input tokens.
     cached = min(call.cached_tokens, call.input_tokens)
     return (
-        (call.input_tokens - cached) * _exact(price["input"])
-        + cached * _exact(price.get("cached", price["input"]))
-        + call.output_tokens * _exact(price["output"])
+        (call.input_tokens - cached) * price.input
+        + cached * (price.input if price.cached is None else price.cached)
+        + call.output_tokens * price.output
     ) / MILLION
-
-
-def _exact(number: float | Decimal) -> Decimal:
-    # From its text: 0.1 means a tenth, not the nearest binary fraction.
-    return Decimal(str(number))
 
 
 SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
@@ -200,13 +195,13 @@ class Spending:
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    #: In the currency of ``PRICES``; None where no run has a known cost.
+    #: In the currency of the prices in ``MODELS``; None where no run has a known cost.
     cost: Decimal | None
     #: Runs with an unknown cost, which the cost above does not include.
     unpriced_runs: int
 
 
-def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None:
+def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> None:
     """Add an attempt's calls to its run, in the row and in the instance.
 
     Summed by the database, and without checking the claim: a worker that lost the run meanwhile has paid for its calls
@@ -265,7 +260,7 @@ def _checked(call: ModelCall) -> ModelCall:
     )
 
 
-def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Any]) -> None:
+def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> None:
     for call in calls:
         if cost_of_call(call, prices) is None and call.model not in _logged_models:
             _logged_models.add(call.model)

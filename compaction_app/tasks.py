@@ -20,7 +20,7 @@ from django.utils import timezone
 from compaction_app.compaction import lease, runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.conf import Settings, get_settings, settings_from_snapshot, site_setting
+from compaction_app.conf import Settings, get_settings, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -52,7 +52,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
-    options = {"countdown": countdown or None, **_limits(settings_from_snapshot(run.settings))}
+    options = {"countdown": countdown or None, **_limits(runs.times_of(run))}
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)

@@ -127,7 +127,7 @@ class Suppression(StrEnum):
     OPEN_RUN = "open_run"
     #: The branch was compacted a moment ago (``COOLDOWN_SECONDS``).
     COOLDOWN = "cooldown"
-    #: Its last runs failed (``BREAKER_FAILURES``).
+    #: Its last runs failed.
     BREAKER = "breaker"
     #: ``POLICY`` deferred it.
     POLICY = "policy"

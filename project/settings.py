@@ -197,11 +197,12 @@ def _compaction() -> dict[str, Any]:
         "CONTEXT_WINDOW": environment.whole_number("COMPACTION_CONTEXT_WINDOW", at_least=1),
         "TRIGGER_RATIO": environment.ratio("COMPACTION_TRIGGER_RATIO"),
         "RECENT_MESSAGES_RATIO": environment.ratio("COMPACTION_RECENT_MESSAGES_RATIO"),
-        "SUMMARIZER_MODELS": environment.names("COMPACTION_SUMMARIZER_MODELS") or None,
     }
+    if models := environment.names("COMPACTION_SUMMARIZER_MODELS"):
+        given["SUMMARIZERS"] = {"default": {"MODELS": models}}
     compaction = {key: value for key, value in given.items() if value is not None}
     if not (OPENAI_API_KEY or OPENAI_BASE_URL):
-        compaction["SUMMARIZER"] = "compaction_app.summarizers.ExtractiveSummarizer"
+        compaction["SUMMARIZER"] = "extractive"
     return compaction
 
 

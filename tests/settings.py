@@ -23,7 +23,7 @@ if os.environ.get("TEST_POSTGRES_PREPARED"):
 # this machine. A test that wants a broker asks for the fixture of that name.
 CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
 
-COMPACTION = COMPACTION | {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
+COMPACTION = COMPACTION | {"SUMMARIZER": "extractive"}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 

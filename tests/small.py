@@ -7,13 +7,22 @@ SMALL = {
     "CONTEXT_WINDOW": 10_000,
     "RESERVED_TOKENS": 2_000,
     "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
-    "SUMMARIZER": "compaction_app.testing.summarizers.FakeSummarizer",
     "COOLDOWN_SECONDS": 0,
+    # Explicitly: MODE "deterministic" would choose another one.
+    "SUMMARIZER": "default",
 }
+FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
 
 
-def small(**overrides):
-    return {**SMALL, **overrides}
+def small(*, asked=None, **overrides):
+    """``asked``: what differs in the default entry of ``SUMMARIZERS``; with ``MODELS`` it asks them."""
+    backend = {} if "MODELS" in (asked or {}) else {"BACKEND": FAKE}
+    return {**SMALL, **asks(**{**backend, **(asked or {})}), **overrides}
+
+
+def asks(**entry):
+    """The default summarizer, as a part of ``COMPACTION``."""
+    return {"SUMMARIZERS": {"default": entry}}
 
 
 def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=None, tokens=30):

@@ -304,7 +304,11 @@ class TestFit:
     def test_a_smaller_chat_model_is_shown_the_newest_turns_until_a_summary_fits(self, settings):
         """Issue 12.4: one message of 7 tokens was shown of 6,144, and nothing made it better."""
         windows = {"large": 128_000, "little": 8_192}
-        settings.COMPACTION = small(CONTEXT_WINDOW=None, CONTEXT_WINDOWS=windows, RESERVED_TOKENS=2_048)
+        settings.COMPACTION = small(
+            CONTEXT_WINDOW=None,
+            MODELS={model: {"window": window} for model, window in windows.items()},
+            RESERVED_TOKENS=2_048,
+        )
         session = chat.start_session(model="large")
         rows = grow(session, None, "u a " * 100 + "u(500) a(500) " * 10 + "u(7)")
         summary = anchored_summary(rows[210], rows[199], tokens=7_570)

@@ -9,7 +9,6 @@ from django.test import override_settings
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.conf import DEFAULTS
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.testing import steps
@@ -78,8 +77,7 @@ def next_model(session):
     with ScriptedOpenAIServer() as server:
         server.script(model="first", default=steps.reply(f"Error: {SECRET} is away, please try again later."))
         models = [{"model": name, "base_url": server.url} for name in ("first", "second")]
-        changes = {"SUMMARIZER": DEFAULTS["SUMMARIZER"], "SUMMARIZER_MODELS": models}
-        with override_settings(COMPACTION=small(**changes)):
+        with override_settings(COMPACTION=small(asked={"MODELS": models})):
             chat.compact(secret_branch(session))
 
 
@@ -189,7 +187,7 @@ class TestReasoning:
         assert of_kind(session, "reasoning_downgraded")[0].payload == {"turns": 3, "messages": 3}
 
     def test_the_extractive_summarizer_does_not_read_it(self, session, settings):
-        settings.COMPACTION = small(MODE="deterministic", SUMMARIZER="compaction_app.summarizers.ExtractiveSummarizer")
+        settings.COMPACTION = small(MODE="deterministic", SUMMARIZER="extractive")
         tip = self.turns(session, [[THOUGHT]] * 4 + [None] * 31)
         run = chat.compact(tip)
         assert self.completed(session) == self.counts(dropped=4)

@@ -40,9 +40,18 @@ def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, 
     with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
         settings.COMPACTION = {
             "CONTEXT_WINDOW": 128_000,
-            "SUMMARIZER_MODELS": [
-                {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY", "max_input_tokens": 200_000}
-            ],
+            "SUMMARIZERS": {
+                "default": {
+                    "MODELS": [
+                        {
+                            "model": "m",
+                            "base_url": server.url,
+                            "api_key_env": "SCRIPTED_KEY",
+                            "max_input_tokens": 200_000,
+                        }
+                    ]
+                }
+            },
             "COOLDOWN_SECONDS": 0,
         }
         monkeypatch.setenv("SCRIPTED_KEY", "none")

@@ -95,13 +95,13 @@ class TestDeterministic:
 
 
 def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings):
-    settings.COMPACTION = small(SUMMARY_PROMPT="Write it as a ship's log.")
+    settings.COMPACTION = small(asked={"PROMPT": "Write it as a ship's log."})
     tip = grow(chat.start_session(), None, "u a " * 35)[-1]
     run = chat.compact(tip)
     [asked] = FakeSummarizer.requests
     assert asked.system.startswith("Write it as a ship's log.")
     assert run.prompt_version.startswith(f"{PROMPT_VERSION}+")
-    own = chat.start_session(settings={"SUMMARY_PROMPT": "Write it as a letter."})
+    own = chat.start_session(settings={"SUMMARIZER": {"PROMPT": "Write it as a letter."}})
     again = chat.compact(grow(own, None, "u a " * 35)[-1])
     assert FakeSummarizer.requests[1].system.startswith("Write it as a letter.")
     assert again.prompt_version != run.prompt_version
@@ -113,7 +113,7 @@ class TestModelChanged:
     @pytest.fixture(autouse=True)
     def windows(self, settings):
         settings.COMPACTION = {
-            **small(CONTEXT_WINDOWS={"ocean": 40_000, "pond": 6_000, "puddle": 1_500}),
+            **small(MODELS={"ocean": {"window": 40_000}, "pond": {"window": 6_000}, "puddle": {"window": 1_500}}),
             "CONTEXT_WINDOW": None,
             "RESERVED_TOKENS": 1_000,
         }

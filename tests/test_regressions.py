@@ -24,7 +24,7 @@ class SmallSummarizer(FakeSummarizer):
 
 @pytest.fixture(autouse=True)
 def site(settings):
-    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+    settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.compaction.world.Interfering"}})
     yield
     Interfering.reset()
     Interfering.action = None
@@ -76,7 +76,8 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
     """The point right at the cutoff counted as a cut: a generation that covers nothing, with the tip for a
     cutoff."""
     settings.COMPACTION = small(
-        SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", PRESERVE_RECENT_MESSAGES=4
+        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."},
+        PRESERVE_RECENT_MESSAGES=4,
     )
     tip = grow(session, None, "u " + "c t " * 60)[-1]
     chat.compact(tip)
@@ -91,7 +92,8 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
 def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(session, settings):
     """Once enough was covered and the prompt fitted, the rest of the plan was let fall without a word."""
     settings.COMPACTION = small(
-        SUMMARIZER="tests.test_regressions.SmallSummarizer", SUMMARY_PROMPT="Sum it up.", COOLDOWN_SECONDS=60
+        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."},
+        COOLDOWN_SECONDS=60,
     )
     tip = grow(session, None, "u a " * 32)[-1]
     run = chat.request_compaction(tip)
@@ -140,7 +142,7 @@ class WordyThenVain(FakeSummarizer):
 
 def test_of_a_model_asked_twice_the_second_answer_says_why_there_is_no_summary(settings, session):
     """It said "oversize", and two drafts in a row that saved nothing did not open the breaker."""
-    settings.COMPACTION = small(SUMMARIZER="tests.test_regressions.WordyThenVain")
+    settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.test_regressions.WordyThenVain"}})
     tip = grow(session, None, "u a u(4) a(4)")[-1]
     with pytest.raises(CompactionFailed) as caught:
         chat.compact(tip)

@@ -28,7 +28,7 @@ SENTENCES = "The harbour office keeps the tide tables for {0}, and Ida wrote the
 
 @pytest.fixture(autouse=True)
 def window_of_4000(settings):
-    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE, "COOLDOWN_SECONDS": 0}
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
 
 
 def talk(session, parent=None, turns=60):
@@ -100,8 +100,12 @@ class TestWorkers:
         with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
             settings.COMPACTION = {
                 "CONTEXT_WINDOW": 4_000,
-                "SUMMARIZER_TIMEOUT": 1.5,
-                "SUMMARIZER_MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+                "SUMMARIZERS": {
+                    "default": {
+                        "TIMEOUT": 1.5,
+                        "MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+                    }
+                },
             }
             keys = {"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}
             session = chat.start_session()
@@ -128,8 +132,12 @@ class TestWorkers:
         with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
             settings.COMPACTION = {
                 "CONTEXT_WINDOW": 4_000,
-                "SUMMARIZER_TIMEOUT": 1.5,
-                "SUMMARIZER_MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+                "SUMMARIZERS": {
+                    "default": {
+                        "TIMEOUT": 1.5,
+                        "MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
+                    }
+                },
             }
             session = chat.start_session()
             tip = talk(session)
@@ -155,7 +163,10 @@ class TestWorkers:
     def test_a_message_that_makes_a_worker_hang_occupies_it_once(self, celery_worker, settings, monkeypatch):
         """Issue 12.18: the run fails for good at its limit, and the task's own limit frees the worker."""
         monkeypatch.setattr(tasks, "TASK_MARGIN_SECONDS", 2)
-        settings.COMPACTION |= {"SUMMARIZER": "tests.hanging.HangingSummarizer", "RUN_TIME_LIMIT": 2}
+        settings.COMPACTION |= {
+            "SUMMARIZERS": {"default": {"BACKEND": "tests.hanging.HangingSummarizer"}},
+            "RUN_TIME_LIMIT": 2,
+        }
         session = chat.start_session()
         stuck = talk(session, chat.append_message(session, None, role="user", content=WORD * 2))
         fine = talk(chat.start_session())

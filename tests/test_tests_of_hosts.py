@@ -11,7 +11,7 @@ from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 
-EXTRACTS = {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer", "CONTEXT_WINDOW": 4_000}
+EXTRACTS = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 4_000}
 
 
 def long_branch():

@@ -27,6 +27,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
+from tests.small import asks
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,8 +46,9 @@ def server(monkeypatch, settings):
         settings.COMPACTION = {
             "CONTEXT_WINDOW": 4_000,
             "COOLDOWN_SECONDS": 0,
-            "SUMMARIZER_TIMEOUT": 30,
-            "SUMMARIZER_MODELS": [{"model": "first", **entry}, {"model": "second", **entry}],
+            "SUMMARIZERS": {
+                "default": {"TIMEOUT": 30, "MODELS": [{"model": "first", **entry}, {"model": "second", **entry}]}
+            },
         }
         yield running
 
@@ -211,7 +213,7 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server,
         "CONTEXT_WINDOW": 10_000,
         "TRIGGER_TOKENS_CAP": 1_600,
         "RECENT_TOKENS_CAP": 300,
-        "SUMMARIZER_MODELS": settings.COMPACTION["SUMMARIZER_MODELS"][:1],
+        **asks(MODELS=settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"][:1]),
     }
     server.script(default=steps.fill_target(1.3))
     session = chat.start_session()

@@ -154,10 +154,10 @@ def _draft(previous: str, turns: Sequence[Turn], budget: int) -> tuple[str, Any,
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.exceptions import SummarizerError
     from compaction_app.summarizers import OpenAISummarizer
-    from compaction_app.summarizers.cascade import run_summarizer
+    from compaction_app.summarizers.base import run_summarizer
 
     plan, request = plan_of(messages_of(list(turns)), previous, budget)
-    summarizer = OpenAISummarizer(settings_from_snapshot({"SUMMARIZER_MODELS": [model_name()]}))
+    summarizer = OpenAISummarizer(settings_from_snapshot({"SUMMARIZERS": {"default": {"MODELS": [model_name()]}}}))
     try:
         return run_summarizer(summarizer, request).text, plan, request
     except SummarizerError as error:

@@ -53,11 +53,11 @@ class Background(OnDjango):
             tip.session.runs.all().delete()
 
         FakeSummarizer.text = DRAFT
-        fixed = {"SUMMARIZER": "compaction_app.testing.summarizers.FakeSummarizer"}
+        fixed = {"SUMMARIZERS": {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}}
         return {
             "planning, prompt, commit": lambda: compact(LEDGER_TOKENS=0, **fixed),
             "with the ledger": lambda: compact(**fixed),
-            "with an extract": lambda: compact(SUMMARIZER="compaction_app.summarizers.ExtractiveSummarizer"),
+            "with an extract": lambda: compact(SUMMARIZER="extractive"),
         }
 
 

@@ -473,11 +473,10 @@ class _Record:
                 self.notes.append(f"Summary {row.pk} was sent, and its text has been erased since.")
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 of_summary = "in use then, retired since"
-            role = self.settings.summary_role if self.settings else Role.USER
             content = summary_message(row.text) if row.text else ""
             tokens = row.token_count
             parts.append(
-                ContextMessage(role=role, content=content, origin=Origin.SUMMARY, tokens=tokens, message_id=row.pk)
+                ContextMessage(role=Role.USER, content=content, origin=Origin.SUMMARY, tokens=tokens, message_id=row.pk)
             )
         if row := self._named(self.pinned_id, "The pinned message"):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))

@@ -152,7 +152,7 @@ def _open_runs(now: datetime) -> Iterator[Problem]:
             why, remedy = "no broker took them", "Start the broker and beat, or run manage.py recover_compactions."
         elif running["working"]:
             why = f"{plural(running['working'], 'run is', 'runs are')} in progress"
-            remedy = "Start another worker, or put a faster model first (SUMMARIZER_MODELS, SUMMARIZER_TIMEOUT)."
+            remedy = "Start another worker, or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
         else:
             why, remedy = "no worker takes them", f"Start a worker, and beat for its sweep: {_worker()} --beat"
         counted = _count(waiting["late"], "run waits", "runs wait")
@@ -215,7 +215,7 @@ def _breakers(now: datetime) -> Iterator[Problem]:
             settings = get_settings(failed[0].session.settings)
         except ConfigurationError:
             continue
-        until = None if settings.mode in (Mode.OFF, Mode.DETERMINISTIC) else breaker_until(failed, settings)
+        until = None if settings.mode in (Mode.OFF, Mode.DETERMINISTIC) else breaker_until(failed)
         if until and until > now:
             sessions.add(failed[0].session_id)
             began, closes = min(began, failed[-1].finished_at or now), max(closes, until)

@@ -227,10 +227,10 @@ class CompactionRunAdmin(records.RecordAdmin):
 
     @admin.display(description="cost")
     def price(self, obj: CompactionRun) -> str:
-        """In the currency of ``PRICES``; all calls of all attempts."""
+        """In the currency of the prices in ``MODELS``; all calls of all attempts."""
         if obj.cost is not None:
             return display.money(obj.cost)
-        return display.EMPTY if obj.input_tokens is None else "Unknown: PRICES does not have the model"
+        return display.EMPTY if obj.input_tokens is None else "Unknown: MODELS has no price for the model"
 
     @admin.display(description="waited")
     def waited(self, obj: CompactionRun) -> str:

@@ -75,7 +75,7 @@ def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun 
     """
     calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
     # First, whatever becomes of the draft: it has been paid for.
-    add_spending(work.run, calls, work.settings.prices)
+    add_spending(work.run, calls, work.settings.stated("price"))
     if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
         result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
     if isinstance(result, SummarizerError):
@@ -264,7 +264,7 @@ def _record_end(work: Work) -> None:
     """The events, the log line and the signal of a summary that was stored."""
     run = work.run
     # A summarizer that works without reasoning says so by reads_reasoning.
-    as_text = work.settings.reasoning == ReasoningRule.SUMMARIZE and getattr(work.summarizer, "reads_reasoning", True)
+    as_text = work.settings.reasoning == ReasoningRule.SUMMARIZE and work.summarizer.reads_reasoning
     reasoning = turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work))
     if turns := reasoning[str(ReasoningOutcome.SUMMARIZED)]:
         # As ordinary text it is no longer reasoning to the model, so this is a loss to report.

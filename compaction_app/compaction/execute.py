@@ -20,7 +20,7 @@ from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted, write_if_due
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import MAX_INTEGER, Settings, get_token_counter, settings_from_snapshot
+from compaction_app.conf import MAX_INTEGER, Lookahead, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.context import windows
 from compaction_app.exceptions import (
     CompactionFailed,
@@ -33,7 +33,8 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
-from compaction_app.summarizers.cascade import OpenAISummarizer, ask_summarizer, make_summarizer
+from compaction_app.summarizers.attempt import TimeLeft, unlimited
+from compaction_app.summarizers.base import Summarizer, ask_summarizer, make_summarizer
 from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,
     SummarizerLimit,
@@ -101,12 +102,13 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     with telemetry.run_span(run) as span, lease.keep(run) as held:
         follow_up = None
         try:
-            work = await way.do(prepare, run)
+            work = await way.do(prepare, run, held.time_left)
             while work:
-                result = await _draft_of(work, held, way)
+                result = await _draft_of(work, way)
                 smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
-                    await way.do(keep_windows, work, result)
+                    code = result.error_code if isinstance(result, SummarizerError) else ""
+                    await way.do(work.summarizer.learn, code)
                     follow_up = await way.do(finish, work, result)
                 work = smaller
         except Exception as error:
@@ -119,10 +121,7 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
         return outcome
 
 
-async def _draft_of(work: Work, held: lease.Held, way: Way) -> SummaryDraft | SummarizerError:
-    # A model that answers after the run's end is paid for nothing. A host's own summarizer limits itself.
-    if isinstance(work.summarizer, OpenAISummarizer):
-        work.summarizer.time_left = held.time_left
+async def _draft_of(work: Work, way: Way) -> SummaryDraft | SummarizerError:
     try:
         return await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
     except SummarizerError as error:
@@ -151,7 +150,7 @@ class Work:
     branch: Branch
     plan: CompactionPlan
     request: SummaryRequest
-    summarizer: Any
+    summarizer: Summarizer
     #: Bytes that covered messages are shortened to, by id.
     limits: dict[int, int]
     count: Count
@@ -165,7 +164,6 @@ class Work:
             target_tokens=self.request.target_tokens,
             replaced_tokens=self.plan.replaced_tokens,
             count=self.count,
-            min_chars=self.settings.min_summary_chars,
             min_saving_ratio=self.settings.min_saving_ratio,
             request=self.request,
         )
@@ -174,13 +172,20 @@ class Work:
         self.events.append((kind, payload))
 
 
-def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any = None) -> Work | None:
+def prepare(
+    run: CompactionRun,
+    time_left: TimeLeft = unlimited,
+    at_most: Capacity | None = None,
+    summarizer: Summarizer | None = None,
+) -> Work | None:
     """What the model's call needs, with the connection given back; None where the run ended without a call.
 
-    ``at_most``: a request of the same run was too large for ``summarizer``, which is now asked for no more than that.
+    ``time_left``: seconds until the run ends; a model that answers later would be paid for nothing. ``at_most``: a
+    request of the same run was too large for ``summarizer``, which is now asked for no more than that.
     """
-    settings = settings_from_snapshot(run.settings)
     try:
+        settings = settings_from_snapshot(run.settings)
+        summarizer = summarizer or make_summarizer(settings, run.session.model, time_left)
         work = _load(run, settings, at_most, summarizer)
     except Error:
         raise
@@ -201,16 +206,6 @@ def prepare(run: CompactionRun, at_most: Capacity | None = None, summarizer: Any
     return work if is_due else None
 
 
-def keep_windows(work: Work, result: SummaryDraft | SummarizerError) -> None:
-    """Remember what providers said of their windows; forget it where no request was small enough for them."""
-    if not isinstance(work.summarizer, OpenAISummarizer):
-        return
-    if isinstance(result, SummarizerError) and result.error_code == ErrorCode.INPUT_TOO_LARGE:
-        work.summarizer.forget()
-    else:
-        work.summarizer.remember()
-
-
 def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work | None:
     """The same run with less covered, where that may help: every model failed, one of them only for the size."""
     if isinstance(error, SummaryDraft) or (error.capacity is None and error.error_code != ErrorCode.INPUT_TOO_LARGE):
@@ -221,16 +216,18 @@ def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work |
     if at_most.input_tokens >= size or at_most == work.capacity:
         return None
     # They are paid for, whatever becomes of the smaller request.
-    add_spending(work.run, error.calls, work.settings.prices)
+    add_spending(work.run, error.calls, work.settings.stated("price"))
     error.calls = ()
-    smaller = prepare(work.run, windows.less_than(size, at_most), work.summarizer)
+    smaller = prepare(work.run, at_most=windows.less_than(size, at_most), summarizer=work.summarizer)
     if smaller is None or count_request(smaller.request, work.count) >= size:
         return None
     smaller.events = work.events + smaller.events
     return smaller
 
 
-def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Any) -> Work | SkipReason:
+def _load(
+    run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Summarizer
+) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     if run.tip_id is None:
         return SkipReason.BRANCH_GONE
@@ -245,7 +242,6 @@ def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summ
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
     branch = branches.with_already_compacted(branch, using)
-    summarizer = summarizer or make_summarizer(settings, run.session.model)
     capacity = _capacity_of(summarizer, at_most)
     budget = _writable(Budget(**run.budget), capacity)
     limit = None
@@ -255,7 +251,7 @@ def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summ
         branch,
         branch.base,
         budget,
-        settings,
+        settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
         focused=bool(run.instructions or run.policy_line),
         follow_up=run.previous_run_id is not None,
         limit=limit,
@@ -278,10 +274,10 @@ def _load(run: CompactionRun, settings: Settings, at_most: Capacity | None, summ
     )
 
 
-def _capacity_of(summarizer: Any, at_most: Capacity | None) -> Capacity | None:
+def _capacity_of(summarizer: Summarizer, at_most: Capacity | None) -> Capacity | None:
     """The summarizer's own limits, of which a host's may state either or none; no more than ``at_most``."""
-    taken, written = (getattr(summarizer, f"max_{name}_tokens", None) for name in ("input", "output"))
-    if taken is written is at_most is None:
+    taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
+    if taken is None and written is None and at_most is None:
         return None
     own = Capacity(*(MAX_INTEGER if most is None else most for most in (taken, written)))
     return windows.smaller(own, at_most) if at_most else own

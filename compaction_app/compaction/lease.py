@@ -18,7 +18,7 @@ from typing import Any
 from django.db import Error, connections
 
 from compaction_app.compaction import runs
-from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.conf import Settings
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log_error
@@ -65,7 +65,7 @@ def keep(run: CompactionRun) -> Iterator[Held]:
     Where each tenant has a schema, that connection needs the tenant of this one: django-tenants keeps it there, other
     packages in a context variable.
     """
-    settings = settings_from_snapshot(run.settings)
+    settings = runs.times_of(run)
     limit = time_limit(settings)
     held = Held(limit)
     tenant = getattr(connections[database_of(run)], "tenant", None)

@@ -23,6 +23,9 @@ from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role,
 
 logger = logging.getLogger("compaction_app.planning")
 
+#: Tokens that the summarizer sees beyond the cutoff at most: enough for the topic to be recognized.
+LOOKAHEAD_TOKENS = 4_000
+
 
 def get_messages_to_summarize(
     messages: Sequence[Message], tokens_for_recent: int, *, preserve: int = 2
@@ -94,9 +97,9 @@ def plan_compaction(
         base=base,
         budget=budget,
         settings=settings,
-        lookahead=Lookahead.TIP if focused else Lookahead(settings.lookahead),
+        lookahead=Lookahead.TIP if focused else settings.lookahead,
         # Of a small summarizer's input the look-ahead, which only informs, takes a quarter at most.
-        lookahead_tokens=min(settings.lookahead_tokens, limit.max_tokens // 4) if limit else settings.lookahead_tokens,
+        lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.max_tokens // 4) if limit else LOOKAHEAD_TOKENS,
     )
     cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from compaction_app import signals, telemetry
 from compaction_app.conf import Settings, settings_from_snapshot
-from compaction_app.exceptions import DurableTransactionRequired
+from compaction_app.exceptions import ConfigurationError, DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
@@ -86,6 +86,15 @@ def lease_seconds(settings: Settings) -> float:
     return min(cascade.longest_seconds(settings) + LEASE_MARGIN, MAX_LEASE_SECONDS)
 
 
+def times_of(run: CompactionRun) -> Settings:
+    """The run's settings, of which only the times may be used: where they cannot be read, which fails the run as soon
+    as it is claimed, these are the defaults."""
+    try:
+        return settings_from_snapshot(run.settings)
+    except ConfigurationError:
+        return Settings()
+
+
 def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
     """Take ownership of a run, by default for :func:`lease_seconds`.
 
@@ -97,7 +106,7 @@ def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun 
         if known is None:
             log(logger, logging.INFO, "skip", run=run_id, reason="gone")
             return None
-        lease = lease_seconds(settings_from_snapshot(known.settings))
+        lease = lease_seconds(times_of(known))
     now = timezone.now()
     claimed = (
         CompactionRun.objects.using(using)

@@ -58,7 +58,12 @@ logger = logging.getLogger("compaction_app.opening")
 POLICY_ACTIONS = ("allow", "defer", "force")
 _CODE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
-#: Two drafts in a row that did not shrink open the breaker, whatever BREAKER_FAILURES says.
+#: A summary that covers less leaves so much uncovered that waiting would only make the next prompt longer.
+COVERAGE_RATIO = 0.70
+#: So many failures in a row on a branch are no accident: its turns stop paying for more, for as long as a provider's
+#: trouble usually lasts.
+BREAKER_FAILURES, BREAKER_SECONDS = 3, 300
+#: Two drafts in a row that did not shrink open the breaker sooner.
 _NO_PROGRESS_FAILURES = 2
 _RECENT_RUNS = 50
 
@@ -288,7 +293,7 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         trigger=request.trigger,
         instructions=request.instructions,
         policy_line=request.policy_line,
-        prompt_version=prompt_version(resolved.settings.summary_prompt),
+        prompt_version=prompt_version(resolved.settings.summarizer_entry.prompt),
         nonce=secrets.token_hex(8),
         settings=resolved.settings.snapshot(),
         budget=asdict(resolved.budget),
@@ -316,7 +321,7 @@ def find_suppression(
     now = timezone.now()
     recent = _recent_runs(branch, using)
     failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
-    if failures and (until := breaker_until(failures, settings)) and now < until:
+    if failures and (until := breaker_until(failures)) and now < until:
         return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if branch.base and run.summary_id == branch.base.id), None)
@@ -325,7 +330,7 @@ def find_suppression(
     seconds = (now - last.finished_at).total_seconds()
     covered = branch.base.cutoff_path_tokens / branch.tip_path_tokens
     fits = branch.history_tokens <= budget.available
-    if seconds < settings.cooldown_seconds and covered >= settings.coverage_ratio and fits:
+    if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
         return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
     return None
 
@@ -343,13 +348,13 @@ def _recent_runs(branch: Branch, using: str) -> list[CompactionRun]:
     return [run for run in finished if run.anchor_id in tail or (base_id and run.summary_id == base_id)]
 
 
-def breaker_until(failures: Sequence[CompactionRun], settings: Settings) -> datetime | None:
+def breaker_until(failures: Sequence[CompactionRun]) -> datetime | None:
     """When the breaker closes that these failures in a row, newest first, have opened; None if they open none."""
     stuck = [run for run in failures[:_NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
-    if len(failures) < settings.breaker_failures and len(stuck) < _NO_PROGRESS_FAILURES:
+    if len(failures) < BREAKER_FAILURES and len(stuck) < _NO_PROGRESS_FAILURES:
         return None
     newest = failures[0].finished_at
-    return newest + timedelta(seconds=settings.breaker_seconds) if newest else None
+    return newest + timedelta(seconds=BREAKER_SECONDS) if newest else None
 
 
 def _is_asked_below(settings: Settings) -> bool:

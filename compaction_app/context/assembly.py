@@ -52,7 +52,7 @@ def assemble(
         branch = redact_branch(branch, redact, count)
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
-    history = _history_messages(shown, settings.summary_role)
+    history = _history_messages(shown)
     history_tokens = sum(message.tokens for message in history)
     return ChatContext(
         messages=(*reserved_parts.messages, *history),
@@ -185,12 +185,13 @@ def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
 # -- messages of a context ----------------------------------------------------------------------------------
 
 
-def _history_messages(shown: ShownHistory, summary_role: str) -> list[ContextMessage]:
+def _history_messages(shown: ShownHistory) -> list[ContextMessage]:
     messages = []
     if shown.summary:
         messages.append(
             ContextMessage(
-                role=summary_role,
+                # Untrusted text: it never has the system role.
+                role=Role.USER,
                 content=summary_message(shown.summary.text),
                 origin=Origin.SUMMARY,
                 tokens=shown.summary.tokens,

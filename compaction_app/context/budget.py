@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
 from compaction_app.conf import Settings
@@ -68,7 +68,7 @@ def window_of(model: str, settings: Settings, learned: int | None = None) -> int
     """The context window of a model in tokens: what the host says, else what the provider once said (``learned``),
     else what is known by the name. A provider that says less than the host is believed.
     """
-    if configured := settings.context_window or _by_prefix(model, settings.context_windows):
+    if configured := settings.context_window or _by_prefix(model, settings.stated("window")):
         return min(configured, learned or configured)
     return learned or known_window(model)
 
@@ -87,9 +87,9 @@ def window_or_default(model: str, settings: Settings, learned: int | None = None
 
 
 def with_trigger_of(model: str, settings: Settings) -> Settings:
-    """The settings with the trigger that ``TRIGGER_RATIOS`` sets for this model, if it does."""
-    ratio = _by_prefix(model, settings.trigger_ratios)
-    return settings if ratio is None else replace(settings, trigger_ratio=ratio)
+    """The settings with the trigger that ``MODELS`` sets for this model, if it does."""
+    ratio = _by_prefix(model, settings.stated("trigger_ratio"))
+    return settings if ratio is None else settings.but(trigger_ratio=ratio)
 
 
 def _by_prefix(model: str, values: Mapping[str, Number]) -> Number | None:
@@ -258,11 +258,9 @@ def metric_label(model: str, settings: Settings) -> str:
 
     Any user may name a model, and each name would be a series of its own.
     """
-    summarizers = [*settings.summarizer_models, *settings.summarizer_chat_models]
-    summarizers += [one for named in settings.summarizers.values() for one in named.get("SUMMARIZER_MODELS", ())]
-    names = {entry if isinstance(entry, str) else entry["model"] for entry in summarizers}
-    if model in names or model in settings.prices:
+    entries = settings.summarizers.values()
+    asked = {one.model for entry in entries for one in (*entry.models, *entry.chat_models)}
+    if model in asked or model in settings.models:
         return model
-    prefixes = {*settings.context_windows, *settings.trigger_ratios}
-    configured = max((prefix for prefix in prefixes if prefix and model.startswith(prefix)), key=len, default="")
+    configured = max((prefix for prefix in settings.models if prefix and model.startswith(prefix)), key=len, default="")
     return configured or known_name(model) or "other"

@@ -14,6 +14,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from compaction_app.conf import Price
+
 #: Who makes models, as ``genai-prices`` calls them. A host of others' models may serve a smaller window.
 _MAKERS = (
     "openai anthropic google x-ai mistral deepseek cohere moonshotai zhipuai minimax perplexity aws meta"
@@ -100,14 +102,14 @@ def known_window(model: str) -> int | None:
 
 
 @lru_cache(maxsize=1_000)
-def known_price(model: str) -> Mapping[str, Decimal] | None:
-    """US dollars per million tokens, as an entry of ``PRICES``; None where it is unknown or depends on the size."""
+def known_price(model: str) -> Price | None:
+    """In US dollars; None where it is unknown or depends on the size."""
     info = next(_infos(readings(model)[:1]), None)
     if info is None or isinstance(info.prices, list):
         return None
     prices = {"input": info.prices.input_mtok, "output": info.prices.output_mtok, "cached": info.prices.cache_read_mtok}
     known = {name: price for name, price in prices.items() if isinstance(price, Decimal)}
-    return known if {"input", "output"} <= known.keys() else None
+    return Price(**known) if {"input", "output"} <= known.keys() else None
 
 
 def known_name(model: str) -> str:

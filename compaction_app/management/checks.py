@@ -7,12 +7,13 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E001 ``COMPACTION`` is not a dict
 - E002 ``COMPACTION`` has unknown keys
 - E003 a session overrides a key for the whole site (raised when the session is saved, never by a check)
-- E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``, or not below one of ``TRIGGER_RATIOS``
+- E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``, or not below one in ``MODELS``
 - E011 ``RECENT_TOKENS_CAP`` is not below ``TRIGGER_TOKENS_CAP``
 - E012 summary target, recent and reserved tokens fill the window
-- E013 ``SUMMARIZER_CHAT_MODELS`` has a model without an address, and a summarizer has an address or key of its own
-- E014 ``SUMMARIZER_NAME`` is not in ``SUMMARIZERS``
+- E013 ``CHAT_MODELS`` of a summarizer has a model without an address, and its ``MODELS`` have an address or key
+- E014 ``SUMMARIZER`` is not in ``SUMMARIZERS``
 - E015 ``TOKEN_COUNTER`` is the exact one, and its package is not installed
+- E016 ``BACKEND`` of a summarizer is no ``Summarizer``
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
 - E021 sessions and users are stored in different databases
 - E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
@@ -22,21 +23,17 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 One for each key, for a value of the wrong type or out of range:
 
 - E100 MODE, E101 TRIGGER_RATIO, E102 RECENT_MESSAGES_RATIO, E103 PRUNE_TOOL_RESULT_BYTES, E104 TARGET_RATIO,
-  E105 CONTEXT_WINDOW, E106 CONTEXT_WINDOWS, E107 DEFAULT_CONTEXT_WINDOW, E108 RESERVED_TOKENS,
-  E109 TRIGGER_TOKENS_CAP, E110 RECENT_TOKENS_CAP, E111 PRESERVE_RECENT_MESSAGES, E112 LOOKAHEAD,
-  E113 LOOKAHEAD_TOKENS, E114 PRUNE, E115 PRUNE_KEEP_TURNS, E116 MICRO_COMPACT, E117 REASONING,
-  E118 SUMMARY_TARGET_TOKENS, E119 LEDGER_TOKENS, E120 MIN_SUMMARY_CHARS, E121 MIN_SAVING_RATIO,
-  E122 COOLDOWN_SECONDS, E123 COVERAGE_RATIO, E124 BREAKER_FAILURES, E125 BREAKER_SECONDS, E126 SUMMARIZER,
-  E127 SUMMARIZER_MODELS, E128 SUMMARIZER_TIMEOUT, E129 SUMMARIZER_MAX_OUTPUT_TOKENS, E130 SUMMARY_PROMPT,
-  E131 SUMMARY_ROLE, E132 TOKEN_COUNTER, E133 REDACTOR, E134 POLICY, E135 PERMISSION,
-  E136 PROVIDER_CONTEXT_MANAGEMENT, E137 PRICES, E138 MAX_MESSAGE_BYTES, E139 MANUAL_THROTTLE, E140 TASK_QUEUE,
-  E141 RUN_TIME_LIMIT, E142 SUMMARIZER_CHAT_MODELS, E143 SPENDING_LIMITS, E144 TRIGGER_RATIOS,
-  E145 SUMMARIZERS, E146 SUMMARIZER_NAME, E147 ALTERNATE_ROLES,
-  E148 EVENTS_KEPT_DAYS, E149 TIME_ZONE, E150 ATTACHMENT_URL
+  E105 CONTEXT_WINDOW, E107 DEFAULT_CONTEXT_WINDOW, E108 RESERVED_TOKENS, E109 TRIGGER_TOKENS_CAP,
+  E110 RECENT_TOKENS_CAP, E111 PRESERVE_RECENT_MESSAGES, E112 LOOKAHEAD, E114 PRUNE, E115 PRUNE_KEEP_TURNS,
+  E116 MICRO_COMPACT, E117 REASONING, E118 SUMMARY_TARGET_TOKENS, E119 LEDGER_TOKENS, E121 MIN_SAVING_RATIO,
+  E122 COOLDOWN_SECONDS, E126 SUMMARIZER, E132 TOKEN_COUNTER, E133 REDACTOR, E134 POLICY, E135 PERMISSION,
+  E136 PROVIDER_CONTEXT_MANAGEMENT, E138 MAX_MESSAGE_BYTES, E139 MANUAL_THROTTLE, E140 TASK_QUEUE,
+  E141 RUN_TIME_LIMIT, E143 SPENDING_LIMITS, E145 SUMMARIZERS, E147 ALTERNATE_ROLES, E148 EVENTS_KEPT_DAYS,
+  E149 TIME_ZONE, E150 ATTACHMENT_URL, E151 MODELS
 
 Warnings:
 
-- W001 ``TRIGGER_RATIO`` or one of ``TRIGGER_RATIOS`` is outside 0.5 to 0.95
+- W001 ``TRIGGER_RATIO`` or one in ``MODELS`` is outside 0.5 to 0.95
 - W002 ``ATOMIC_REQUESTS`` runs views in a transaction, and none may be open while a model is called
 - W003 the provider compacts too
 - W004 a SQLite database uses deferred transactions: a second writer fails instead of waiting
@@ -58,7 +55,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
 
-from compaction_app.conf import Mode, find_problems
+from compaction_app.conf import Mode, find_problems, get_settings
+from compaction_app.summarizers.base import find_backend_problem
 from compaction_app.summarizers.cascade import NO_EVENTLET, USE_GEVENT, replaced_threads
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
@@ -68,10 +66,15 @@ _NO_DATABASE = "django.db.backends.dummy"
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report every problem with ``COMPACTION``."""
-    return [
+    found: list[CheckMessage] = [
         (Error if problem.error else Warning)(problem.message, hint=problem.hint, id=problem.id)
         for problem in find_problems(getattr(django_settings, "COMPACTION", {}))
     ]
+    if not any(isinstance(one, Error) for one in found):
+        hint = "Subclass it and write summarize(request)."
+        wrong = (find_backend_problem(entry.backend) for entry in get_settings().summarizers.values())
+        found += [Error(problem, hint=hint, id="compaction_app.E016") for problem in wrong if problem]
+    return found
 
 
 def check_databases(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -381,7 +381,7 @@ class CompactionRun(models.Model):
 
     ``status`` is :class:`RunStatus`; ``skip_reason`` is :class:`SkipReason`, ``error_code`` is :class:`ErrorCode`, each
     empty where it does not apply. ``tip`` is where it was requested, ``summary`` what it made, ``base`` what it started
-    from. ``cost`` is in the currency of ``PRICES``, None where a price is unknown; ``retention_before`` and
+    from. ``cost`` is in the currency of ``MODELS``, None where a price is unknown; ``retention_before`` and
     ``retention_after`` are shares from 0 to 1; the other figures are tokens and messages. Anything it refers to may be
     None: the message was deleted.
     """

@@ -23,10 +23,11 @@ from urllib.parse import urlsplit
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app import telemetry
-from compaction_app.conf import Settings, find_address_error
+from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
 from compaction_app.context.windows import OUTPUT_SHARE, smaller
+from compaction_app.summarizers.attempt import Answer, Failure
 from compaction_app.summarizers.endpoint import async_http_client, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.telemetry import log_error
@@ -98,58 +99,38 @@ class ModelEntry:
 Clients = Callable[[ModelEntry], "openai.AsyncOpenAI"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """Why a model returned no usable draft."""
-
-    model: str
-    code: ErrorCode
-    #: Status, the provider's code and, where it is safe to store, its message.
-    detail: str = ""
-    #: Trying later may help.
-    transient: bool = False
-    #: Seconds that the provider asked us to wait.
-    retry_after: float | None = None
-    #: What the provider says of a request that was too long for it.
-    overflow: Overflow | None = None
-
-
-Answer = SummaryDraft | Failure
-
-
 def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEntry, ...]:
-    """The cascade: ``SUMMARIZER_MODELS`` in order, then the session's own model if ``SUMMARIZER_CHAT_MODELS`` has it.
+    """The cascade: ``MODELS`` of the entry in order, then the session's own model if ``CHAT_MODELS`` has it.
 
     A session's owner may name any model: unless the host lists it, a conversation would go to an address, and be paid
     with a key, that the host did not choose for it.
     """
-    entries = [_entry(item, settings) for item in settings.summarizer_models]
+    entries = [_entry(item, settings) for item in settings.summarizer_entry.models]
     listed = chat_model_entries(settings)
     # Each once: the host may name the same model, at the same address, in both.
     return tuple(dict.fromkeys([*entries, *(entry for entry in listed if entry.model == session_model)]))
 
 
 def chat_model_entries(settings: Settings) -> list[ModelEntry]:
-    """``SUMMARIZER_CHAT_MODELS``; of these a session's cascade has its own at most."""
-    return [_entry(item, settings) for item in settings.summarizer_chat_models]
+    """``CHAT_MODELS``; of these a session's cascade has its own at most."""
+    return [_entry(item, settings) for item in settings.summarizer_entry.chat_models]
 
 
-def _entry(item: str | Mapping[str, Any], settings: Settings) -> ModelEntry:
-    options = {"model": item} if isinstance(item, str) else item
-    model, stated = str(options["model"]), int(options.get("max_input_tokens") or 0)
+def _entry(asked: AskedModel, settings: Settings) -> ModelEntry:
+    of_all, stated = settings.summarizer_entry, asked.max_input_tokens or 0
     # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
-    own = replace(settings, context_window=None)
+    own = settings.but(context_window=None)
     # A window that is larger than the stated input may belong to another model of that name: then the provider says so.
     smallest = stated + stated // (OUTPUT_SHARE - 1)
-    window = max(window_of(model, own) or 0, smallest) if stated else window_or_default(model, own)
+    window = max(window_of(asked.model, own) or 0, smallest) if stated else window_or_default(asked.model, own)
     # In a small window the cap would leave no room for input.
     room = window - stated if stated else window // OUTPUT_SHARE
-    output = max(1, min(settings.summarizer_max_output_tokens, room))
+    output = max(1, min(of_all.max_output_tokens, room))
     return ModelEntry(
-        model=model,
-        base_url=options.get("base_url"),
-        api_key_env=options.get("api_key_env"),
-        timeout=float(options.get("timeout", settings.summarizer_timeout)),
+        model=asked.model,
+        base_url=asked.base_url,
+        api_key_env=asked.api_key_env,
+        timeout=asked.timeout or of_all.timeout,
         max_input_tokens=stated or window - output,
         max_output_tokens=output,
     )

@@ -58,6 +58,8 @@ TIGHTER_FACTOR = 0.7
 NORMAL_ENDS = frozenset({"stop", "end_turn", ""})
 #: A message that the summarizer is shown head-and-tail keeps at least this much.
 SMALLEST_SHOWN_BYTES = 256
+#: Visible characters. Less is no summary: "Done.", or a mark that the model has nothing to say.
+MIN_SUMMARY_CHARS = 30
 
 #: The nonce of 16 hexadecimal digits with the most tokens: a letter and a digit never share one.
 _WIDEST_NONCE = "0a" * 8
@@ -135,7 +137,7 @@ constraint, name and number, and shorten the prose about resolved topics."""
 
 
 def prompt_version(settings_prompt: str | None) -> str:
-    """The version of the wording, with a digest of the host's ``SUMMARY_PROMPT`` if there is one."""
+    """The version of the wording, with a digest of the host's ``PROMPT`` if there is one."""
     if settings_prompt is None:
         return PROMPT_VERSION
     return f"{PROMPT_VERSION}+{hashlib.sha256(settings_prompt.encode()).hexdigest()[:8]}"
@@ -213,11 +215,12 @@ def request_for(
         *render_messages(material.lookahead, reasoning=settings.reasoning, limits=limits),
         *_after_lookahead(material, nonce),
     ]
+    entry = settings.summarizer_entry
     return SummaryRequest(
-        system=_system(material, nonce, plan.target_tokens, _ceiling(plan, settings), hint, settings.summary_prompt),
+        system=_system(material, nonce, plan.target_tokens, _ceiling(plan, settings), hint, entry.prompt),
         user="\n".join(user),
         target_tokens=plan.target_tokens,
-        max_output_tokens=settings.summarizer_max_output_tokens,
+        max_output_tokens=entry.max_output_tokens,
         previous_summary=base,
         previous_ledger=material.base_ledger,
         previous_is_extract=plan.base is not None and plan.base.is_extract,
@@ -259,7 +262,7 @@ def _ceiling(plan: CompactionPlan, settings: Settings) -> int:
 def _system(
     material: _Material, nonce: str, target_tokens: int, ceiling: int, hint: str, summary_prompt: str | None
 ) -> str:
-    """A host's ``SUMMARY_PROMPT`` replaces how to write; how to read the material cannot be overridden.
+    """A host's ``PROMPT`` replaces how to write; how to read the material cannot be overridden.
 
     What differs from run to run comes last, the nonce at the very end: a provider's prompt cache keeps what precedes.
     """
@@ -350,10 +353,8 @@ class SummarizerLimit:
         material = _Material.of(
             self.redact, pinned=pinned, base=base, instructions=self.instructions, policy_line=self.policy_line
         )
-        systems = [
-            _system(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint, self.settings.summary_prompt)
-            for hint in _HINTS
-        ]
+        prompt = self.settings.summarizer_entry.prompt
+        systems = [_system(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint, prompt) for hint in _HINTS]
         texts = [
             *_before_covered(material, self.settings.reasoning, limits=None),
             marker(_WIDEST_NONCE),
@@ -385,7 +386,6 @@ def refuse_draft(
     target_tokens: int,
     replaced_tokens: int,
     count: Count,
-    min_chars: int,
     min_saving_ratio: float,
     request: SummaryRequest,
 ) -> ErrorCode | None:
@@ -397,7 +397,7 @@ def refuse_draft(
     if len(draft.text) > CHARACTERS_A_TOKEN * OVERSIZE_FACTOR * target_tokens:
         return ErrorCode.OVERSIZE
     text = draft.text.strip()
-    if broken := _broken(draft, text, min_chars, request):
+    if broken := _broken(draft, text, request):
         return broken
     if count([text])[0] > OVERSIZE_FACTOR * target_tokens:
         return ErrorCode.OVERSIZE
@@ -406,7 +406,7 @@ def refuse_draft(
     return None
 
 
-def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequest) -> ErrorCode | None:
+def _broken(draft: SummaryDraft, text: str, request: SummaryRequest) -> ErrorCode | None:
     if draft.refused:
         return ErrorCode.REFUSED
     if draft.tool_called:
@@ -421,7 +421,7 @@ def _broken(draft: SummaryDraft, text: str, min_chars: int, request: SummaryRequ
     # An extract quotes the conversation, in which errors and apologies are material.
     if not draft.is_extract and is_error_text(seen):
         return ErrorCode.ERROR_TEXT
-    if len(seen) < min_chars:
+    if len(seen) < MIN_SUMMARY_CHARS:
         return ErrorCode.TOO_SHORT
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):

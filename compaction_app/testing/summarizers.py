@@ -6,13 +6,15 @@ import time
 from threading import Lock
 from typing import Any, ClassVar
 
+from compaction_app.conf import Settings
 from compaction_app.messages.transcript import neutralize_tags
+from compaction_app.summarizers import Summarizer
 from compaction_app.testing.steps import text_of_tokens
 from compaction_app.values import SummaryDraft, SummaryRequest
 
 
-class FakeSummarizer:
-    """``SUMMARIZER = "compaction_app.testing.summarizers.FakeSummarizer"``.
+class FakeSummarizer(Summarizer):
+    """``SUMMARIZERS = {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}``.
 
     The app makes a new instance for each run, so its behavior is set on the class: use ``monkeypatch.setattr``, or call
     :meth:`reset` afterwards. That does not reach another process, such as a Celery worker: give that
@@ -31,13 +33,11 @@ class FakeSummarizer:
     #: The requests to all instances, oldest first.
     requests: ClassVar[list[SummaryRequest]] = []
 
-    max_input_tokens: int | None = None
-
     _lock: ClassVar[Lock] = Lock()
     _quoted_words = 8
 
-    def __init__(self, settings: Any = None) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings | None = None, **options: Any) -> None:
+        super().__init__(settings or Settings(), **options)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         with self._lock:

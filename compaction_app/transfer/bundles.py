@@ -58,7 +58,6 @@ class Bundle:
     target_tokens: int
     #: Tokens that the summary replaced.
     replaced_tokens: int
-    min_chars: int
     min_saving_ratio: float
     #: Length of the part of the system prompt that says how to write.
     writing_characters: int
@@ -147,7 +146,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
             "shown_bytes": run.request["shown_bytes"],
         },
         "acceptance": {
-            "min_chars": settings.min_summary_chars,
             "min_saving_ratio": settings.min_saving_ratio,
             "nonce": run.nonce,
         },
@@ -156,12 +154,12 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "trigger": run.trigger,
         "tightened": run.request["tightened"],
         "attempts": run.attempts,
-        "summarizer": settings.summarizer,
+        "summarizer": settings.summarizer_entry.backend,
         "model": run.summarizer_model,
         "prompt_version": run.prompt_version,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
-        "writing_characters": len(settings.summary_prompt or WRITING),
+        "writing_characters": len(settings.summarizer_entry.prompt or WRITING),
         "usage": {
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,
@@ -228,7 +226,6 @@ def read_bundle(folder: Path) -> Bundle:
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
-            min_chars=int(metadata["acceptance"]["min_chars"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),
             writing_characters=int(metadata["writing_characters"]),
         )

@@ -10,7 +10,7 @@ host's tool markers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -47,7 +47,7 @@ class Proof(StrEnum):
     """Whether a rebuilt prompt is the one that was sent; the other values say what must have changed."""
 
     PROVED = "proved"
-    #: The wording of this version, or the host's ``SUMMARY_PROMPT``.
+    #: The wording of this version, or the host's ``PROMPT``.
     PROMPT_VERSION = "prompt_version"
     #: The host's ``REDACTOR``.
     REDACTOR = "redactor"
@@ -84,7 +84,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
         # Which code runs is up to this site's settings, never to a row: the rows may come from elsewhere.
-        settings = replace(settings, redactor=site_setting("REDACTOR"))
+        settings = settings.but(redactor=site_setting("REDACTOR"))
         if settings.redactor is None:
             return NotRebuilt.REDACTOR_MISSING
     plan = _plan(run, settings.time_zone)
@@ -95,7 +95,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     request = tighter(request) if run.request["tightened"] else request
     if digest(request) == run.request["digest"]:
         proof = Proof.PROVED
-    elif prompt_version(settings.summary_prompt) != run.prompt_version:
+    elif prompt_version(settings.summarizer_entry.prompt) != run.prompt_version:
         proof = Proof.PROMPT_VERSION
     else:
         proof = Proof.REDACTOR if settings.redactor is not None else Proof.RENDERING

@@ -10,17 +10,17 @@ import asyncio
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from compaction_app.conf import Settings
+from compaction_app.conf import AskedModel, Choice, Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.messages.validation import make_storable
 from compaction_app.retention.ledger import read_replaced
 from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.retention.score import Told, share_kept
-from compaction_app.summarizers.cascade import run_summarizer
+from compaction_app.summarizers.attempt import Failure
+from compaction_app.summarizers.base import Summarizer, run_summarizer
 from compaction_app.summarizers.mending import mended
-from compaction_app.summarizers.openai import Failure, call_model, model_entries
+from compaction_app.summarizers.openai import call_model, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
@@ -69,7 +69,7 @@ class Replay:
 
 
 def with_prompt(bundle: Bundle, text: str) -> Bundle:
-    """The bundle with another wording of how to write, as ``SUMMARY_PROMPT`` would replace it.
+    """The bundle with another wording of how to write, as ``PROMPT`` would replace it.
 
     The rules of how to read the material, the policy's line and the size are kept.
     """
@@ -90,14 +90,13 @@ def ask_model(
     timeout: float | None,
 ) -> SummaryDraft | Failure:
     """The first draft of one model, with the time-outs and caps of the settings."""
-    options: dict[str, Any] = {"model": model, "base_url": base_url, "api_key_env": api_key_env}
-    if timeout is not None:
-        options["timeout"] = timeout
-    (entry,) = model_entries(replace(settings, summarizer_models=(options,)))
+    asked = AskedModel(model=model, base_url=base_url, api_key_env=api_key_env, timeout=timeout)
+    only = settings.summarizer_entry.model_copy(update={"models": (asked,)})
+    (entry,) = model_entries(settings.but(summarizers={"default": only}, summarizer=Choice()))
     return asyncio.run(call_model(entry, request))
 
 
-def ask_summarizer(summarizer: Any, request: SummaryRequest) -> SummaryDraft | Failure:
+def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | Failure:
     """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
     try:
         return run_summarizer(summarizer, request)
@@ -121,7 +120,6 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
         target_tokens=bundle.target_tokens,
         replaced_tokens=bundle.replaced_tokens,
         count=count,
-        min_chars=bundle.min_chars,
         min_saving_ratio=bundle.min_saving_ratio,
         request=bundle.request,
     )

@@ -120,7 +120,7 @@ def _failed(message: ChatMessage, error: openai.OpenAIError | CompactionError, m
         if error.needed <= error.available:
             problem = (
                 f"The model's endpoint finds the conversation too long: it has {error.needed:,} tokens by our count, "
-                f"and {error.available:,} are configured. Its window is probably smaller: set CONTEXT_WINDOWS."
+                f"and {error.available:,} are configured. Its window is probably smaller: set it in MODELS."
             )
         else:
             problem = (

@@ -14,7 +14,7 @@ from tests.trees import chain, start_session, summarize
 
 @pytest.fixture
 def window_of_4000(settings):
-    settings.COMPACTION = {"CONTEXT_WINDOW": 4000, "SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4000, "SUMMARIZER": "extractive"}
 
 
 @pytest.fixture

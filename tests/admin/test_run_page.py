@@ -159,7 +159,7 @@ class TestPage:
         assert "Its worker is gone" in page_text(viewer, run)
 
     def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
-        assert "Unknown: PRICES does not have the model" in page_text(viewer, run_of(tip, input_tokens=5))
+        assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_of(tip, input_tokens=5))
 
     def test_every_status_has_its_words(self):
         assert set(runs._STATUS_WORDS) == set(RunStatus)

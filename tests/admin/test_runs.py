@@ -86,7 +86,7 @@ def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer
 
 
 def test_runs_are_filtered_by_the_models_that_made_them(viewer, tip, settings):
-    settings.COMPACTION = {"SUMMARIZER_MODELS": 7}
+    settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": 7}}}
     quick = run_of(tip, summarizer_model="quick")
     old = run_of(tip, summarizer_model="retired-model")
     assert listed(viewer, "compactionrun", summarizer_model="quick") == [quick.pk]

@@ -206,7 +206,7 @@ def test_the_line_takes_the_same_queries_at_2_and_at_60_generations(viewer):
 def test_real_generations_can_be_read_from_end_to_end(client, settings):
     settings.COMPACTION = {
         "CONTEXT_WINDOW": 4000,
-        "SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer",
+        "SUMMARIZER": "extractive",
         "COOLDOWN_SECONDS": 0,
     }
     session, tip = chat.start_session(title="Harbour"), None

@@ -125,7 +125,7 @@ def test_the_settings_form_names_the_nearest_keys_and_not_all(login):
     client = login("view_chatsession", "change_chatsession")
     page = client.post(page_of(session), {"title": "", "settings": '{"TRIGER_RATIO": 0.5}'}).text
     assert "Unknown settings: TRIGER_RATIO. Did you mean TRIGGER_RATIO" in page
-    assert "SUMMARIZER_TIMEOUT" not in page
+    assert "SUMMARIZERS" not in page
     page = client.post(page_of(session), {"title": "", "settings": '{"ZZZ": 1}'}).text
     assert "Unknown settings: ZZZ. The documentation lists all settings." in page
     assert queries_of(client, page_of(session))

@@ -77,7 +77,7 @@ class TestConfigure:
     def test_an_owner_sets_none(self, ask):
         """Issue 12.17: the mode "deterministic" compacts inside the request, and others change what is sent where."""
         made = ask.post("sessions", {"settings": {}}).json()
-        for given in ({"MODE": "deterministic"}, {"SUMMARIZER_NAME": "fast"}, {"BREAKER_FAILURES": 9, "MODE": "off"}):
+        for given in ({"MODE": "deterministic"}, {"SUMMARIZER": "fast"}, {"COOLDOWN_SECONDS": 9, "MODE": "off"}):
             detail = problem(ask.post("sessions", {"settings": given}), 403, "forbidden")
             assert detail == f"body.settings: Setting {', '.join(sorted(given))} needs the permission `configure`."
             problem(ask("PATCH", f"sessions/{made['id']}", {"settings": given}), 403, "forbidden")
@@ -136,8 +136,12 @@ class TestConfigure:
         ask = Asker(user("sue", "change_chatsession", "view_chatsession"))
         detail = problem(ask.post("sessions", {"settings": {"mode": "off"}}), 422, "configuration")
         assert "unknown keys: mode. Did you mean MODE?" in detail
-        detail = problem(ask.post("sessions", {"settings": {"SUMMARIZER": "os.system"}}), 422, "configuration")
-        assert detail == "A session may not override SUMMARIZER. Set it in settings.COMPACTION instead."
+        detail = problem(
+            ask.post("sessions", {"settings": {"SUMMARIZERS": {"default": {"BACKEND": "os.system"}}}}),
+            422,
+            "configuration",
+        )
+        assert detail == "A session may not override SUMMARIZERS. Set it in settings.COMPACTION instead."
 
     def test_a_wrong_value_is_told_of_in_a_sentence(self):
         ask = Asker(user("sue", "change_chatsession", "view_chatsession"))

@@ -25,8 +25,6 @@ SETTINGS = {
     "COOLDOWN_SECONDS": 0,
     # Enough for every kind of answer, and so few that the last ones are told 429.
     "MANUAL_THROTTLE": "300/d",
-    # Of a branch that was redacted or holds a word a message an extract is that short; it would be a 502, as it says.
-    "MIN_SUMMARY_CHARS": 1,
 }
 
 
@@ -36,6 +34,8 @@ def address(settings, monkeypatch):
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
     settings.MIDDLEWARE = ["tests.conforming.Tally", *settings.MIDDLEWARE]
     settings.COMPACTION = {**settings.COMPACTION, **SETTINGS}
+    # Of a branch that was redacted or holds a word a message an extract is that short; it would be a 502, as it says.
+    monkeypatch.setattr("compaction_app.summarizers.prompts.MIN_SUMMARY_CHARS", 1)
     # A connection for each request costs more than the request.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
     monkeypatch.setattr(Tally, "counted", Counter())

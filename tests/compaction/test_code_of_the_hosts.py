@@ -15,6 +15,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.summarizers import Summarizer
 from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft
@@ -50,25 +51,17 @@ def raising(error):
     raise error
 
 
-class Answering:
+class Answering(Summarizer):
     """A host's summarizer that gives back what it should not."""
 
     answer = None
-    max_input_tokens = None
 
     def summarize(self, request):
         return ANSWERS[self.answer](request)
 
 
-class Judging(Answering):
-    """The same, told how drafts are judged."""
-
-    def summarize(self, request, accept=None, on_event=None):
-        return super().summarize(request)
-
-
-class AwaitedJudging(Judging):
-    async def asummarize(self, request, accept=None, on_event=None):
+class Awaited(Answering):
+    async def asummarize(self, request):
         return self.summarize(request)
 
 
@@ -105,13 +98,13 @@ class TestCodeOfTheHosts:
 
     @pytest.mark.parametrize(
         ("answer", "named"),
-        [*((answer, "Answering") for answer in ANSWERS), ("None", "Judging"), ("an error", "AwaitedJudging")],
+        [*((answer, "Answering") for answer in ANSWERS), ("an error", "Awaited")],
     )
     def test_what_a_summarizer_should_not_give_back_ends_the_run(
         self, session, branch, settings, monkeypatch, compact, answer, named, caplog
     ):
         monkeypatch.setattr(Answering, "answer", answer)
-        settings.COMPACTION = small(SUMMARIZER=f"{__name__}.{named}")
+        settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": f"{__name__}.{named}"}})
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(CompactionFailed):
@@ -126,7 +119,9 @@ class TestCodeOfTheHosts:
     def test_what_raises_while_a_draft_is_judged_ends_the_run_and_its_call_is_paid(
         self, session, branch, settings, compact
     ):
-        settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Counted", TOKEN_COUNTER=f"{__name__}.Miscounting")
+        settings.COMPACTION = small(
+            SUMMARIZERS={"default": {"BACKEND": f"{__name__}.Counted"}}, TOKEN_COUNTER=f"{__name__}.Miscounting"
+        )
         with pytest.raises(CompactionFailed):
             compact(branch[-1])
         run = self.ended(session)
@@ -225,7 +220,7 @@ class TestCodeOfTheHosts:
         def interrupt():
             raise KeyboardInterrupt
 
-        settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+        settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.compaction.world.Interfering"}})
         Interfering.action = staticmethod(interrupt)
         with pytest.raises(KeyboardInterrupt):
             chat.compact(branch[-1])

@@ -100,7 +100,7 @@ def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, setti
 
 def cascade(server, *models, **options):
     asked = [entry(server, model, **options) for model in models]
-    return {"SUMMARIZER": "compaction_app.summarizers.cascade.OpenAISummarizer", "SUMMARIZER_MODELS": asked}
+    return {"SUMMARIZERS": {"default": {"MODELS": asked}}}
 
 
 def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatch):
@@ -134,10 +134,10 @@ def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, set
 
 
 def test_the_limit_is_the_models_time_and_ten_minutes(settings):
-    settings.COMPACTION = {"SUMMARIZER_MODELS": ["gpt-4o", "gpt-4.1"], "SUMMARIZER_TIMEOUT": 30}
+    settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": ["gpt-4o", "gpt-4.1"], "TIMEOUT": 30}}}
     assert lease.time_limit(get_settings()) == 2 * 60 + 600
     # Of the chat models a session has one at most.
-    settings.COMPACTION |= {"SUMMARIZER_CHAT_MODELS": ["gpt-4", {"model": "slow", "timeout": 45}]}
+    settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = ["gpt-4", {"model": "slow", "timeout": 45}]
     assert lease.time_limit(get_settings()) == 2 * (60 + 45) + 600
     settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
     assert lease.time_limit(get_settings()) == 90

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def meanwhile(settings):
-    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+    settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.compaction.world.Interfering"}})
 
     def do(action):
         Interfering.action = staticmethod(action)

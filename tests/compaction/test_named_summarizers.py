@@ -27,12 +27,12 @@ def local() -> Iterator[ScriptedOpenAIServer]:
 @pytest.fixture(autouse=True)
 def _offered(settings, local):
     models = [{"model": "house-small", "base_url": local.url}]
-    offered = {"local": {"SUMMARIZER": "compaction_app.summarizers.OpenAISummarizer", "SUMMARIZER_MODELS": models}}
-    settings.COMPACTION = small(SUMMARIZERS=offered)
+    settings.COMPACTION = small()
+    settings.COMPACTION["SUMMARIZERS"]["local"] = {"MODELS": models}
 
 
 def test_a_session_picks_one_and_others_have_the_sites(local):
-    picked = chat.start_session(settings={"SUMMARIZER_NAME": "local"})
+    picked = chat.start_session(settings={"SUMMARIZER": "local"})
     other = chat.start_session()
     for session in (picked, other):
         chat.compact(grow(session, None, "u a " * 35)[-1])
@@ -42,8 +42,8 @@ def test_a_session_picks_one_and_others_have_the_sites(local):
 
 
 def test_a_name_that_is_not_offered_is_refused_when_it_is_chosen():
-    with pytest.raises(ConfigurationError, match="SUMMARIZER_NAME 'remote' is not in SUMMARIZERS, which has local"):
-        chat.start_session(settings={"SUMMARIZER_NAME": "remote"})
+    with pytest.raises(ConfigurationError, match="'remote' is not in SUMMARIZERS, which has .*local"):
+        chat.start_session(settings={"SUMMARIZER": "remote"})
     assert not ChatSession.objects.exists()
 
 
@@ -54,7 +54,7 @@ def test_a_session_may_not_describe_one_of_its_own():
 
 def test_where_the_site_removes_one_its_sessions_go_on_and_only_their_compactions_fail(settings, local):
     """The site's own is not asked instead: a session may have chosen where its conversation is sent."""
-    session = chat.start_session(settings={"SUMMARIZER_NAME": "local"})
+    session = chat.start_session(settings={"SUMMARIZER": "local"})
     tip = grow(session, None, "u a " * 35)[-1]
     settings.COMPACTION = small()
     assert len(chat.get_context(tip).messages) == 70

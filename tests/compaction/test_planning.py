@@ -206,8 +206,9 @@ class TestAnchors:
     def test_instructions_show_the_tip(self):
         assert plan(self.LONG, focused=True).anchor_id == 100
 
-    def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self):
-        made = plan(self.LONG, settings={"LOOKAHEAD_TOKENS": 250})
+    def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self, monkeypatch):
+        monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 250)
+        made = plan(self.LONG)
         assert made.anchor_id == 98
         assert ids(made.lookahead) == [97, 98]
 

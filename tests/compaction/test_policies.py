@@ -127,8 +127,9 @@ def test_a_deferred_compaction_is_noted_with_its_code(tip, reason, code):
     assert suppressed() == [{"reason": "policy", "code": code}]
 
 
-def test_force_passes_the_cool_down(settings, tip):
-    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+def test_force_passes_the_cool_down(settings, tip, monkeypatch):
+    monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
+    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60)
     chat.compact(tip)
     later = grow(tip.session, tip, "u a " * 26)[-1]
     assert chat.should_compact(later)
@@ -227,8 +228,9 @@ def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip, door):
 
 
 @pytest.mark.parametrize("decision", [None, PolicyDecision()])
-def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, decision):
-    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600, COVERAGE_RATIO=0.3)
+def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, decision, monkeypatch):
+    monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.3)
+    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600)
     ANSWER[0] = decision
     chat.compact(tip)
     later = grow(tip.session, tip, "u a " * 26)[-1]

@@ -8,7 +8,7 @@ from django.db import connections
 
 from compaction_app import chat, spending
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.conf import find_problems
+from compaction_app.conf import find_problems, settings_from_snapshot
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionRun
@@ -22,10 +22,11 @@ from tests.small import anchored_summary, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PRICES = {
-    "small-model": {"input": 0.2, "cached": 0.02, "output": 1.25},
-    "large-model": {"input": 2, "output": 10},
+LISTED = {
+    "small-model": {"price": {"input": 0.2, "cached": 0.02, "output": 1.25}},
+    "large-model": {"price": {"input": 2, "output": 10}},
 }
+PRICES = settings_from_snapshot({"MODELS": LISTED}).stated("price")
 GOOD = "## Recap\n\nThe user keeps the harbour's books, and you help with it."
 
 
@@ -59,9 +60,10 @@ class TestCost:
         assert cost_of([call(input=5), unknown], PRICES) is None
 
     def test_a_price_as_decimal_is_the_same_as_its_number(self):
-        exact = {"small-model": {"input": Decimal("0.2"), "output": Decimal("1.25")}}
-        assert find_problems({"PRICES": exact}) == []
-        assert cost_of([call(input=1_000, output=1_000)], exact) == cost_of([call(input=1_000, output=1_000)], PRICES)
+        exact = {"small-model": {"price": {"input": Decimal("0.2"), "output": Decimal("1.25")}}}
+        assert find_problems({"MODELS": exact}) == []
+        as_decimal = settings_from_snapshot({"MODELS": exact}).stated("price")
+        assert cost_of([call(input=10, output=10)], as_decimal) == cost_of([call(input=10, output=10)], PRICES)
 
     def test_more_cached_than_read_is_never_cheaper_than_all_cached(self):
         assert cost_of([call(input=100, cached=5_000)], PRICES) == cost_of([call(input=100, cached=100)], PRICES)
@@ -69,18 +71,19 @@ class TestCost:
 
 class TestSetting:
     @pytest.mark.parametrize(
-        ("prices", "said"),
+        ("price", "said"),
         [
-            ([], "must be a dict of model name to prices per million tokens"),
-            ({"m": {}}, "input and output must be given"),
-            ({"m": {"input": 1, "output": 1, "prompt": 1}}, "unknown keys prompt; known are input, cached, output"),
-            ({"m": {"input": -1, "output": 1}}, "input must be from 0 to 10000"),
-            ({"m": {"input": 1, "output": Decimal("NaN")}}, "output must be a number"),
+            ([], "must be a dict"),
+            ({}, "['input'] must be given"),
+            ({"input": 1, "output": 1, "prompt": 1}, "unknown keys prompt"),
+            ({"input": -1, "output": 1}, "['input'] must be greater than or equal to 0, not -1"),
+            ({"input": 1, "output": Decimal("NaN")}, "['output'] must be a finite number"),
         ],
     )
-    def test_a_wrong_price_says_what_is_wrong(self, prices, said):
-        [problem] = find_problems({"PRICES": prices})
-        assert problem.id == "compaction_app.E137"
+    def test_a_wrong_price_says_what_is_wrong(self, price, said):
+        [problem] = find_problems({"MODELS": {"m": {"price": price}}})
+        assert problem.id == "compaction_app.E151"
+        assert problem.message.startswith("COMPACTION['MODELS']['m']['price']")
         assert said in problem.message
 
 
@@ -104,8 +107,7 @@ def usage(prompt, completion, cached=0):
 @pytest.fixture
 def priced(settings, server):
     models = [{"model": name, "base_url": server.url} for name in ("small-model", "large-model")]
-    summarizer = "compaction_app.summarizers.OpenAISummarizer"
-    settings.COMPACTION = small(SUMMARIZER=summarizer, SUMMARIZER_MODELS=models, PRICES=PRICES)
+    settings.COMPACTION = small(asked={"MODELS": models}, MODELS=LISTED)
 
 
 @pytest.fixture
@@ -149,9 +151,9 @@ class TestRuns:
         self, server, settings, branch, monkeypatch
     ):
         monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
-        models = settings.COMPACTION["SUMMARIZER_MODELS"]
+        models = settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"]
         odd = [models[0], {**models[1], "api_key_env": "ODD_KEY"}]
-        settings.COMPACTION = {**settings.COMPACTION, "SUMMARIZER_MODELS": odd}
+        settings.COMPACTION = {**settings.COMPACTION, "SUMMARIZERS": {"default": {"MODELS": odd}}}
         server.script([steps.reply("", usage=usage(3_000, 0))], model="small-model")
         with pytest.raises(CompactionFailed, match="empty"):
             chat.compact(branch[-1])
@@ -204,7 +206,7 @@ class TestRuns:
 
     def test_a_model_without_a_price_is_logged_once(self, settings, server, branch, caplog, monkeypatch):
         monkeypatch.setattr(spending, "_logged_models", set())
-        settings.COMPACTION = {**settings.COMPACTION, "PRICES": {}}
+        settings.COMPACTION = {**settings.COMPACTION, "MODELS": {}}
         with caplog.at_level(logging.INFO, logger="compaction_app.spending"):
             first = chat.compact(branch[-1])
             chat.compact(grow(first.session, branch[-1], "u a " * 35)[-1])
@@ -220,7 +222,7 @@ class TestRuns:
 
 class TestHostSummarizers:
     def test_a_host_s_draft_is_one_call_and_its_error_may_bring_more(self, settings, branch, monkeypatch):
-        settings.COMPACTION = small(PRICES=PRICES)
+        settings.COMPACTION = small(MODELS=LISTED)
         drafts = [
             SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10),
             SummarizerError("gone", error_code="quota", calls=[call(input=7)]),
@@ -238,7 +240,7 @@ class TestHostSummarizers:
         assert spent(CompactionRun.objects.get())[:2] == (107, 10)
 
     def test_an_exception_after_a_refused_draft_leaves_its_cost(self, settings, branch, monkeypatch):
-        settings.COMPACTION = small(PRICES=PRICES)
+        settings.COMPACTION = small(MODELS=LISTED)
         drafts = [SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10)]
         monkeypatch.setattr(FakeSummarizer, "summarize", lambda self, request: drafts.pop())
         with pytest.raises(CompactionFailed):

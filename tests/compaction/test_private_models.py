@@ -27,8 +27,7 @@ def private(settings):
     """The host's own summarizer, which is down."""
     with ScriptedOpenAIServer(default=steps.server_error()) as running:
         settings.COMPACTION = small(
-            SUMMARIZER="compaction_app.summarizers.OpenAISummarizer",
-            SUMMARIZER_MODELS=[{"model": "ours", "base_url": running.url}],
+            SUMMARIZERS={"default": {"MODELS": [{"model": "ours", "base_url": running.url}]}},
         )
         yield running
 
@@ -52,7 +51,7 @@ def test_a_listed_one_is_asked_where_the_host_says_with_the_key_that_it_names(
     monkeypatch.setenv("OUR_KEY", "our-own-key")
     with ScriptedOpenAIServer(default=steps.reply(GOOD)) as second:
         listed = {"model": "gpt-4o", "base_url": second.url, "api_key_env": "OUR_KEY"}
-        settings.COMPACTION |= {"SUMMARIZER_CHAT_MODELS": [listed]}
+        settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = [listed]
         run = compact(session, branch)
         assert (run.status, run.summarizer_model) == ("succeeded", "gpt-4o")
         assert second.calls[0].headers["authorization"] == "Bearer our-own-key"

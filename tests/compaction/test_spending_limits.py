@@ -132,9 +132,8 @@ def test_tokens_are_counted_as_the_provider_reports_them(session, branch, settin
     usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000}
     with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4, usage=usage)) as server:
         models = [{"model": "m", "base_url": server.url}]
-        summarizer = "compaction_app.summarizers.OpenAISummarizer"
         limits = {"session": ["2500 tokens/h"]}
-        settings.COMPACTION = small(SUMMARIZER=summarizer, SUMMARIZER_MODELS=models, SPENDING_LIMITS=limits)
+        settings.COMPACTION = small(asked={"MODELS": models}, SPENDING_LIMITS=limits)
         attack(session, branch[-1])
         assert server.count("m") == 3
     assert suppressed(session)[-1]["used"] == 3000

@@ -101,9 +101,8 @@ def test_an_offset_takes_room_but_never_most_of_it():
 )
 def test_metrics_name_what_the_host_knows(model, label):
     changes = {
-        "CONTEXT_WINDOWS": {"house-": 9_000},
-        "SUMMARIZER_MODELS": ["nano"],
-        "PRICES": {"dear": {"input": 1, "output": 1}},
+        "MODELS": {"house-": {"window": 9_000}, "dear": {"price": {"input": 1, "output": 1}}},
+        "SUMMARIZERS": {"default": {"MODELS": ["nano"]}},
     }
     with override_settings(COMPACTION=changes):
         assert metric_label(model, get_settings()) == label
@@ -129,6 +128,6 @@ def test_an_explicit_window_beats_the_table():
 
 
 def test_a_window_of_one_s_own_stands_beside_the_table():
-    with override_settings(COMPACTION={"CONTEXT_WINDOWS": {"house-": 9_000, "gpt-4o": 5_000}}):
+    with override_settings(COMPACTION={"MODELS": {"house-": {"window": 9_000}, "gpt-4o": {"window": 5_000}}}):
         settings = get_settings()
         assert [window_of(m, settings) for m in ("house-1", "gpt-4o", "o3")] == [9_000, 5_000, 200_000]

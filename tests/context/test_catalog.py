@@ -72,14 +72,15 @@ def test_an_unknown_name_is_logged_once_with_what_is_assumed(caplog):
 
 
 def test_the_hosts_table_is_above_all_on_the_name_as_written_and_as_read():
-    with override_settings(COMPACTION={"CONTEXT_WINDOWS": {"gpt-4": 5_000, "azure/": 6_000, "gpt-4o": 7_000}}):
+    windows = {"gpt-4": 5_000, "azure/": 6_000, "gpt-4o": 7_000}
+    with override_settings(COMPACTION={"MODELS": {model: {"window": n} for model, n in windows.items()}}):
         settings = get_settings()
         asked = ("gpt-4", "openai/gpt-4-0613", "azure/prod", "openrouter/openai/GPT-4o", "o3")
         assert [window_of(name, settings) for name in asked] == [5_000, 5_000, 6_000, 7_000, 200_000]
 
 
 def test_what_a_provider_said_is_below_the_host_unless_it_is_less_and_above_what_is_known():
-    with override_settings(COMPACTION={"CONTEXT_WINDOWS": {"house": 50_000}}):
+    with override_settings(COMPACTION={"MODELS": {"house": {"window": 50_000}}}):
         settings = get_settings()
         assert [window_of("house", settings, learned) for learned in (None, 8_192, 100_000)] == [50_000, 8_192, 50_000]
         assert [window_of("gpt-4o", settings, learned) for learned in (8_192, 200_000)] == [8_192, 200_000]

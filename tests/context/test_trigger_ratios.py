@@ -14,7 +14,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _ratios(settings):
     """8,000 tokens are available."""
-    settings.COMPACTION = small(TRIGGER_RATIO=0.75, TRIGGER_RATIOS={"house-": 0.5, "house-large": 0.9})
+    models = {"house-": {"trigger_ratio": 0.5}, "house-large": {"trigger_ratio": 0.9}}
+    settings.COMPACTION = small(TRIGGER_RATIO=0.75, MODELS=models)
 
 
 @pytest.mark.parametrize(

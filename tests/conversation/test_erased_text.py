@@ -67,7 +67,9 @@ def policy(tip: ChatMessage, budget: Any) -> PolicyDecision:
 
 @pytest.fixture(autouse=True)
 def site(settings: Any) -> Iterator[None]:
-    settings.COMPACTION = small(SUMMARIZER=f"{__name__}.Repeating", POLICY=f"{__name__}.policy")
+    settings.COMPACTION = small(
+        SUMMARIZERS={"default": {"BACKEND": f"{__name__}.Repeating"}}, POLICY=f"{__name__}.policy"
+    )
     yield
     Repeating.meanwhile, Repeating.fails = None, False
 

@@ -26,7 +26,7 @@ def talk(session: ChatSession, parent: ChatMessage | None, turns: int) -> list[C
 
 def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery_worker, settings):
     """200 messages before it: without a summary they do not fit, so a worker makes a new one at once."""
-    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE, "COOLDOWN_SECONDS": 0}
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
     session = chat.start_session()
     path = talk(session, None, 120)
     tip = path[-1]

@@ -29,7 +29,7 @@ TURNS = "u a " * 5
 
 @pytest.fixture(autouse=True)
 def site(settings):
-    settings.COMPACTION = small(SUMMARIZER="tests.compaction.world.Interfering")
+    settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.compaction.world.Interfering"}})
     yield
     Interfering.action = None
 
@@ -161,7 +161,7 @@ def test_undoing_what_was_made_after_an_undo(session):
     assert generations(session) == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_was_undone_holds_nothing_back(session, settings):
+def test_what_was_undone_holds_nothing_back(session, settings, monkeypatch):
     """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
     first = grow(session, None, "u a " * 20)[-1]
     base = chat.compact(first)
@@ -169,7 +169,8 @@ def test_what_was_undone_holds_nothing_back(session, settings):
     tip = grow(session, first, "u a " * 30)[-1]
     last = chat.compact(tip)
     assert last.base_id == base.summary_id
-    settings.COMPACTION = {**settings.COMPACTION, "COOLDOWN_SECONDS": 60, "COVERAGE_RATIO": 0.2}
+    settings.COMPACTION = {**settings.COMPACTION, "COOLDOWN_SECONDS": 60}
+    monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.2)
     chat.retire_summary(last.summary)
     assert chat.should_compact(tip)
     assert chat.get_context(tip).dropped == 0, "the prompt still fits, else no cool-down would hold"

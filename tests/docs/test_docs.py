@@ -19,7 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.transfer.bundling import talk
 
 DOCUMENTS = [REPOSITORY / "docs" / name for name in ("tuning.md", "replay.md")]
-#: Of the environment, and of an entry of SUMMARIZER_MODELS.
+#: Of the environment, and of an entry of MODELS.
 OTHER_NAMES = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "COMPACTION"}
 COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
 

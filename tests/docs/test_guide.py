@@ -35,7 +35,7 @@ FILES = {
     "first": "chat.compact(",
     "second": "chat.request_compaction(",
     "third": "chat.complete(",
-    "model": "SUMMARIZER_MODELS",
+    "model": "SUMMARIZERS",
 }
 README = REPOSITORY / "README.md"
 

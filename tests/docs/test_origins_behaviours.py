@@ -85,7 +85,7 @@ class TestRecord:
         secret = "a-key-that-is-nobodys-business"
         monkeypatch.setenv("HARBOUR_KEY", secret)
         model = {"model": "small-model", "base_url": server.url, "api_key_env": "HARBOUR_KEY"}
-        settings.COMPACTION = small(SUMMARIZER="compaction_app.summarizers.OpenAISummarizer", SUMMARIZER_MODELS=[model])
+        settings.COMPACTION = small(SUMMARIZERS={"default": {"MODELS": [model]}})
         run = chat.compact(branch[-1])
         usage = server.calls[0]
         assert usage.headers["authorization"] == f"Bearer {secret}"
@@ -97,9 +97,10 @@ class TestRecord:
         assert "HARBOUR_KEY" in stored
         assert secret not in stored
 
-    def test_a_cool_down_has_its_limits(self, settings, session, branch):
+    def test_a_cool_down_has_its_limits(self, settings, session, branch, monkeypatch):
         """It holds back neither a prompt that would not fit nor a person."""
-        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.2)
+        monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.2)
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60)
         chat.compact(branch[-1])
         held_back = grow(session, branch[-1], "u a " * 26)[-1]
         too_much = grow(session, branch[-1], "u a " * 45)[-1]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from compaction_app.compaction.planning import get_messages_to_summarize
-from compaction_app.conf import DEFAULTS
+from compaction_app.compaction.trigger import COVERAGE_RATIO
+from compaction_app.conf import DEFAULTS, SummarizerEntry
 from compaction_app.context.catalog import known_window
 from compaction_app.summarizers import openai
-from compaction_app.summarizers.prompts import size_hint
+from compaction_app.summarizers.prompts import MIN_SUMMARY_CHARS, size_hint
 from compaction_app.testing.builders import messages_of
 from tests.conftest import REPOSITORY
 
@@ -35,18 +36,18 @@ pytestmark = pytest.mark.pure
         ("MICRO_COMPACT", False),
         ("REASONING", "summarize"),
         ("SUMMARY_TARGET_TOKENS", 30_000 // 4),
-        ("SUMMARY_ROLE", "user"),
-        ("SUMMARIZER_MODELS", ("gpt-5.4-nano",)),
-        ("SUMMARIZER_TIMEOUT", 30),
-        ("SUMMARIZER_MAX_OUTPUT_TOKENS", 20_000),
-        ("MIN_SUMMARY_CHARS", 30),
         ("COOLDOWN_SECONDS", 60),
-        ("COVERAGE_RATIO", 0.70),
         ("DEFAULT_CONTEXT_WINDOW", 128_000),
     ],
 )
 def test_a_default_that_came_over(key: str, figure: Any) -> None:
     assert DEFAULTS[key] == figure
+
+
+def test_the_figures_of_a_summarizer_that_came_over() -> None:
+    entry = SummarizerEntry()
+    assert ([one.model for one in entry.models], entry.timeout) == (["gpt-5.4-nano"], 30)
+    assert (entry.max_output_tokens, MIN_SUMMARY_CHARS, COVERAGE_RATIO) == (20_000, 30, 0.70)
 
 
 def test_temperature_and_windows() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from compaction_app.summarizers.cascade import run_summarizer
+from compaction_app.summarizers.base import run_summarizer
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer

@@ -67,12 +67,12 @@ def test_all_checks_are_registered_once() -> None:
             ),
         ),
         (
-            {"SUMMARIZER": "nowhere.Summarizer"},
+            {"SUMMARIZERS": {"default": {"BACKEND": "nowhere.Summarizer"}}},
             Error(
-                "COMPACTION['SUMMARIZER'] names 'nowhere.Summarizer', which cannot be imported: "
+                "COMPACTION['SUMMARIZERS']['default']['BACKEND'] names 'nowhere.Summarizer', which cannot be imported: "
                 "No module named 'nowhere'.",
-                hint="Correct or remove SUMMARIZER.",
-                id="compaction_app.E126",
+                hint="Correct or remove SUMMARIZERS.",
+                id="compaction_app.E145",
             ),
         ),
     ],
@@ -83,8 +83,8 @@ def test_a_problem_of_the_settings_is_a_check_message(configured: Any, expected:
 
 
 def test_every_wrong_key_is_reported_at_once() -> None:
-    with override_settings(COMPACTION={"PRUNE": 1, "POLICY": "x", "PRICES": []}):
-        assert [message.id for message in found()] == [f"compaction_app.{e}" for e in ("E114", "E134", "E137")]
+    with override_settings(COMPACTION={"PRUNE": 1, "POLICY": "x", "MODELS": []}):
+        assert [message.id for message in found()] == [f"compaction_app.{e}" for e in ("E114", "E134", "E151")]
 
 
 def test_a_project_silences_a_check_by_its_id() -> None:

@@ -202,7 +202,7 @@ def assert_summaries_lie_on_their_branches(session: ChatSession) -> None:
 class TestRealConversations:
     @pytest.fixture(autouse=True)
     def window(self, settings: Any) -> None:
-        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": EXTRACTIVE}
+        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive"}
 
     @pytest.mark.long
     def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(

@@ -296,7 +296,7 @@ def client(server):
 def summarizing(server: ScriptedOpenAIServer, **overrides: Any) -> dict[str, Any]:
     model = {"model": "small", "base_url": server.url, "api_key_env": "PATH"}
     summarizer = "compaction_app.summarizers.OpenAISummarizer"
-    return small(REDACTOR=SHIPPED, SUMMARIZER=summarizer, SUMMARIZER_MODELS=[model], **overrides)
+    return small(REDACTOR=SHIPPED, asked={"BACKEND": summarizer, "MODELS": [model]}, **overrides)
 
 
 def planted_session() -> tuple[ChatSession, ChatMessage]:
@@ -487,8 +487,7 @@ class TestHostsOwn:
             model["max_input_tokens"] = max_input_tokens
         settings.COMPACTION = small(
             REDACTOR=f"{__name__}.{redactor}",
-            SUMMARIZER="compaction_app.summarizers.OpenAISummarizer",
-            SUMMARIZER_MODELS=[model],
+            SUMMARIZERS={"default": {"MODELS": [model]}},
         )
         with pytest.raises(CompactionFailed) as caught:
             chat.compact(tip)

@@ -309,7 +309,7 @@ BAD_OVERRIDES: dict[str, tuple[Any, str]] = {
     "a wrong type": ({"TRIGGER_RATIO": "high"}, "compaction_app.E101"),
     "out of range": ({"TRIGGER_RATIO": 1.5}, "compaction_app.E101"),
     "not a number": ({"COOLDOWN_SECONDS": float("nan")}, "compaction_app.E122"),
-    "what belongs to the site": ({"SUMMARIZER": "os.system"}, "compaction_app.E003"),
+    "what belongs to the site": ({"SUMMARIZERS": {"default": {"BACKEND": "os.system"}}}, "compaction_app.E003"),
     "two that contradict": ({"RECENT_MESSAGES_RATIO": 0.7, "TRIGGER_RATIO": 0.6}, "compaction_app.E010"),
     "a list": (["TRIGGER_RATIO"], "compaction_app.E001"),
 }

@@ -43,7 +43,7 @@ class TestCompaction:
     def test_without_any_variable_it_holds_the_summarizer_that_needs_no_key(self):
         for env in ({}, {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}):
             compaction = settings_with(**env).COMPACTION
-            assert compaction == {"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}
+            assert compaction == {"SUMMARIZER": "extractive"}
 
     @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
     def test_a_key_or_an_endpoint_leaves_the_apps_own_summarizer(self, name):
@@ -63,7 +63,7 @@ class TestCompaction:
             "MODE": "aggressive",
             "TRIGGER_RATIO": 0.6,
             "RECENT_MESSAGES_RATIO": 0.1,
-            "SUMMARIZER_MODELS": ["small-model", "large-model"],
+            "SUMMARIZERS": {"default": {"MODELS": ["small-model", "large-model"]}},
         }
 
     def test_the_modes_are_those_of_the_app(self):

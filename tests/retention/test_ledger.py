@@ -353,7 +353,6 @@ def refused(text: str, replaced: int = 10_000) -> str | None:
         target_tokens=10_000,
         replaced_tokens=replaced,
         count=COUNT,
-        min_chars=30,
         min_saving_ratio=0.1,
         request=SummaryRequest(system="", user=text, target_tokens=10_000, max_output_tokens=10_000, nonce=NONCE),
     )

@@ -72,7 +72,7 @@ def forgetful(settings, monkeypatch):
         settings.COMPACTION = {
             "CONTEXT_WINDOW": 4000,
             "LEDGER_TOKENS": LEDGER_TOKENS,
-            "SUMMARIZER_MODELS": [entry(server, "forgetful")],
+            "SUMMARIZERS": {"default": {"MODELS": [entry(server, "forgetful")]}},
             "COOLDOWN_SECONDS": 0,
         }
         yield server

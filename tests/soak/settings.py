@@ -8,12 +8,16 @@ _MODEL = {"base_url": os.environ.get("SOAK_MODEL_URL"), "api_key_env": "SOAK_MOD
 
 COMPACTION = {
     "CONTEXT_WINDOW": 3_000,
-    "SUMMARIZER_MODELS": [{"model": "summarizer-a", **_MODEL}, {"model": "summarizer-b", **_MODEL}],
-    # The lease follows from it, see faults.py.
-    "SUMMARIZER_TIMEOUT": 1.0,
+    "SUMMARIZERS": {
+        "default": {
+            "MODELS": [{"model": "summarizer-a", **_MODEL}, {"model": "summarizer-b", **_MODEL}],
+            # The lease follows from it, see faults.py.
+            "TIMEOUT": 1.0,
+        }
+    },
     "COOLDOWN_SECONDS": 2,
-    "BREAKER_SECONDS": 5,
 }
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.soak.breaker.ShortBreaker"]  # noqa: F405
 
 # Thousands of lines a minute would measure the disk.
 LOGGING["loggers"]["compaction_app"]["level"] = os.environ.get("SOAK_LOG_LEVEL", "INFO")  # noqa: F405

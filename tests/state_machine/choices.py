@@ -37,7 +37,6 @@ _SETTINGS = {
     "CONTEXT_WINDOW": st.sampled_from([400, 800, 1500, 1500, 2500, 2500, 4000]),
     "RESERVED_TOKENS": st.sampled_from([0, 100, 8192]),
     "LOOKAHEAD": st.sampled_from(["previous_turn", "previous_turn", "tip", "none"]),
-    "LOOKAHEAD_TOKENS": st.sampled_from([0, 100, 4000]),
     "PRUNE": st.sampled_from(["pressure", "always"]),
     "PRUNE_TOOL_RESULT_BYTES": st.sampled_from([64, 200, 1000, 4096]),
     "PRUNE_KEEP_TURNS": st.integers(1, 3),
@@ -49,9 +48,8 @@ _SETTINGS = {
     "SUMMARY_TARGET_TOKENS": st.sampled_from([20, 120, 7500]),
     "COOLDOWN_SECONDS": st.sampled_from([0, 0, 60]),
     "MODE": st.sampled_from(["standard"] * 7 + ["aggressive", "deterministic", "off"]),
-    "SUMMARY_ROLE": st.sampled_from(["user", "assistant"]),
     # How to write is of no use to a summarizer that does not read it; it would fill the smallest ones.
-    "SUMMARY_PROMPT": st.just("Sum it up."),
+    "SUMMARIZER": st.just({"PROMPT": "Sum it up."}),
 }
 settings = st.fixed_dictionaries(_SETTINGS)
 some_settings = st.fixed_dictionaries({}, optional=_SETTINGS)

@@ -15,7 +15,8 @@ from tests.state_machine.tally import executed
 
 COMPACTION = {
     "TOKEN_COUNTER": "tests.state_machine.model.QuarterTokenCounter",
-    "SUMMARIZER": "tests.state_machine.teller.TellingSummarizer",
+    "SUMMARIZER": "default",
+    "SUMMARIZERS": {"default": {"BACKEND": "tests.state_machine.teller.TellingSummarizer"}},
 }
 MACHINES_A_BATCH = 21
 RULES_A_MACHINE = 45

@@ -13,6 +13,7 @@ from django.db import connections
 
 from compaction_app.exceptions import SummarizerError
 from compaction_app.messages.transcript import marker
+from compaction_app.summarizers import Summarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.state_machine.model import SERIAL, count, serials_in
 
@@ -63,8 +64,8 @@ class Told:
     max_input: int | None
 
 
-class TellingSummarizer:
-    """What ``SUMMARIZER`` names. The app makes an instance a run; the teller behind them is one."""
+class TellingSummarizer(Summarizer):
+    """What ``BACKEND`` names. The app makes an instance a run; the teller behind them is one."""
 
     max_input_tokens: ClassVar[int | None] = None
     teller: ClassVar[Any] = None

@@ -15,7 +15,9 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import Count, ExactTokenCounter
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, Summary, SummaryRequest
+from tests.small import asks
 
+ENTRY_KEYS = {"BACKEND", "CHAT_MODELS", "TIMEOUT", "MAX_OUTPUT_TOKENS", "PROMPT"}
 NONCE = "1f2e3d4c5b6a7980"
 KEY_VARIABLE = "SCRIPTED_KEY"
 KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
@@ -24,7 +26,9 @@ GOOD = "## Rocket\n\nThe user is building a rocket, and you help with it."
 
 
 def settings(*models: Any, **changes: Any) -> Settings:
-    return settings_from_snapshot({"SUMMARIZER_MODELS": models, "SUMMARIZER_TIMEOUT": 5, **changes})
+    """The keys of an entry are those of the default summarizer."""
+    entry = {key: changes.pop(key) for key in ENTRY_KEYS & set(changes)}
+    return settings_from_snapshot({**asks(**{"MODELS": models, "TIMEOUT": 5, **entry}), **changes})
 
 
 def entry(server: ScriptedOpenAIServer, model: str, **options: Any) -> dict[str, Any]:
@@ -71,14 +75,14 @@ def request_of(
         target_tokens=target_tokens,
         replaced_tokens=replaced_tokens,
     )
-    asked = settings(SUMMARIZER_MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, SUMMARY_PROMPT=summary_prompt)
+    asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
     return request_for(plan, asked, nonce=nonce, **options)
 
 
 def sizes(
     count: Count, *, reasoning: str = "summarize", summary_prompt: str | None = None, **options: Any
 ) -> SummarizerLimit:
-    asked = settings(SUMMARIZER_MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, SUMMARY_PROMPT=summary_prompt)
+    asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
     return SummarizerLimit(100_000, asked, count, **options)
 
 
@@ -96,7 +100,6 @@ ACCEPT = partial(
     target_tokens=100,
     replaced_tokens=2000,
     count=ExactTokenCounter(),
-    min_chars=30,
     min_saving_ratio=0.10,
     request=request(),
 )

@@ -13,13 +13,8 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.summarizers.cascade import (
-    ExtractiveSummarizer,
-    OpenAISummarizer,
-    ask_summarizer,
-    make_summarizer,
-    run_summarizer,
-)
+from compaction_app.summarizers import ExtractiveSummarizer, OpenAISummarizer, Summarizer
+from compaction_app.summarizers.base import ask_summarizer, make_summarizer, run_summarizer
 from compaction_app.summarizers.openai import ModelEntry, make_client, model_entries
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -210,17 +205,17 @@ class TestCascade:
 
     def test_the_sessions_own_model_comes_last(self, server, summarize):
         server.script([steps.refusal()], model="first")
-        listed = settings(entry(server, "first"), SUMMARIZER_CHAT_MODELS=[entry(server, "chat-model")])
+        listed = settings(entry(server, "first"), CHAT_MODELS=[entry(server, "chat-model")])
         summarizer = OpenAISummarizer(listed, session_model="chat-model")
         assert summarize(summarizer, request(), ACCEPT).model == "chat-model"
 
     def test_the_sessions_own_model_is_not_asked_twice(self):
-        listed = settings("first", "second", SUMMARIZER_CHAT_MODELS=["first"])
+        listed = settings("first", "second", CHAT_MODELS=["first"])
         assert [e.model for e in model_entries(listed, "first")] == ["first", "second"]
 
     def test_a_chat_model_is_asked_where_the_host_lists_it_and_nowhere_else(self, server):
         """Issue 12.15: a session's owner may name any model, also one of the same name elsewhere."""
-        listed = settings("chat-model", SUMMARIZER_CHAT_MODELS=[entry(server, "chat-model"), entry(server, "other")])
+        listed = settings("chat-model", CHAT_MODELS=[entry(server, "chat-model"), entry(server, "other")])
         asked = [(e.model, e.base_url) for e in model_entries(listed, "chat-model")]
         assert asked == [("chat-model", None), ("chat-model", server.url)]
         assert [e.model for e in model_entries(listed, "their-own-model")] == ["chat-model"]
@@ -239,7 +234,7 @@ class TestCascade:
         assert server.requests == []
 
     def test_without_any_model_the_error_says_so(self, summarize):
-        with pytest.raises(SummarizerError, match="SUMMARIZER_MODELS is empty"):
+        with pytest.raises(SummarizerError, match="MODELS of the summarizer is empty"):
             summarize(OpenAISummarizer(settings()), request(), ACCEPT)
 
     def test_it_can_be_called_from_code_that_runs_on_an_event_loop(self, server):
@@ -329,12 +324,11 @@ class TestDeadline:
         assert asyncio.run(five()) < 5 * 0.3
 
 
-class Plain:
+class Plain(Summarizer):
     """A summarizer as a host writes it."""
 
-    max_input_tokens = None
-
     def __init__(self, *answers: Any) -> None:
+        super().__init__(settings())
         self.answers = list(answers)
         self.asked: list[SummaryRequest] = []
 
@@ -402,7 +396,7 @@ class TestHostSummarizers:
         assert caught.value is own
 
 
-class Modest:
+class Modest(Summarizer):
     max_input_tokens = 5
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
@@ -411,7 +405,7 @@ class Modest:
 
 class TestMaking:
     def test_the_default_gets_settings_and_the_sessions_model(self):
-        made = make_summarizer(settings("a", SUMMARIZER_CHAT_MODELS=["chat-model"]), "chat-model")
+        made = make_summarizer(settings("a", CHAT_MODELS=["chat-model"]), "chat-model")
         assert isinstance(made, OpenAISummarizer)
         assert [e.model for e in made.entries] == ["a", "chat-model"]
 
@@ -423,8 +417,8 @@ class TestMaking:
             (f"{__name__}.Modest", Modest),
         ],
     )
-    def test_a_class_is_given_only_what_it_takes(self, path, kind):
-        assert type(make_summarizer(settings(SUMMARIZER=path), "chat-model")) is kind
+    def test_the_class_is_that_of_the_entry(self, path, kind):
+        assert type(make_summarizer(settings(BACKEND=path), "chat-model")) is kind
 
 
 class TestExtractive:

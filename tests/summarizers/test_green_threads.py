@@ -55,7 +55,7 @@ def test_a_worker_with_greenlets_makes_two_summaries_at_once(celery_worker, sett
     slow = steps.late(1, steps.reply("## Recap\n\n" + "All is on the board. " * 4))
     with ScriptedOpenAIServer(default=slow) as server:
         models = [{"model": "m", "base_url": server.url, "api_key_env": KEY_VARIABLE}]
-        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER_MODELS": models}
+        settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZERS": {"default": {"MODELS": models}}}
         worker = celery_worker(pool="gevent", concurrency=4, env={KEY_VARIABLE: KEY})
         for _ in range(3):
             assert chat.request_compaction(grow(chat.start_session(), None, "u a " * 35)[-1])

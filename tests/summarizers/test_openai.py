@@ -126,7 +126,7 @@ class TestParameters:
         assert server.count("first") == 3
 
     def test_the_output_cap_is_the_lower_of_request_and_model(self, server):
-        capped = settings(entry(server, "first"), SUMMARIZER_MAX_OUTPUT_TOKENS=700)
+        capped = settings(entry(server, "first"), MAX_OUTPUT_TOKENS=700)
         OpenAISummarizer(capped).summarize(request())
         assert server.requests[0]["max_tokens"] == 700
 
@@ -253,6 +253,6 @@ class TestEntries:
     def test_a_lease_covers_all_that_the_cascade_can_take(self):
         """Each model its time-out, and once more for the tighter retry; of the chat models the slowest."""
         models, listed = ["a", {"model": "b", "timeout": 12}], ["c", {"model": "d", "timeout": 70}]
-        assert longest_seconds(settings(*models, SUMMARIZER_TIMEOUT=30)) == 2 * (30 + 12)
-        cascaded = settings(*models, SUMMARIZER_TIMEOUT=30, SUMMARIZER_CHAT_MODELS=listed)
+        assert longest_seconds(settings(*models, TIMEOUT=30)) == 2 * (30 + 12)
+        cascaded = settings(*models, TIMEOUT=30, CHAT_MODELS=listed)
         assert longest_seconds(cascaded) == 2 * (30 + 12 + 70)

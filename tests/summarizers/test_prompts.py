@@ -175,7 +175,6 @@ class TestCeiling:
                 target_tokens=target,
                 replaced_tokens=replaced,
                 count=COUNT,
-                min_chars=30,
                 min_saving_ratio=0.10,
                 request=request(),
             )
@@ -345,7 +344,6 @@ def refusal(made: SummaryDraft, **changes: Any) -> ErrorCode | None:
         "target_tokens": 500,
         "replaced_tokens": 2000,
         "count": COUNT,
-        "min_chars": 30,
         "min_saving_ratio": 0.10,
         "request": request(covered=[message(1, content=f"Please order a red bicycle for Ann. {STATED}")]),
     }

@@ -89,7 +89,7 @@ def site(server: ScriptedOpenAIServer, case: str = "first", **changes: Any) -> d
         "TRIGGER_TOKENS_CAP": 1_600,
         "RECENT_TOKENS_CAP": 300,
         "COOLDOWN_SECONDS": 0,
-        "SUMMARIZER_MODELS": [entry],
+        "SUMMARIZERS": {"default": {"MODELS": [entry]}},
         **changes,
     }
 

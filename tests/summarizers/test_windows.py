@@ -146,7 +146,11 @@ class TestAtRest:
 
     def settle(self, server, settings, tokens, **entry):
         models = [{"model": "house-small", "base_url": server.url, **entry}]
-        settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "COOLDOWN_SECONDS": 0, "SUMMARIZER_MODELS": models}
+        settings.COMPACTION = {
+            "CONTEXT_WINDOW": 16_000,
+            "COOLDOWN_SECONDS": 0,
+            "SUMMARIZERS": {"default": {"MODELS": models}},
+        }
         session, tip = self.history(tokens)
         compact_session(str(session.pk))
         context = chat.get_context(tip)
@@ -176,17 +180,23 @@ class TestAtRest:
             server.script(model="gpt-4o", default=steps.insufficient_quota())
             settings.COMPACTION = {
                 "CONTEXT_WINDOW": 16_000,
-                "SUMMARIZER_MODELS": [
-                    {"model": "gpt-4o", "base_url": server.url},
-                    {"model": "gpt-4", "base_url": server.url},
-                ],
+                "SUMMARIZERS": {
+                    "default": {
+                        "MODELS": [
+                            {"model": "gpt-4o", "base_url": server.url},
+                            {"model": "gpt-4", "base_url": server.url},
+                        ]
+                    }
+                },
             }
             _, tip = self.history(14_000)
             assert chat.compact(tip).status == "succeeded"
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
         with ScriptedOpenAIServer(default=steps.context_overflow("llama.cpp", n_ctx=1_000)) as server:
-            settings.COMPACTION = {"SUMMARIZER_MODELS": [{"model": "house-small", "base_url": server.url}]}
+            settings.COMPACTION = {
+                "SUMMARIZERS": {"default": {"MODELS": [{"model": "house-small", "base_url": server.url}]}}
+            }
             _, tip = self.history(4_000)
             with pytest.raises(CompactionFailed) as caught:
                 chat.compact(tip)
@@ -200,7 +210,7 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=steps.small_window(WINDOW, then=recap)) as server:
             settings.COMPACTION = {
                 "CONTEXT_WINDOW": 16_000,
-                "SUMMARIZER_MODELS": [{"model": "house-small", "base_url": server.url}],
+                "SUMMARIZERS": {"default": {"MODELS": [{"model": "house-small", "base_url": server.url}]}},
             }
             session = chat.start_session()
             large = {"role": "user", "content": "Look at the next line of the report & say <what> it is. " * 900}
@@ -226,7 +236,9 @@ class TestAtRest:
             exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
 
         with ScriptedOpenAIServer(default=stingy) as server:
-            settings.COMPACTION = {"SUMMARIZER_MODELS": [{"model": "house-small", "base_url": server.url}]}
+            settings.COMPACTION = {
+                "SUMMARIZERS": {"default": {"MODELS": [{"model": "house-small", "base_url": server.url}]}}
+            }
             _, tip = self.history(40_000)
             with pytest.raises(CompactionFailed) as caught:
                 chat.compact(tip)
@@ -243,7 +255,9 @@ class TestAtRest:
             steps.reply(text, usage=usage)(exchange)
 
         with ScriptedOpenAIServer(default=half) as server:
-            settings.COMPACTION = {"SUMMARIZER_MODELS": [{"model": "house-small", "base_url": server.url}]}
+            settings.COMPACTION = {
+                "SUMMARIZERS": {"default": {"MODELS": [{"model": "house-small", "base_url": server.url}]}}
+            }
             _, tip = self.history(40_000)
             assert chat.compact(tip).status == "succeeded"
             assert len(server.requests) == 2
@@ -253,7 +267,7 @@ class TestAtRest:
         refusing = steps.small_window(WINDOW, then=steps.rate_limited())
         with ScriptedOpenAIServer(default=refusing) as server:
             place = {"model": "house-small", "base_url": server.url}
-            settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "SUMMARIZER_MODELS": [place]}
+            settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "SUMMARIZERS": {"default": {"MODELS": [place]}}}
             _, tip = self.history(24_000)
             with pytest.raises(CompactionFailed) as caught:
                 chat.compact(tip)
@@ -266,7 +280,7 @@ class TestAtRest:
         error = steps.reply("Error: the backend of this gateway is away, please try again later.")
         with ScriptedOpenAIServer(default=error) as first, ScriptedOpenAIServer(default=recap) as second:
             models = [{"model": "same", "base_url": server.url} for server in (first, second)]
-            settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "SUMMARIZER_MODELS": models}
+            settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "SUMMARIZERS": {"default": {"MODELS": models}}}
             _, tip = self.history(14_000)
             run = chat.compact(tip)
         assert [e.payload for e in run.events.filter(kind="model_failed")] == [{"model": "same", "code": "error_text"}]

@@ -31,4 +31,4 @@ def server():
 @pytest.fixture
 def cascade(settings, server):
     models = [{"model": name, "base_url": server.url} for name in ("small-model", "large-model")]
-    settings.COMPACTION = small(SUMMARIZER="compaction_app.summarizers.OpenAISummarizer", SUMMARIZER_MODELS=models)
+    settings.COMPACTION = small(SUMMARIZERS={"default": {"MODELS": models}})

@@ -60,8 +60,9 @@ class TestLogs:
         [failed] = [said for said in lines("failed") if "code=" in said]
         assert failed == f"failed run={run.pk} code=quota attempts=2 session={run.session_id}"
 
-    def test_a_suppression_says_its_numbers(self, lines, settings):
-        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+    def test_a_suppression_says_its_numbers(self, lines, settings, monkeypatch):
+        monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60)
         branch = over_threshold()
         compact_chat_history(chat.request_compaction(branch[-1]).pk)
         tip = grow(branch[0].session, branch[-1], "u a " * 26)[-1]
@@ -83,7 +84,8 @@ class TestLogs:
             ("nothing_to_compact", "INFO"),
         ],
     )
-    def test_every_answer_of_none_says_why(self, lines, caplog, settings, reason, level):
+    def test_every_answer_of_none_says_why(self, lines, caplog, settings, monkeypatch, reason, level):
+        monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
         trigger, tip = getattr(self, f"_{reason}", lambda _: ("threshold", over_threshold()[-1]))(settings)
         caplog.clear()
         run = chat.request_compaction(tip, trigger=trigger)
@@ -114,7 +116,7 @@ class TestLogs:
         return "threshold", tip
 
     def _cooldown(self, settings):
-        settings.COMPACTION = small(COOLDOWN_SECONDS=60, COVERAGE_RATIO=0.4)
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60)
         branch = over_threshold()
         compact_chat_history(chat.request_compaction(branch[-1]).pk)
         return "threshold", grow(branch[0].session, branch[-1], "u a " * 26)[-1]

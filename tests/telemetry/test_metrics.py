@@ -90,7 +90,7 @@ class TestMetrics:
     @pytest.mark.parametrize(("known", "label"), [({"house-": 10_000}, "house-"), ({}, "other")])
     def test_the_estimate_s_error_is_recorded_by_model(self, collected, small_window, settings, known, label):
         """Sixty names that somebody made up were sixty series."""
-        settings.COMPACTION = small(CONTEXT_WINDOWS=known)
+        settings.COMPACTION = small(MODELS={model: {"window": window} for model, window in known.items()})
         session = chat.start_session(model="house-model")
         tip = grow(session, None, "u(1000)")[-1]
         context = chat.get_context(tip)

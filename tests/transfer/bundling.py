@@ -11,18 +11,18 @@ from django.core.management import call_command
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.small import asks
 
 SUMMARY = "## Recap\n\nThe user plans a garden & a <shed>; you keep the list of plants."
 
 
-def site(server: ScriptedOpenAIServer, *, max_input_tokens: int = 100_000, **overrides: Any) -> dict[str, Any]:
+def site(server: ScriptedOpenAIServer, *, max_input_tokens: int = 100_000, asked: Any = None, **overrides: Any) -> Any:
     """A window of 4,000 tokens, and the server as the only model."""
     model = {"model": "scripted", "base_url": server.url, "max_input_tokens": max_input_tokens}
     return {
         "CONTEXT_WINDOW": 4_000,
         "RESERVED_TOKENS": 500,
-        "SUMMARIZER": "compaction_app.summarizers.OpenAISummarizer",
-        "SUMMARIZER_MODELS": [model],
+        **asks(**{"MODELS": [model], **(asked or {})}),
         "COOLDOWN_SECONDS": 0,
         **overrides,
     }

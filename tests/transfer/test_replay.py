@@ -96,10 +96,10 @@ class TestAsking:
             assert old_system.endswith(system.removeprefix(b"Write in verse."))
 
     def test_another_wording_is_what_the_setting_would_send(self, server, exported, tmp_path, settings):
-        """Replayed with a wording, or compacted with it as SUMMARY_PROMPT: one and the same request."""
+        """Replayed with a wording, or compacted with it as PROMPT: one and the same request."""
         (tmp_path / "verse.md").write_text("Write in verse.")
         replay(exported.bundles[0], "--prompt", tmp_path / "verse.md")
-        settings.COMPACTION = site(server, SUMMARY_PROMPT="Write in verse.")
+        settings.COMPACTION = site(server, asked={"PROMPT": "Write in verse."})
         chat.compact(talk(chat.start_session(), None, 7)[-1])
         (replayed, _), (compacted, _) = prompts(server)
         nonce = CompactionRun.objects.latest("id").nonce.encode()
@@ -107,14 +107,14 @@ class TestAsking:
 
     def test_a_summarizer_that_reads_messages_gets_them(self, server, exported):
         """The same as it would have written when the compaction ran."""
-        found, code = replay(exported.folder, "--summarizer", "compaction_app.summarizers.ExtractiveSummarizer")
+        found, code = replay(exported.folder, "--summarizer", "extractive")
         assert server.requests == []
         assert code == 0
         assert all(one["after"]["tokens"] > 50 for one in found["bundles"])
         assert all(one["after"]["retention"] > one["before"]["retention"] for one in found["bundles"])
 
     def test_a_bundle_holds_the_request_that_was_made(self, server, tmp_path, settings):
-        settings.COMPACTION = site(server, SUMMARIZER=FAKE)
+        settings.COMPACTION = site(server, asked={"BACKEND": FAKE})
         chat.compact(loop(chat.start_session(), None, 20)[-1])
         (made,) = export(tmp_path / "out").bundles
         assert read_bundle(made).request == FakeSummarizer.requests[0]
@@ -247,8 +247,8 @@ class TestRetention:
         assert [one["before"]["retention"] for one in found["bundles"]] == told
         assert 0 < told[0] < 1
 
-    def test_over_generations_and_with_what_stays_beyond_the_look_ahead(self, server, tmp_path, settings):
-        settings.COMPACTION = site(server, LOOKAHEAD_TOKENS=100)
+    def test_over_generations_and_with_what_stays_beyond_the_look_ahead(self, server, tmp_path, monkeypatch):
+        monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 100)
         session = chat.start_session()
         facts = "Never use the well of Ilse Marten. It holds 4,711 litres."
         tip = chat.append_message(session, None, role="user", content=facts)
@@ -424,7 +424,7 @@ class TestWrongCalls:
         assert prompts(server)[0][0] == b"Summarize."
 
     def test_an_extract_names_no_model_to_ask(self, server, tmp_path, settings):
-        settings.COMPACTION = site(server, SUMMARIZER="compaction_app.summarizers.ExtractiveSummarizer")
+        settings.COMPACTION = site(server, SUMMARIZER="extractive")
         chat.compact(talk(chat.start_session(), None, 7)[-1])
         made = export(tmp_path / "out")
         with pytest.raises(CommandError, match="--model") as caught:

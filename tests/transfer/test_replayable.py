@@ -58,10 +58,11 @@ def test_another_history_has_another_digest():
     assert digest(line) != digest(type(line)(**{**vars(line), "messages": changed}))
 
 
-def test_the_pace_of_a_conversation_decides_nothing():
+def test_the_pace_of_a_conversation_decides_nothing(monkeypatch):
     """Neither the cool-down nor the breaker, which go by the clock: replayed in no time it compacts where it did."""
     line = read_line(DEMO, tip=DEMO_TIP).first(80)
-    assert digest(line, COOLDOWN_SECONDS=3600, COVERAGE_RATIO=0.01) == digest(line, COOLDOWN_SECONDS=0)
+    monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.01)
+    assert digest(line, COOLDOWN_SECONDS=3600) == digest(line, COOLDOWN_SECONDS=0)
 
 
 def test_each_summary_stands_before_the_next_message_can_be_appended():

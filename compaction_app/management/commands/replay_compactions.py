@@ -6,18 +6,19 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.conf import RULES, Settings, get_settings, get_token_counter
+from compaction_app.conf import Choice, Settings, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress, report_kept
-from compaction_app.summarizers.cascade import ExtractiveSummarizer, make_summarizer
-from compaction_app.summarizers.openai import Failure
+from compaction_app.summarizers import ExtractiveSummarizer
+from compaction_app.summarizers.attempt import Failure
+from compaction_app.summarizers.base import make_summarizer
 from compaction_app.transfer import bundles
 from compaction_app.transfer.replay import Ask, Replay, Scores, ask_model, ask_summarizer, replay, with_prompt
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
@@ -52,10 +53,10 @@ class Command(BaseCommand):
             help="the environment variable with the key for --base-url; OPENAI_API_KEY is sent to the default URL only",
         )
         parser.add_argument(
-            "--timeout", type=_seconds, metavar="SECONDS", help="per request (default: SUMMARIZER_TIMEOUT)"
+            "--timeout", type=_seconds, metavar="SECONDS", help="per request (default: TIMEOUT of the summarizer)"
         )
-        parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in SUMMARY_PROMPT")
-        parser.add_argument("--summarizer", metavar="DOTTED", help="a class to use, as in SUMMARIZER")
+        parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in PROMPT")
+        parser.add_argument("--summarizer", metavar="NAME", help="an entry of SUMMARIZERS to use")
         parser.add_argument("--limit", type=at_least(1), metavar="N", help="only the first N bundles")
         parser.add_argument("--out", type=Path, metavar="DIR2", help="write outputs, diffs and scores to a new folder")
         parser.add_argument(
@@ -121,15 +122,17 @@ def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[bundl
 
 def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.Bundle]) -> Ask:
     """Return what replays a bundle, from the options."""
-    model, base_url, dotted = options["model"], options["base_url"], options["summarizer"]
-    if dotted and (model or base_url):
+    model, base_url, name = options["model"], options["base_url"], options["summarizer"]
+    if name and (model or base_url):
         raise ConfigurationError("Use --summarizer, or --model and --base-url, not both.")
     if not (model or base_url):
         if options["api_key_env"] or options["timeout"]:
             raise ConfigurationError("--api-key-env and --timeout need --model or --base-url.")
-        if dotted and (wrong := RULES["SUMMARIZER"](dotted)):
-            raise ConfigurationError(f"--summarizer {wrong}, not {dotted!r}.")
-        summarizer = make_summarizer(replace(settings, summarizer=dotted) if dotted else settings)
+        if name and name not in settings.summarizers:
+            raise ConfigurationError(f"--summarizer must be one of {', '.join(settings.summarizers)}, not {name!r}.")
+        summarizer = make_summarizer(
+            settings.but(summarizer=Choice.model_validate({"NAME": name})) if name else settings
+        )
         if options["prompt"] and isinstance(summarizer, ExtractiveSummarizer):
             raise ConfigurationError("--prompt needs a model: the extract quotes sentences and uses no prompt.")
         return lambda bundle: ask_summarizer(summarizer, bundle.request)

@@ -191,7 +191,7 @@ class TestFailures:
         response = send(browser, session, "Hello")
         page = text_of(browser.get(response.url))
         assert "finds the conversation too long" in page
-        assert "Its window is probably smaller: set CONTEXT_WINDOWS." in page
+        assert "Its window is probably smaller: set it in MODELS." in page
         assert "Edit it" not in page
 
     @pytest.mark.parametrize("name", ["post", "post_async"])

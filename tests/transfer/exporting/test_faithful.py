@@ -94,8 +94,8 @@ class TestFaithful:
         ids=["truncated", "too short", "a tighter retry too"],
     )
     def test_a_second_model_after_the_first_was_of_no_use(self, server, session, tmp_path, settings, refused):
-        models = site(server)["SUMMARIZER_MODELS"]
-        settings.COMPACTION = site(server, SUMMARIZER_MODELS=[*models, {**models[0], "model": "second"}])
+        models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
+        settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
         server.script(refused, model="scripted")
         chat.compact(talk(session, None, 6)[-1])
         exported = export_checked(server, tmp_path / "out")
@@ -122,9 +122,9 @@ class TestFaithful:
         assert shown is (rule == "summarize")
 
     def test_a_wording_of_the_hosts_own_that_was_changed_since(self, server, session, tmp_path, settings):
-        settings.COMPACTION = site(server, SUMMARY_PROMPT="Write short & plain.\r\nNo <b>bold</b>.")
+        settings.COMPACTION = site(server, asked={"PROMPT": "Write short & plain.\r\nNo <b>bold</b>."})
         chat.compact(talk(session, None, 6)[-1])
-        settings.COMPACTION = site(server, SUMMARY_PROMPT="Write in verse.", REASONING="drop", LOOKAHEAD="none")
+        settings.COMPACTION = site(server, asked={"PROMPT": "Write in verse."}, REASONING="drop", LOOKAHEAD="none")
         exported = export_checked(server, tmp_path / "out")
         assert (exported.bundles[0] / "system-prompt.md").read_bytes().startswith(b"Write short & plain.\r\n")
 
