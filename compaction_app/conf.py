@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urldefrag, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -226,7 +226,8 @@ class _Values(BaseModel):
             return value
         known = [field.alias or name for name, field in cls.model_fields.items()]
         if unknown := [str(key) for key in value if key not in known]:
-            near = [name for key in unknown for name in get_close_matches(key.upper(), map(str.upper, known), 1)]
+            same_case = {name.upper(): name for name in known}
+            near = [same_case[name] for key in unknown for name in get_close_matches(key.upper(), same_case, 1)]
             meant = f" (did you mean {', '.join(near)}?)" if near else ""
             raise ValueError(f"has unknown keys {', '.join(unknown)}{meant}; known are {', '.join(known)}")
         return value
@@ -379,7 +380,7 @@ class Settings(_Values):
     def _with_built_in(cls, entries: dict[str, SummarizerEntry]) -> dict[str, SummarizerEntry]:
         return {**_BUILT_IN, **entries}
 
-    @cached_property
+    @property
     def summarizer_entry(self) -> SummarizerEntry:
         """The entry of ``SUMMARIZER`` with the session's own changes; the default one where it is gone."""
         entry = self.summarizers.get(self.summarizer.name) or self.summarizers["default"]
@@ -404,8 +405,8 @@ class Settings(_Values):
 
 
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
-_EXTRA: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
-SITE_ONLY = frozenset(key for key, extra in _EXTRA.items() if extra["site_only"])
+KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
+SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
 #: Keys of earlier versions, and where their values are written now.
 _MOVED = {
     "SUMMARIZER_MODELS": "SUMMARIZERS['default']['MODELS']",
@@ -504,7 +505,7 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
     is_shown = key not in ("SUMMARIZER", "SUMMARIZERS") and kind != "missing" and "cannot be imported" not in wrong
     shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
     place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
-    return Problem(_EXTRA[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
+    return Problem(KEYS[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
 
 
 def _relation_problems(settings: Settings) -> list[Problem]:

@@ -192,7 +192,7 @@ OPENAI_BASE_URL = environment.text("OPENAI_BASE_URL")
 
 def _compaction() -> dict[str, Any]:
     """Only the keys that are set, so that the others keep their default or the mode's preset."""
-    given = {
+    given: dict[str, Any] = {
         "MODE": environment.choice("COMPACTION_MODE", COMPACTION_MODES),
         "CONTEXT_WINDOW": environment.whole_number("COMPACTION_CONTEXT_WINDOW", at_least=1),
         "TRIGGER_RATIO": environment.ratio("COMPACTION_TRIGGER_RATIO"),

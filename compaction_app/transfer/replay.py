@@ -90,7 +90,8 @@ def ask_model(
     timeout: float | None,
 ) -> SummaryDraft | Failure:
     """The first draft of one model, with the time-outs and caps of the settings."""
-    asked = AskedModel(model=model, base_url=base_url, api_key_env=api_key_env, timeout=timeout)
+    # What is wrong with an address is the answer.
+    asked = AskedModel.model_construct(model=model, base_url=base_url, api_key_env=api_key_env, timeout=timeout)
     only = settings.summarizer_entry.model_copy(update={"models": (asked,)})
     (entry,) = model_entries(settings.but(summarizers={"default": only}, summarizer=Choice()))
     return asyncio.run(call_model(entry, request))

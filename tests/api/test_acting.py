@@ -146,4 +146,4 @@ class TestConfigure:
     def test_a_wrong_value_is_told_of_in_a_sentence(self):
         ask = Asker(user("sue", "change_chatsession", "view_chatsession"))
         detail = problem(ask.post("sessions", {"settings": {"MODE": "warp"}}), 422, "configuration")
-        assert detail.startswith("the session's settings['MODE'] must be one of ")
+        assert detail.startswith("the session's settings['MODE'] must be 'off', 'standard', ")

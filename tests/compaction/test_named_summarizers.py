@@ -42,7 +42,7 @@ def test_a_session_picks_one_and_others_have_the_sites(local):
 
 
 def test_a_name_that_is_not_offered_is_refused_when_it_is_chosen():
-    with pytest.raises(ConfigurationError, match="'remote' is not in SUMMARIZERS, which has .*local"):
+    with pytest.raises(ConfigurationError, match="'remote' is not in SUMMARIZERS, which has"):
         chat.start_session(settings={"SUMMARIZER": "remote"})
     assert not ChatSession.objects.exists()
 

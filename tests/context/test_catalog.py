@@ -8,7 +8,7 @@ import sys
 import pytest
 from django.test import override_settings
 
-from compaction_app.conf import get_settings
+from compaction_app.conf import Price, get_settings
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.catalog import known_price, known_window, readings
 
@@ -92,11 +92,7 @@ def test_a_name_is_read_once_for_every_use():
 
 
 def test_a_price_that_depends_on_more_than_the_name_is_unknown():
-    assert {name: float(price) for name, price in (known_price("openai/gpt-4o-2024-11-20") or {}).items()} == {
-        "input": 2.5,
-        "cached": 1.25,
-        "output": 10,
-    }
+    assert known_price("openai/gpt-4o-2024-11-20") == Price(input=2.5, cached=1.25, output=10)
     assert known_price("house-model") is known_price("gpt-5.4") is None
 
 

@@ -33,13 +33,13 @@ def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery
     chat.compact(tip)
     assert chat.get_context(tip).dropped == 0
     worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
-    chat.redact_message(path[200])
+    chat.redact_message(path[150])
     assert chat.get_context(tip).dropped > 100, "as long as the worker is at it"
     worker.wait_until(lambda: chat.find_summary(tip), seconds=60)
     worker.wait_until(lambda: not chat.should_compact(tip), seconds=60)
     context = chat.get_context(tip)
     assert (context.dropped, context.strategy) == (0, "auto_compact")
-    assert "tide at pier 100 " not in str(context.to_openai())
+    assert "tide at pier 75 " not in str(context.to_openai())
     assert verify_session(session).problems == []
 
 

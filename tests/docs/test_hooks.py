@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_app import chat, conf
-from compaction_app.conf import RULES, SITE_ONLY, find_problems
+from compaction_app.conf import DEFAULTS, SITE_ONLY, find_problems
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
@@ -50,10 +50,10 @@ def answer(hooks: ModuleType, **parts: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.pure
 def test_every_key_that_names_code_is_there_and_listed() -> None:
-    problems = {key: find_problems({key: "nowhere.at_all"})[:1] for key in RULES}
+    problems = {key: find_problems({key: "nowhere.at_all"})[:1] for key in DEFAULTS}
     named = {key for key, found in problems.items() if found and "cannot be imported" in found[0].message}
     assert named <= SITE_ONLY
-    assert named == {"SUMMARIZER", "TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION", "ATTACHMENT_URL"}
+    assert named == {"TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION", "ATTACHMENT_URL"}
     assert all(f"[`{key}`](" in TEXT for key in named)
     headings = {line[3:].lower() for line in TEXT.splitlines() if line.startswith("## ")}
     assert set(re.findall(r"\]\(#([a-z_]+)\)", TEXT)) == headings

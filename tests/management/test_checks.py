@@ -271,7 +271,7 @@ def test_every_id_is_documented() -> None:
     """The docstring is where a host looks up an id: each key's own, and those of the other problems."""
     documented = dict(re.findall(r"\bE(1\d\d) ([A-Z_]+)", str(checks.__doc__)))
     assert {f"compaction_app.E{number}": key for number, key in documented.items()} == {
-        problem_id: key for key, problem_id in conf._KEY_IDS.items()
+        extra["id"]: key for key, extra in conf.KEYS.items()
     }
     sources = inspect.getsource(checks) + inspect.getsource(conf)
     written = set(re.findall(r"compaction_app\.([EW]\d{3})", sources))

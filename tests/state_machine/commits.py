@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from compaction_app.compaction.planning import LOOKAHEAD_TOKENS
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
@@ -114,7 +115,7 @@ def _check_lookahead(
         "none": [],
         "previous_turn": kept[: kept.index(user)] if user else [],
     }[rule]
-    room = min(settings.lookahead_tokens, told.max_input // 4 if told.max_input else settings.lookahead_tokens)
+    room = min(LOOKAHEAD_TOKENS, told.max_input // 4 if told.max_input else LOOKAHEAD_TOKENS)
     fits = [node for n, node in enumerate(seen) if sum(x.tokens for x in seen[n:]) <= room]
     assert list(told.lookahead) == [node.id for node in fits]
     candidates = [at, at + len(seen)]

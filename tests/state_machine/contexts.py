@@ -105,9 +105,7 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     tail = tree.tail(tip_id, summary)
     head = []
     if summary:
-        head.append(
-            Piece("summary", summary.id, settings.summary_role, summary_message(summary.content), summary.tokens)
-        )
+        head.append(Piece("summary", summary.id, "user", summary_message(summary.content), summary.tokens))
         if summary.pin:
             head.append(verbatim(tree[summary.pin], "pinned"))
     shown, strategy, raw = prune(head, tail, {n.id: tree.depth(n.id) for n in tail}, limits)

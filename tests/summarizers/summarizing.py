@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app.conf import Settings, settings_from_snapshot
+from compaction_app.conf import AskedModel, Settings, settings_from_snapshot
 from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
 from compaction_app.testing import steps
@@ -26,9 +26,14 @@ GOOD = "## Rocket\n\nThe user is building a rocket, and you help with it."
 
 
 def settings(*models: Any, **changes: Any) -> Settings:
-    """The keys of an entry are those of the default summarizer."""
+    """The keys of an entry are those of the default summarizer. Its models are not checked: a call has to survive
+    also what a host could not have written, such as an address from the environment."""
     entry = {key: changes.pop(key) for key in ENTRY_KEYS & set(changes)}
-    return settings_from_snapshot({**asks(**{"MODELS": models, "TIMEOUT": 5, **entry}), **changes})
+    made = settings_from_snapshot({**asks(**{"TIMEOUT": 5, **entry}), **changes})
+    written = ({"model": model} if isinstance(model, str) else model for model in models)
+    asked = tuple(AskedModel.model_construct(**options) for options in written)
+    default = made.summarizers["default"].model_copy(update={"models": asked})
+    return made.but(summarizers={**made.summarizers, "default": default})
 
 
 def entry(server: ScriptedOpenAIServer, model: str, **options: Any) -> dict[str, Any]:

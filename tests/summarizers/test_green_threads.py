@@ -12,6 +12,7 @@ from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.management.checks import check_threads
 from compaction_app.models import CompactionRun
+from compaction_app.summarizers.base import run_summarizer
 from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -35,7 +36,7 @@ def test_under_gevent_no_loop_runs_in_the_callers_thread(server, monkeypatch, re
     monkeypatch.setitem(sys.modules, "gevent.threadpool", concurrent.futures)
     ran_in, run = [], asyncio.run
     monkeypatch.setattr(asyncio, "run", lambda call: (ran_in.append(threading.get_ident()), run(call))[1])
-    assert cascade(server, "first").summarize(request(), ACCEPT).text == GOOD
+    assert run_summarizer(cascade(server, "first"), request(), ACCEPT).text == GOOD
     assert ran_in
     assert threading.get_ident() not in ran_in
 

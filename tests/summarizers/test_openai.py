@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from compaction_app.exceptions import SummarizerError
+from compaction_app.summarizers.base import run_summarizer
 from compaction_app.summarizers.cascade import OpenAISummarizer, longest_seconds
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
@@ -82,7 +83,7 @@ class TestParameters:
 
     def test_temperature_is_left_out_where_it_is_refused(self, server):
         server.script([steps.unsupported_parameter("temperature")])
-        assert cascade(server, "first").summarize(request(), ACCEPT).text == GOOD
+        assert run_summarizer(cascade(server, "first"), request(), ACCEPT).text == GOOD
         assert ["temperature" in body for body in server.requests] == [True, False]
 
     @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ class TestSecrets:
             caplog.at_level(logging.DEBUG, logger="compaction_app"),
             pytest.raises(SummarizerError) as caught,
         ):
-            cascade(server, "first").summarize(request(), ACCEPT)
+            run_summarizer(cascade(server, "first"), request(), ACCEPT)
         error: Any = caught.value
         ours = [record for record in caplog.records if record.name.startswith("compaction_app")]
         said = f"{error!r} {vars(error)} " + " ".join(record.getMessage() for record in ours)
@@ -170,7 +171,7 @@ class TestSecrets:
         opening = " ".join(request().system.split()[:words])
         server.script([steps.bad_request(f"Failed to parse input at pos 0: {opening}")])
         with pytest.raises(SummarizerError) as caught:
-            cascade(server, "first").summarize(request(), ACCEPT)
+            run_summarizer(cascade(server, "first"), request(), ACCEPT)
         assert opening not in str(caught.value)
         assert str(caught.value).startswith("first: bad_request (HTTP 400")
         assert "keep" not in str(caught.value)
@@ -207,14 +208,14 @@ class TestSecrets:
     def test_a_missing_key_fails_without_a_call(self, server, options, named):
         options = {"base_url": server.url, **options} if options else {}
         with pytest.raises(SummarizerError, match=f"the environment variable {named} is not set") as caught:
-            OpenAISummarizer(settings({"model": "first", **options})).summarize(request(), ACCEPT)
+            run_summarizer(OpenAISummarizer(settings({"model": "first", **options})), request(), ACCEPT)
         assert caught.value.error_code == ErrorCode.AUTHENTICATION
         assert server.requests == []
 
     def test_a_key_that_no_header_can_have_fails_without_a_call(self, server, monkeypatch):
         monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
         with pytest.raises(SummarizerError, match="variable ODD_KEY has a character that no header can") as caught:
-            OpenAISummarizer(settings(entry(server, "first", api_key_env="ODD_KEY"))).summarize(request(), ACCEPT)
+            run_summarizer(OpenAISummarizer(settings(entry(server, "first", api_key_env="ODD_KEY"))), request(), ACCEPT)
         assert caught.value.error_code == ErrorCode.AUTHENTICATION
         assert "abc" not in str(caught.value)
         assert server.requests == []
@@ -222,7 +223,7 @@ class TestSecrets:
     @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1"])
     def test_an_address_that_is_none_is_a_bad_request(self, url):
         with pytest.raises(SummarizerError, match="base_url") as caught:
-            OpenAISummarizer(settings({"model": "first", "base_url": url})).summarize(request(), ACCEPT)
+            run_summarizer(OpenAISummarizer(settings({"model": "first", "base_url": url})), request(), ACCEPT)
         assert (caught.value.error_code, caught.value.transient) == (ErrorCode.BAD_REQUEST, False)
 
 

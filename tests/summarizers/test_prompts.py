@@ -300,7 +300,7 @@ class TestMeasuring:
         base_text=TEXTS,
         instructions=TEXTS,
         policy_line=TEXTS,
-        summary_prompt=st.none() | TEXTS.filter(bool),
+        summary_prompt=st.none() | TEXTS.filter(str.strip),
         nonce=st.text(st.sampled_from("0123456789abcdef"), min_size=16, max_size=16),
         target_tokens=st.integers(1, 99_999),
         previous_tokens=st.integers(0, 99_999),

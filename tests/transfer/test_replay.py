@@ -339,12 +339,11 @@ class TestWhereItIsKept:
 
 class TestWrongCalls:
     WRONG: ClassVar = [
-        (("--model", "m", "--summarizer", FAKE), "not both"),
+        (("--model", "m", "--summarizer", "extractive"), "not both"),
         (("--api-key-env", "KEY"), "need --model"),
-        (("--summarizer", "compaction_app.nowhere.Nothing"), "--summarizer"),
-        (("--summarizer", "compaction_app.chat.compact"), "must name a class"),
+        (("--summarizer", "nowhere"), "must be one of default, extractive, not 'nowhere'"),
         (("--prompt", "no such file"), "cannot be read"),
-        (("--prompt", __file__, "--summarizer", EXTRACT), "uses no prompt"),
+        (("--prompt", __file__, "--summarizer", "extractive"), "uses no prompt"),
     ]
 
     def test_it_says_what_is_wrong(self, server, exported):

@@ -22,7 +22,7 @@ SETTINGS: dict[str, Any] = {
         "CONTEXT_WINDOW": 1_200,
         "RESERVED_TOKENS": 200,
         "SUMMARY_TARGET_TOKENS": 150,
-        "SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer",
+        "SUMMARIZER": "extractive",
         "COOLDOWN_SECONDS": 0,
     },
 }
