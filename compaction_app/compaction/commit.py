@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import Max
@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from compaction_app.compaction import runs
 from compaction_app.compaction.trigger import open_next_generation
+from compaction_app.compaction.work import Event, Work
 from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
@@ -52,9 +53,6 @@ from compaction_app.values import (
     with_ledger,
 )
 
-if TYPE_CHECKING:
-    from compaction_app.compaction.execute import Event, Work
-
 logger = logging.getLogger("compaction_app.compaction")
 
 # What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
@@ -68,7 +66,7 @@ _COMMITTED_FIELDS = (
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
-def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
+def record_result(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
     """Record what came of the model's call: a summary, in one short durable transaction, or why there is none.
 
     Returns the run of the next generation, where the summarizer could not take all of it in one request.
@@ -79,7 +77,7 @@ def finish(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun 
     if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
         result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
     if isinstance(result, SummarizerError):
-        _fail(work.run, result, work.events)
+        _end_with(work.run, result, work.events)
         return None
     draft = prose_draft(result)
     draft = replace(draft, text=draft.text.strip())
@@ -113,7 +111,7 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     try:
         # A connection that broke in the middle of a statement takes no other one.
         runs.give_back_connection(database_of(run))
-        _fail(run, recorded)
+        _end_with(run, recorded)
     except Error:
         raise error from None
 
@@ -129,7 +127,7 @@ def release_interrupted(run: CompactionRun) -> None:
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
 
-def _fail(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = ()) -> None:
+def _end_with(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = ()) -> None:
     """Record why there is no summary; a transient error in the background is tried again later."""
     write_if_due(run, lambda: _record_failure(run, error, events))
 

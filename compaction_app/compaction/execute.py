@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import Error
@@ -18,8 +18,9 @@ from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import fail_unexpected, finish, release_interrupted, write_if_due
+from compaction_app.compaction.commit import fail_unexpected, record_result, release_interrupted, write_if_due
 from compaction_app.compaction.planning import plan_compaction
+from compaction_app.compaction.work import Work
 from compaction_app.conf import MAX_INTEGER, Lookahead, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.context import windows
 from compaction_app.exceptions import (
@@ -31,7 +32,6 @@ from compaction_app.exceptions import (
 )
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
-from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.attempt import TimeLeft, unlimited
 from compaction_app.summarizers.base import Summarizer, ask_summarizer, make_summarizer
@@ -39,16 +39,13 @@ from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,
     SummarizerLimit,
     count_request,
-    refuse_draft,
     request_for,
 )
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
-from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import (
-    Branch,
     Budget,
     Capacity,
     CompactionPlan,
@@ -62,9 +59,6 @@ from compaction_app.values import (
 )
 
 logger = logging.getLogger("compaction_app.compaction")
-
-#: A kind and its payload.
-Event = tuple[EventKind, dict[str, Any]]
 
 #: The code of :class:`CompactionFailed` where another worker has the run.
 CLAIMED = "claimed"
@@ -109,7 +103,7 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
                 if smaller is None:
                     code = result.error_code if isinstance(result, SummarizerError) else ""
                     await way.do(work.summarizer.learn, code)
-                    follow_up = await way.do(finish, work, result)
+                    follow_up = await way.do(record_result, work, result)
                 work = smaller
         except Exception as error:
             await way.do(fail_unexpected, claimed, error)
@@ -133,43 +127,6 @@ def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) ->
     fresh = rows.filter(pk=run.pk).first()
     telemetry.describe_run(span, fresh or run)
     return Outcome(fresh or run, follow_up, is_gone=fresh is None)
-
-
-@dataclass(kw_only=True)
-class Work:
-    """Everything that the model's call needs, read before the connection was given back."""
-
-    run: CompactionRun
-    #: The database of the run.
-    using: str
-    settings: Settings
-    #: The run's, with a summary's target that the summarizer can write.
-    budget: Budget
-    #: What the summarizer takes and writes in one call; None: it has no limit.
-    capacity: Capacity | None
-    branch: Branch
-    plan: CompactionPlan
-    request: SummaryRequest
-    summarizer: Summarizer
-    #: Bytes that covered messages are shortened to, by id.
-    limits: dict[int, int]
-    count: Count
-    #: What happened during the model's call, written once the connection is back.
-    events: list[Event] = field(default_factory=list)
-
-    def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
-        """Why the draft cannot become the summary; None if it can."""
-        return refuse_draft(
-            prose_draft(draft),
-            target_tokens=self.request.target_tokens,
-            replaced_tokens=self.plan.replaced_tokens,
-            count=self.count,
-            min_saving_ratio=self.settings.min_saving_ratio,
-            request=self.request,
-        )
-
-    def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
-        self.events.append((kind, payload))
 
 
 def prepare(
@@ -346,20 +303,15 @@ def _next_run(outcome: Outcome | None) -> CompactionRun | None:
     return outcome.follow_up or (outcome.run if again else None)
 
 
-def finish_now(run: CompactionRun) -> CompactionRun:
-    """:func:`wait_for_end` for a caller that blocks."""
-    return without_waiting(wait_for_end(run, BLOCKING))
-
-
 async def wait_for_end(run: CompactionRun, way: Way) -> CompactionRun:
     """:func:`run_to_end` for a person who waits: the finished run, or :class:`CompactionFailed`.
 
     A run that was skipped when it was opened, with nothing to compact, is returned as it is.
     """
-    return _finished(await _run_to_end(run, way), run.pk) if run.is_open else run
+    return _ended_run(await _run_to_end(run, way), run.pk) if run.is_open else run
 
 
-def _finished(outcome: Outcome | None, run_id: int) -> CompactionRun:
+def _ended_run(outcome: Outcome | None, run_id: int) -> CompactionRun:
     # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
     if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)

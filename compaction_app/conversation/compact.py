@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import signals, tasks
-from compaction_app.compaction.execute import finish_now, run_to_end, wait_for_end
+from compaction_app.compaction.execute import run_to_end, wait_for_end
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
@@ -19,7 +19,7 @@ from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.spending import describe_overspending
-from compaction_app.summarizers.waiting import AWAITED
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Suppression, Trigger, TriggerName
 
@@ -78,7 +78,8 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
     :class:`CompactionFailed` where no summary could be made; then nothing is changed.
     """
-    return finish_now(open_now(tip, Trigger.MANUAL, ContextRequest(), instructions))
+    run = open_now(tip, Trigger.MANUAL, ContextRequest(), instructions)
+    return without_waiting(wait_for_end(run, BLOCKING))
 
 
 async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:

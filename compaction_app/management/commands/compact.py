@@ -13,11 +13,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.compaction.execute import CLAIMED, finish_now
+from compaction_app.compaction.execute import CLAIMED, wait_for_end
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.tree import branches
 from compaction_app.values import Kind, RunStatus
 
@@ -173,7 +174,7 @@ class _Compactor:
         if queued is None:
             raise refused
         try:
-            return finish_now(queued)
+            return without_waiting(wait_for_end(queued, BLOCKING))
         except CompactionFailed as failed:
             # A worker may have claimed the run in between.
             raise refused if failed.error_code == CLAIMED else failed from None
