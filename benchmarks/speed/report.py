@@ -43,7 +43,7 @@ def write(timings: Sequence[Timing]) -> None:
         "durability": durability(timings),
         "ratios": ratios_table(timings),
         "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
-        "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in _BOTH),
+        "systems": systems_table(timings),
         "background": background_table(timings),
         "pages": pages_table(timings),
         "bytes": bytes_table(timings),
@@ -119,8 +119,8 @@ def _on_both(timings: Sequence[Timing], **where: Any) -> str:
 
 def tables(timings: Sequence[Timing]) -> str:
     """Everything as text, for a run that is not stored."""
-    parts = [f"{name}\n{parts_table(timings, name)}\n\n{systems_table(timings, name)}" for name in databases(timings)]
-    return "\n\n".join([ratios_table(timings), *parts])
+    parts = [f"{name}\n{parts_table(timings, name)}" for name in databases(timings)]
+    return "\n\n".join([ratios_table(timings), *parts, systems_table(timings)])
 
 
 def describe(timings: Sequence[Timing]) -> str:
@@ -177,7 +177,7 @@ def ratios(timings: Sequence[Timing], database: str, size: int) -> dict[str, flo
 
 
 def ratios_table(timings: Sequence[Timing]) -> str:
-    columns = [(name, size) for name in databases(timings) for size in sizes(timings)]
+    columns = [(name, size) for name in databases(timings) for size in sizes(timings) if size in (100, 10_000)]
     found = {column: ratios(timings, *column) for column in columns}
     names = list(dict.fromkeys(name for one in found.values() for name in one))
     head = ["", *(f"{name}, {size:,}" for name, size in columns)]
@@ -186,33 +186,29 @@ def ratios_table(timings: Sequence[Timing]) -> str:
 
 def parts_table(timings: Sequence[Timing], database: str) -> str:
     """Milliseconds of the app and of the bare database, with statements and rows."""
-    chosen = [one for one in timings if one.database == database and one.system in (APP.name, BARE.name)]
+    places = [(1, 100), (1, 10_000), (1, 100_000), (50, 10_000)]
+    chosen = [
+        one
+        for one in timings
+        if (one.branches, one.size) in places and one.database == database and one.system in (APP.name, BARE.name)
+    ]
     return _by_size(chosen, lambda one: f"{one.call}" if one.system == APP.name else f"*{one.call}*", counted=True)
 
 
-def systems_table(timings: Sequence[Timing], database: str) -> str:
-    """Milliseconds of a read, a turn and a fork of every system, and how many times the app's they are."""
-    chosen = [one for one in timings if one.database == database and one.branches == 1]
+def systems_table(timings: Sequence[Timing]) -> str:
+    """Milliseconds of a read, a turn and a fork of every system."""
+    places = [(database, size) for database in _BOTH for size in sizes(timings) if size <= 10_000]
     rows = []
     for call in ("read_recent", "read", "turn_recent", "turn", "append", "fork"):
-        own = call.removesuffix("_recent")
-        ours = {one.size: one for one in chosen if (one.system, one.call) == (APP.name, own)}
         for system in _COMPARED:
-            wanted = (system.name, own if system is APP else call)
-            of_row = {one.size: one for one in chosen if (one.system, one.call) == wanted}
-            if not of_row:
-                continue
+            own = call.removesuffix("_recent") if system is APP else call
             cells = [
-                f"{milliseconds(of_row[size])} ({number(of_row[size].median / ours[size].median)} ×)"
-                if size in of_row and size in ours
-                else ""
-                for size in sizes(timings)
+                milliseconds(find(timings, database=database, size=size, branches=1, system=system.name, call=own))
+                for database, size in places
             ]
-            least = min(len(one.values) for one in of_row.values())
-            widest = max(one.spread for one in of_row.values())
-            title = f"{call.replace('_recent', ', the newest 64')}: {system.name}"
-            rows.append([title, *cells, str(least), f"{widest:.0%}"])
-    return table(["", *(f"{size:,} messages" for size in sizes(timings)), "rounds, at least", "±, at most"], rows)
+            if any(cells):
+                rows.append([f"{call.replace('_recent', ', newest 64')}: {system.name}", *cells])
+    return table(["", *(f"{database}, {size:,}" for database, size in places)], rows)
 
 
 def background_table(timings: Sequence[Timing]) -> str:
@@ -221,7 +217,7 @@ def background_table(timings: Sequence[Timing]) -> str:
 
 
 def pages_table(timings: Sequence[Timing]) -> str:
-    """Milliseconds in a short session and in a long one among a million rows, and how many times as long."""
+    """Milliseconds in a long session among a million rows, and how many times as long as in a short one."""
     small, large = (one.name for one in PAGES)
     rows = []
     for call in PAGES[0].calls:
@@ -231,10 +227,10 @@ def pages_table(timings: Sequence[Timing]) -> str:
             if not all(pair):
                 return ""
             before, after = pair
-            row += [milliseconds(before), milliseconds(after), number(after.median / before.median)]
+            row += [milliseconds(after), number(after.median / before.median)]
             counts |= {one.counted.get("statements") for one in pair}
         rows.append([*row, _range(counts)])
-    head = [f"{name}, {what}" for name in _BOTH for what in ("1,000", "100,000", "ratio")]
+    head = [f"{name}{what}" for name in _BOTH for what in ("", ", ×")]
     return table(["milliseconds", *head, "statements"], rows)
 
 
