@@ -42,7 +42,7 @@ def write(timings: Sequence[Timing]) -> None:
         "machine": describe(timings),
         "durability": durability(timings),
         "ratios": ratios_table(timings),
-        "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
+        "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in _BOTH),
         "systems": systems_table(timings),
         "background": background_table(timings),
         "pages": pages_table(timings),
@@ -97,12 +97,9 @@ def readme_table(timings: Sequence[Timing]) -> str:
     ]
     more = (
         "Only storing and reading is timed: this app's summary exists already, and the others read messages without "
-        "one. The turn of your own query is two creates and that query, without branches, locks and checks. Onyx's "
-        "pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. On "
-        f"PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
-        "this app's time, without summaries and branches. Google ADK is measured up to 1,000 messages, where it reads "
-        f"in {_on_both(timings, size=1_000, branches=1, system=PEERS[-1].name, call='read')} ms. More: "
-        "[docs/benchmarks](docs/benchmarks/README.md)."
+        "one. Onyx's pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. "
+        f"On PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
+        "this app's time. More: [docs/benchmarks](docs/benchmarks/README.md)."
     )
     return f"\n{table(head, rows)}\n\n{fill(more, 120, break_on_hyphens=False)}"
 
