@@ -120,14 +120,13 @@ def _every_system(rows: list[Row]) -> str:
 def _by_budget(rows: list[Row]) -> str:
     lines = []
     for share in _BUDGETS:
-        for system in ("extract", systems.CEILING):
-            line = [f"{share:.0%}, {system}"]
-            for set_ in _SETS:
-                for rounds in (1, 5, 20):
-                    one = _select(rows, system=system, set=set_, budget=share, rounds=rounds)
-                    line.append(f"{_mean(one, _margin)} / {_mean(one, _kept)}")
-            lines.append(line)
-    return _table(["margin / stmt", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5, 20))], lines)
+        for system, counts in (("extract", (1, 5, 20)), (systems.CEILING, (1,))):
+            for count in counts:
+                of_sets = [_select(rows, system=system, set=s, budget=share, rounds=count) for s in _SETS]
+                if any(of_sets):
+                    title = f"{share:.0%}, {system}, {count} round{'s' * (count > 1)}"
+                    lines.append([title, *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
+    return _table(["margin / stmt", *_SETS], lines)
 
 
 def _by_kind(rows: list[Row]) -> str:

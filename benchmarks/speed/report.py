@@ -42,7 +42,7 @@ def write(timings: Sequence[Timing]) -> None:
         "machine": describe(timings),
         "durability": durability(timings),
         "ratios": ratios_table(timings),
-        "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in _BOTH),
+        "parts": parts_table(timings),
         "systems": systems_table(timings),
         "background": background_table(timings),
         "pages": pages_table(timings),
@@ -116,8 +116,7 @@ def _on_both(timings: Sequence[Timing], **where: Any) -> str:
 
 def tables(timings: Sequence[Timing]) -> str:
     """Everything as text, for a run that is not stored."""
-    parts = [f"{name}\n{parts_table(timings, name)}" for name in databases(timings)]
-    return "\n\n".join([ratios_table(timings), *parts, systems_table(timings)])
+    return "\n\n".join([ratios_table(timings), parts_table(timings), systems_table(timings)])
 
 
 def describe(timings: Sequence[Timing]) -> str:
@@ -129,11 +128,11 @@ def describe(timings: Sequence[Timing]) -> str:
         machines.setdefault(what, set()).add(str(one.machine.get("date", "an unknown day"))[:10])
     first = "; ".join(f"{', '.join(sorted(days))}: {what}" for what, days in machines.items())
     first = f"Measured on {first}."
-    rows = {}
+    found: dict[str, dict[str, None]] = {}
     for one in timings:
         versions = re.sub(r" on \S+, compiled.*", "", one.versions)
-        rows[one.system.split(", ")[0], versions] = None
-    return first + "\n\n" + table(("system", "versions"), rows)
+        found.setdefault(versions, {})[one.system.split(", ")[0]] = None
+    return "\n".join([first, "", *(f"- {', '.join(names)}: {versions}" for versions, names in found.items())])
 
 
 def durability(timings: Sequence[Timing]) -> str:
@@ -181,22 +180,26 @@ def ratios_table(timings: Sequence[Timing]) -> str:
     return table(head, [[name, *(number(found[column].get(name)) for column in columns)] for name in names])
 
 
-def parts_table(timings: Sequence[Timing], database: str) -> str:
-    """Milliseconds of the app and of the bare database, with statements and rows."""
-    places = [(1, 100), (1, 10_000), (1, 100_000), (50, 10_000)]
-    chosen = [
-        one
-        for one in timings
-        if (one.branches, one.size) in places and one.database == database and one.system in (APP.name, BARE.name)
-    ]
-    return _by_size(chosen, lambda one: f"{one.call}" if one.system == APP.name else f"*{one.call}*", counted=True)
+def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:
+    """Milliseconds of the app and of the bare database on each database, with statements and rows."""
+    rows = []
+    for system in (APP, BARE):
+        for call in system.calls:
+            found = [
+                find(timings, database=name, size=size, branches=1, system=system.name, call=call)
+                for name in databases(timings)
+            ]
+            if any(found):
+                counts = [_range(one and one.counted.get(key) for one in found) for key in ("statements", "rows")]
+                rows.append([call if system is APP else f"*{call}*", *map(milliseconds, found), *counts])
+    return table(["milliseconds", *databases(timings), "statements", "rows"], rows)
 
 
 def systems_table(timings: Sequence[Timing]) -> str:
     """Milliseconds of a read, a turn and a fork of every system."""
     places = [(database, size) for database in _BOTH for size in sizes(timings) if size <= 10_000]
     rows = []
-    for call in ("read_recent", "read", "turn_recent", "turn", "append", "fork"):
+    for call in ("read_recent", "read", "turn_recent", "turn", "fork"):
         for system in _COMPARED:
             own = call.removesuffix("_recent") if system is APP else call
             cells = [
@@ -210,7 +213,12 @@ def systems_table(timings: Sequence[Timing]) -> str:
 
 def background_table(timings: Sequence[Timing]) -> str:
     chosen = [one for one in timings if one.system == BACKGROUND.name]
-    return _by_size(chosen, lambda one: one.call, counted=False)
+    places = sorted({one.size for one in chosen})
+    rows = [
+        [call, *(milliseconds(find(chosen, call=call, size=size)) for size in places)]
+        for call in dict.fromkeys(one.call for one in chosen)
+    ]
+    return table(["milliseconds", *(f"{size:,}" for size in places)], rows) if rows else ""
 
 
 def pages_table(timings: Sequence[Timing]) -> str:
@@ -285,19 +293,6 @@ def _all_ratios(timings: Sequence[Timing]) -> dict[str, float]:
 
 def sizes(timings: Iterable[Timing]) -> list[int]:
     return sorted({one.size for one in timings if one.system == APP.name})
-
-
-def _by_size(timings: Sequence[Timing], title: Any, *, counted: bool) -> str:
-    places = sorted({(one.branches, one.size) for one in timings})
-    rows = []
-    for name in dict.fromkeys(title(one) for one in timings):
-        of_name = [one for one in timings if title(one) == name]
-        cells = [milliseconds(find(of_name, branches=branches, size=size)) for branches, size in places]
-        most = {key: _range(one.counted.get(key) for one in of_name) for key in ("statements", "rows")}
-        rows.append([name, *cells, *(most.values() if counted else ())])
-    one_branch = all(branches == 1 for branches, _ in places)
-    head = [f"{size:,}" + ("" if one_branch else f" × {branches}") for branches, size in places]
-    return table(["milliseconds", *head, *(("statements", "rows") if counted else ())], rows)
 
 
 def _range(values: Iterable[int | None]) -> str:
