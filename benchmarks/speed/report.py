@@ -43,7 +43,7 @@ def write(timings: Sequence[Timing]) -> None:
         "durability": durability(timings),
         "ratios": ratios_table(timings),
         "parts": parts_table(timings),
-        "systems": systems_table(timings),
+        "systems": "\n\n".join(systems_table(timings, size) for size in (100, 10_000)),
         "background": background_table(timings),
         "pages": pages_table(timings),
         "bytes": bytes_table(timings),
@@ -116,7 +116,9 @@ def _on_both(timings: Sequence[Timing], **where: Any) -> str:
 
 def tables(timings: Sequence[Timing]) -> str:
     """Everything as text, for a run that is not stored."""
-    return "\n\n".join([ratios_table(timings), parts_table(timings), systems_table(timings)])
+    return "\n\n".join(
+        [ratios_table(timings), parts_table(timings), *(systems_table(timings, size) for size in sizes(timings))]
+    )
 
 
 def describe(timings: Sequence[Timing]) -> str:
@@ -195,20 +197,15 @@ def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:
     return table(["milliseconds", *databases(timings), "statements", "rows"], rows)
 
 
-def systems_table(timings: Sequence[Timing]) -> str:
-    """Milliseconds of a read, a turn and a fork of every system."""
-    places = [(database, size) for database in _BOTH for size in sizes(timings) if size <= 10_000]
+def systems_table(timings: Sequence[Timing], size: int) -> str:
+    """Milliseconds of every system on both databases: whole conversations, and the newest 64 where there is a way."""
+    calls = ("read", "read_recent", "turn", "turn_recent", "fork")
     rows = []
-    for call in ("read_recent", "read", "turn_recent", "turn", "fork"):
-        for system in _COMPARED:
-            own = call.removesuffix("_recent") if system is APP else call
-            cells = [
-                milliseconds(find(timings, database=database, size=size, branches=1, system=system.name, call=own))
-                for database, size in places
-            ]
-            if any(cells):
-                rows.append([f"{call.replace('_recent', ', newest 64')}: {system.name}", *cells])
-    return table(["", *(f"{database}, {size:,}" for database, size in places)], rows)
+    for system in _COMPARED:
+        cells = [_on_both(timings, size=size, branches=1, system=system.name, call=call) for call in calls]
+        if any(cell != _NONE for cell in cells):
+            rows.append([system.name, *(cell if cell != _NONE else "" for cell in cells)])
+    return table([f"{size:,} messages", *(call.replace("_recent", ", newest 64") for call in calls)], rows)
 
 
 def background_table(timings: Sequence[Timing]) -> str:
