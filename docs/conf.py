@@ -96,7 +96,7 @@ def add_origins(app, docname, source):
                 status = next(
                     (f"{key.replace('_', ' ')}: {row[key]}" for key in ("differs", "to_come") if key in row), "held"
                 )
-                names = ("<br>".join(f"`{name}`" for name in row.get(key, "—")) for key in ("where", "tests"))
+                names = ("<br>".join(f"`{name}`" for name in row.get(key, ())) or "—" for key in ("where", "tests"))
                 lines.append(f"| {' | '.join([row['there'], row.get('here', '—'), status, *names])} |")
     source[0] = "\n".join(lines)
 
