@@ -64,7 +64,6 @@ def tables(rows: list[Row], missing: list[str]) -> str:
         ("What is kept, by kind of fact, at 10 %", _by_kind(rows)),
         ("What is kept, by age", _by_age(rows)),
         ("Misleading traps", _traps(rows)),
-        ("Misleading traps of the extract, by kind", _traps_by_kind(rows)),
         ("Outdated values", _outdated(rows)),
         (f"The ledger after a model that forgot everything, at {_LEDGER:,} tokens", _ledger(rows)),
         ("Forks, at 20 %", _forks(rows)),
@@ -165,13 +164,6 @@ def _traps(rows: list[Row]) -> str:
     return _table(["misleading of told", *(f"{s}, {t:,}" for s in _TRAPS for t in measure.TRAP_BUDGETS)], lines)
 
 
-def _traps_by_kind(rows: list[Row]) -> str:
-    kinds = sorted({kind for row in _select(rows, "traps", set=_GROWN) for kind in row["claims"]} - {_STALE})
-    of_sets = [_select(rows, "traps", system="extract", set=set_) for set_ in _GROWN]
-    lines = [[kind, *(_counts(of_set, stale=False, kind=kind) for of_set in of_sets)] for kind in kinds]
-    return _table(["misleading of told", *_GROWN], lines)
-
-
 def _outdated(rows: list[Row]) -> str:
     lines = []
     for name in _systems(rows, "ledger"):
@@ -182,13 +174,8 @@ def _outdated(rows: list[Row]) -> str:
     return _table(["older value without the newer", *_SETS], lines)
 
 
-def _counts(rows: Iterable[Row], *, stale: bool, kind: str = "") -> str:
-    counts = [
-        numbers
-        for row in rows
-        for name, numbers in row["claims"].items()
-        if (name == _STALE) == stale and kind in ("", name)
-    ]
+def _counts(rows: Iterable[Row], *, stale: bool) -> str:
+    counts = [numbers for row in rows for name, numbers in row["claims"].items() if (name == _STALE) == stale]
     return f"{sum(n[2] for n in counts)} of {sum(n[1] for n in counts)}" if counts else ""
 
 
